@@ -1,7 +1,7 @@
 """The parts of the package that are compiled; everything else of the build is in pyproject.toml.
 
-Without a working C compiler the wheel holds plain Python only: the same sources run interpreted, but for `wire.codec.native`, in whose place
-generated readers stand.
+Without a working C compiler the wheel holds plain Python only: the same sources run interpreted, but for
+`wire.codec.native`, in whose place generated readers stand.
 """
 
 from Cython.Build import cythonize

@@ -119,6 +119,6 @@ def _per_ip(config: ServerConfig) -> dict[str, int]:
                 text,
                 str(error),
                 origin=config.origins.get(key, ""),
-                fix="name an address or a host that can be looked up, and a number",
+                fix="use an address or a host name that resolves, and a port number",
             ) from error
     return found

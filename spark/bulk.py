@@ -1,7 +1,7 @@
 """Record batches to Arrow columns: `log.batches.columns` finds everything, Arrow gathers keys, values and headers.
 
-Arrays of numbers lie on the columns' own buffers; bytes are gathered by Arrow's `take` over an array whose even elements are the
-wanted ones and whose odd ones are what lies between.
+Arrays of numbers lie on the columns' own buffers; bytes are gathered by Arrow's `take` over an array whose even
+elements are the wanted ones and whose odd ones are what lies between.
 """
 
 from __future__ import annotations

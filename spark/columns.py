@@ -1,7 +1,7 @@
 """Between Spark's schemas and Arrow's: what a source offers, and which columns the user's schema asks for.
 
-Spark has no column pruning for Python sources; a schema given by the user (`.schema("offset bigint, topic string")`) reaches the
-reader, so that only those columns are made.
+Spark has no column pruning for Python sources; a schema given by the user (`.schema("offset bigint, topic string")`)
+reaches the reader, so that only those columns are made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds node directories by what lies in them: log directories, partitions, segments. Ours and Apache Kafka's alike.
 
-A log directory holds `meta.properties`; a partition's directory is called `TOPIC-N` and holds segments `*.log`, each named by
-its first offset. Nothing is written and nothing is opened for longer than a look.
+A log directory holds `meta.properties`; a partition's directory is called `TOPIC-N` and holds segments `*.log`, each
+named by its first offset. Nothing is written and nothing is opened for longer than a look.
 """
 
 from __future__ import annotations

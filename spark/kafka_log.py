@@ -1,8 +1,8 @@
 """`spark.read.format("kafka_log")`: records and batches of data logs, straight from node directories.
 
-Rows and options are those of Spark's own Kafka source where it has them; no broker is needed and none is asked. Reading never
-writes. Left out yet: brokers as origin, streaming, decoded internal topics, `read_committed` (records of aborted transactions are
-shown, as Spark's source does by default).
+Rows and options are those of Spark's own Kafka source where it has them; no broker is needed and none is asked. Reading
+never writes. Left out yet: brokers as origin, streaming, decoded internal topics, `read_committed` (records of aborted
+transactions are shown, as Spark's source does by default).
 
 ```
 option                              default          meaning

@@ -1,7 +1,7 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as tables: `records`, `partition_history`, `quorum_epochs`.
 
-Reads the directories of controllers (and brokers, whose copies are as good) of ours and of Apache Kafka. Left out yet: a running
-quorum as origin, streaming, the tables derived from other records.
+Reads the directories of controllers (and brokers, whose copies are as good) of ours and of Apache Kafka. Left out yet:
+a running quorum as origin, streaming, the tables derived from other records.
 
 ```
 option                   default   meaning

@@ -1,7 +1,8 @@
-"""Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is needed.
+"""Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is
+needed.
 
-Nobody can be asked where the high watermark is, so a record counts as committed when a majority of the quorum's voters have it
-in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
+Nobody can be asked where the high watermark is, so a record counts as committed when a majority of the quorum's voters
+have it in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[Metadat
         return [choose_log(logs)] if nodes == "leader" else logs
     missing = nodes - {log.found.node_id for log in logs}
     if missing:
-        raise DataUnreadable(f"no metadata log of node {min(missing)} there")
+        raise DataUnreadable(f"no metadata log of node {min(missing)} was found")
     return [log for log in logs if log.found.node_id in nodes]
 
 

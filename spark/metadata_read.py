@@ -17,13 +17,13 @@ from spark.metadata_plan import MetadataTask, Snapshot
 from spark.plan import DataUnreadable
 from spark.read import TIMESTAMP, Wanted, batches_of
 from wire.as_json import as_json
+from wire.declarations import Struct
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
 from wire.primitives import read_uvarint, uuid_to_text
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import decode_metadata_record
 from wire.records.topics import TopicRecord
-from wire.schema import Struct
 
 CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
 TOPIC_RECORD_START = bytes((1, TopicRecord.KEY))  # frame version and type: both fit one byte
@@ -105,15 +105,19 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
     return names
 
 
-# --- JSON --------------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------------------
 
 
 def payload_of(message: Struct) -> str:
-    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text, bytes as base64; secrets are hidden."""
+    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text, bytes as base64; secrets are
+    hidden.
+    """
     return json.dumps(as_json(message), separators=(",", ":"))
 
 
-# --- rows --------------------------------------------------------------------------------------------------------------
+# --- rows
+# --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

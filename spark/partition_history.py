@@ -1,11 +1,12 @@
 """`partition_history`: what every partition's leader and ISR were, from when to when, and how good that was.
 
-A fold over the metadata log. One row for each time between two changes of a partition; the last row of a living partition has
-no end, and its seconds count to the last committed record. States, worst first: `offline` (no leader), `under_min_isr`,
-`under_replicated` (replicas being added do not count), `ok`; a row `deleted` of no length ends a removed partition.
+A fold over the metadata log. One row for each time between two changes of a partition; the last row of a living
+partition has no end, and its seconds count to the last committed record. States, worst first: `offline` (no leader),
+`under_min_isr`, `under_replicated` (replicas being added do not count), `ok`; a row `deleted` of no length ends a
+removed partition.
 
-Source: KIP-631, KIP-966, Kafka's `PartitionRegistration`. `min_isr` is as the metadata log says (topic, then cluster default);
-a broker's own static default is not in the log: 1 is taken.
+Source: KIP-631, KIP-966, Kafka's `PartitionRegistration`. `min_isr` is as the metadata log says (topic, then cluster
+default); a broker's own static default is not in the log: 1 is taken.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from spark.metadata_plan import MetadataTask
 from spark.metadata_read import each_record
 from spark.read import TIMESTAMP, Wanted
+from wire.declarations import Struct
 from wire.primitives import uuid_to_text
 from wire.records.configs import ConfigRecord
 from wire.records.topics import (
@@ -26,7 +28,6 @@ from wire.records.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from wire.schema import Struct
 
 NO_CHANGE, NO_LEADER = -2, -1
 RECOVERING = 1  # leader_recovery_state after an unclean election

@@ -1,7 +1,8 @@
 """What the driver does before a read: finds segments, decides where data ends, freezes ranges for the executors.
 
-A data log ends at its high watermark as `replication-offset-checkpoint` of its directory tells (S5 of our invariants: never at
-a file's size), or, when asked, at the last whole batch. Ranges begin at batches; a task gets several small or one large one.
+A data log ends at its high watermark as `replication-offset-checkpoint` of its directory tells (S5 of our invariants:
+never at a file's size), or, when asked, at the last whole batch. Ranges begin at batches; a task gets several small or
+one large one.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A partition's directory with its bounds; `high_watermark` None when its checkpoint does not know the partition."""
+    """A partition's directory with its bounds; `high_watermark` None when its checkpoint does not
+    know the partition.
+    """
 
     found: PartitionFound
     segments: tuple[SegmentFile, ...]
@@ -195,7 +198,9 @@ def split(
             inode = Path(segment.path).stat().st_ino
             pieces = split_segment(whole, target_bytes)
         except FileNotFoundError:
-            raise DataUnreadable(f"{segment.path} was deleted meanwhile; read again") from None
+            raise DataUnreadable(
+                f"{segment.path} was deleted while it was read; read again"
+            ) from None
         for start, end in pieces:
             yield LogRange(
                 segment.path,

@@ -83,7 +83,8 @@ def batches_of(piece: LogRange, wanted: Wanted) -> Iterator[tuple[int, BatchView
         position += batch.size
     if position < piece.end_position and next_offset < piece.end_offset:
         raise DataUnreadable(
-            f"{piece.path}: damaged at position {position}, behind offset {next_offset - 1}: no valid batch begins there"
+            f"{piece.path}: damaged at position {position}, behind offset {next_offset - 1}: no valid batch begins "
+            f"there"
         )
 
 
@@ -126,7 +127,8 @@ def _chunks(piece: LogRange, wanted: Wanted) -> Iterator[list[BatchView]]:
         yield chunk
 
 
-# --- the columns of a record -------------------------------------------------------------------------------------------
+# --- the columns of a record
+# -------------------------------------------------------------------------------------------
 
 
 def timestamps(
@@ -176,13 +178,16 @@ def _record_rows(piece: LogRange, chunk: Sequence[BatchView], wanted: Wanted) ->
     )
 
 
-# --- the columns of a batch --------------------------------------------------------------------------------------------
+# --- the columns of a batch
+# --------------------------------------------------------------------------------------------
 
 Located = tuple[int, BatchView]
 
 
 def _control_type(batch: BatchView) -> str | None:
-    """ABORT, COMMIT, LEADER_CHANGE …; None for data. A control batch is never compressed and holds such a record first."""
+    """ABORT, COMMIT, LEADER_CHANGE …; None for data. A control batch is never compressed and holds such
+    a record first.
+    """
     if not batch.is_control or not batch.count:
         return None
     records = decode([batch], RECORDS_BYTES_MAX)

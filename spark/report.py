@@ -1,4 +1,5 @@
-"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. Needs no network to be read.
+"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. Needs no network to be
+read.
 
 One Spark session, each view read once. `index.html` and `plotly.min.js` are all that is written.
 """
@@ -61,7 +62,8 @@ def write_report(data: Path, target: Path, names: Sequence[str] | None = None) -
         The path of `index.html`.
 
     Raises:
-        UnknownAnalysis: for a name. DataUnreadable: no node directories there. Damaged data is told in the report instead.
+        UnknownAnalysis: for a name. DataUnreadable: no node directories there. Damaged data is told in the report
+            instead.
         JavaNotFound: Spark cannot run.
     """
     analyses = choose(names)
@@ -130,7 +132,7 @@ def _one(analysis: Analysis, view: Callable[[str], DataFrame]) -> Section:
     made = analysis.plot(frame).to_html(
         full_html=False, include_plotlyjs=False, config={"displaylogo": False}
     )
-    verdicts = tuple(analysis.judge(frame))
+    verdicts = tuple(analysis.evaluate(frame))
     return Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
 
 
@@ -163,7 +165,8 @@ def _load(spark: SparkSession, view: str, data: Path) -> DataFrame:
     return reader.load(str(data)).cache()
 
 
-# --- HTML --------------------------------------------------------------------------------------------------------------
+# --- HTML
+# --------------------------------------------------------------------------------------------------------------
 
 STYLE = """
 :root { color-scheme: light; }
@@ -174,12 +177,14 @@ h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0;
 section { background: #fff; border: 1px solid #e2e6eb; border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.25rem 0; }
 ul.verdicts { list-style: none; padding: 0; margin: 0; }
 ul.verdicts li { padding: .3rem 0 .3rem 4.4rem; position: relative; }
-ul.verdicts li::before { position: absolute; left: 0; width: 3.6rem; text-align: center; border-radius: 5px; color: #fff;
+ul.verdicts li::before { position: absolute; left: 0; width: 3.6rem; text-align: center;
+  border-radius: 5px; color: #fff;
   font-size: .75rem; font-weight: 600; line-height: 1.5rem; }
 li.ok::before { content: "good"; background: #3a8f5c; } li.warn::before { content: "look"; background: #c98a13; }
 li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { content: "info"; background: #7a8694; }
 details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
-pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
+pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem;
+  line-height: 1.4; }
 nav a { margin-right: 1rem; color: #2f6db3; text-decoration: none; font-size: .9rem; }
 """
 HOW_TO = """import spark
@@ -201,7 +206,7 @@ def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
-<body><main><h1>What the logs tell</h1>
+<body><main><h1>Cluster report</h1>
 <p class="lead">{escape(str(data))} · nodes {", ".join(map(str, nodes))} · {now}</p><nav>{links}</nav>
 <section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
 {body}

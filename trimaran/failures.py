@@ -127,9 +127,10 @@ def _of_only_voter(error: Exception) -> UserError:
 
 def _of_refusal(error: BaseException) -> UserError:
     return UserError(
-        "the quorum will not have this node",
+        "the quorum refused this node",
         str(error),
-        "is node.id free, is the directory of this cluster? trimaran quorum status; trimaran brokers list",
+        "check that node.id is free and that the directory belongs to this cluster: trimaran quorum status; trimaran "
+        "brokers list",
         exit_code=Exit.REFUSED,
     )
 

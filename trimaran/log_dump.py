@@ -1,4 +1,5 @@
-"""Segments and partition directories as rows: what `trimaran logs dump` prints. Any format, ours and Apache Kafka's, live or at rest; nothing is written.
+"""Segments and partition directories as rows: what `trimaran logs dump` prints. Any format, ours and Apache Kafka's,
+live or at rest; nothing is written.
 
 Rows have the column names of Spark's `kafka_log` (`spark/read.py`), times in milliseconds, bytes in base64.
 """
@@ -39,8 +40,8 @@ Row = dict[str, Any]
 class Source:
     """Segments of one partition, to be printed; `topic` is None where the directory's name tells none.
 
-    Records below `log_start_offset` were deleted (retention, DeleteRecords), though the segment with them is still there;
-    no consumer gets them. It is 0 where no checkpoint beside the directory tells it.
+    Records below `log_start_offset` were deleted (retention, DeleteRecords), though the segment with them is still
+    there; no consumer gets them. It is 0 where no checkpoint beside the directory tells it.
     """
 
     directory: Path
@@ -71,7 +72,8 @@ class Transactions:
 
 
 def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
-    """What `.log` files, partition directories and node directories hold, in the order given, and the paths that hold none.
+    """What `.log` files, partition directories and node directories hold, in the order given, and the paths that hold
+    none.
 
     Raises UserError: a path is not there, or no path holds any.
     """
@@ -82,7 +84,7 @@ def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
         found += here
         if not here:
             if not path.exists():
-                raise _no_log(path, "it is not there")
+                raise _no_log(path, "no such file or directory")
             empty.append(path)
     if empty and not found:
         raise _no_log(empty[0], NO_LOG)
@@ -152,7 +154,9 @@ def _node_id(directory: Path) -> int | None:
 
 
 def transactions_of(source: Source) -> Transactions:
-    """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated. Raises OSError."""
+    """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated.
+    Raises OSError.
+    """
     state, found = ProducerState(), Transactions(0)
     for segment in list_segments(source.directory):
         for _, batch in scan_batches(segment.path):
@@ -169,8 +173,8 @@ def transactions_of(source: Source) -> Transactions:
 def batches_of(
     source: Source, transactions: Transactions | None
 ) -> Iterator[tuple[SegmentFile, int, BatchView]]:
-    """(segment, position, batch) from the log's start on; with `transactions` what a read_committed consumer gets of them,
-    control batches left out.
+    """(segment, position, batch) from the log's start on; with `transactions` what a read_committed consumer gets of
+    them, control batches left out.
 
     Raises:
         UserError: a segment does not end with a whole batch; after all that is before.
@@ -191,7 +195,8 @@ def batches_of(
         if reached < segment.size:
             raise UserError(
                 f"{segment.path} is not printed to its end",
-                f"no valid batch begins at position {reached} of {segment.size}: a torn end, preallocated space, or damage",
+                f"no valid batch begins at position {reached} of {segment.size}: a torn end, preallocated space, or "
+                f"damage",
                 "trimaran logs dump --verify says what is wrong; a broker that opens the directory cuts a torn end",
             )
 
@@ -223,7 +228,8 @@ def control_type_of(batch: BatchView) -> str | None:
 def record_rows(
     source: Source, transactions: Transactions | None, *, decoded: bool = False
 ) -> Iterator[Row]:
-    """Rows of the `records` level, with `control_type` and `control` in those of control records, and `decoded` in those of internal topics if asked for.
+    """Rows of the `records` level, with `control_type` and `control` in those of control records, and `decoded` in
+    those of internal topics if asked for.
 
     Raises:
         UserError: as `batches_of`; records that are not what their batch says.

@@ -1,7 +1,8 @@
-"""Where a node's log lines go: stderr, as text for people or JSON for machines (`trimaran.log.level`, `trimaran.log.format`).
+"""Where a node's log lines go: stderr, as text for people or JSON for machines (`trimaran.log.level`,
+`trimaran.log.format`).
 
-A message is one line, whatever a client has put into it. The lines of a traceback are kept, and indented: so none of them looks like
-the line of another message.
+A message is one line, whatever a client has put into it. The lines of a traceback are kept, and indented: so none of
+them looks like the line of another message.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Runs one node in this process until a signal: what a supervisor's child and `trimaran broker start` share.
 
-SIGTERM and SIGINT cancel the node's task; a broker then hands over its leaderships (controlled shutdown) before it goes.
+SIGTERM and SIGINT cancel the node's task; a broker then hands over its leaderships (controlled shutdown) before it
+goes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
-"""Text of others on one line: what a client or a peer called itself must not look like a line of ours, nor move a terminal's cursor."""
+"""Text of others on one line: what a client or a peer called itself must not look like a line of ours, nor move a
+terminal's cursor.
+"""
 
 from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """With every character escaped that is not printed: line breaks of all kinds, other controls, marks of direction."""
+    """With every character escaped that is not printed: line breaks of all kinds, other controls,
+    marks of direction.
+    """
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else _escaped(one) for one in text)

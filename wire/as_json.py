@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from wire.codec.plan import Shape, shape_of
+from wire.declarations import Field, Struct
 from wire.primitives import uuid_to_text
 from wire.records.sensitive import is_sensitive
-from wire.schema import Field, Struct
 
 HIDDEN = "(hidden)"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
 from wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
 from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
@@ -169,8 +169,8 @@ class BlockingClient:
         timeout: float = TIMEOUT_SECONDS,
         security: ClientSecurity | None = None,
     ) -> None:
-        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not say;
-        `security`: TLS and SASL, for every node.
+        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not
+        say; `security`: TLS and SASL, for every node.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -193,7 +193,8 @@ class BlockingClient:
         retry_unknown: bool = True,
         retried: frozenset[int] = RETRIED,
     ) -> Any:
-        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of `retried`.
+        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of
+        `retried`.
 
         Raises:
             RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
@@ -205,7 +206,7 @@ class BlockingClient:
             self.routing,
             request,
             destination,
-            Backoff(_uniform),
+            ExponentialBackoff(uniform=_uniform),
             version=version,
             retry_unknown=retry_unknown,
             retried=retried,
@@ -215,7 +216,7 @@ class BlockingClient:
     def refresh(self, topics: Iterable[str] | None = (), *, timeout: float | None = None) -> Any:
         """Asks for nodes, controller and the leaders of `topics` (None: of all); returns the answer."""
         names = None if topics is None else list(topics)
-        steps = refresh(self.routing, names, Backoff(_uniform))
+        steps = refresh(self.routing, names, ExponentialBackoff(uniform=_uniform))
         return self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
 
     def connection_to(

@@ -1,7 +1,7 @@
 """Frames that somebody captured, as lines of JSON: read, decoded, and encoded again.
 
-A line is an object with `api_key`, `api_version`, `direction` ("request" or "response") and `frame`: header and body in base64,
-without the four bytes of length. Other members (where it was seen, when, by whom) are left alone.
+A line is an object with `api_key`, `api_version`, `direction` ("request" or "response") and `frame`: header and body in
+base64, without the four bytes of length. Other members (where it was seen, when, by whom) are left alone.
 """
 
 from __future__ import annotations

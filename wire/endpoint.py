@@ -1,4 +1,6 @@
-"""Where a node listens: an advertised listener and the numbers of security protocols. Source: Kafka's `Endpoint`, `SecurityProtocol`."""
+"""Where a node listens: an advertised listener and the numbers of security protocols. Source: Kafka's `Endpoint`,
+`SecurityProtocol`.
+"""
 
 from __future__ import annotations
 

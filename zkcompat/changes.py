@@ -1,7 +1,7 @@
 """Which entities one or more deltas touched: all that the mirror keeps of pending work.
 
-Deltas that arrive while ZooKeeper is slow are merged; the images say what became of the entities. Beyond a bound the names are dropped
-and everything counts as touched, so memory is bounded however long ZooKeeper stays away.
+Deltas that arrive while ZooKeeper is slow are merged; the images say what became of the entities. Beyond a bound the
+names are dropped and everything counts as touched, so memory is bounded however long ZooKeeper stays away.
 """
 
 from __future__ import annotations

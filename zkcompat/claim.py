@@ -1,10 +1,10 @@
 """The claim: who may write the tree, and how every transaction proves it. Pure.
 
-Source: `KafkaZkClient.tryRegisterKRaftControllerAsActiveController` and `retryMigrationRequestsUntilConnected` of Kafka 3.9.
-A claim is one transaction: `/controller_epoch` one up at the version that was read, `/controller` replaced, `/migration` set. Every
-later transaction checks the version of `/controller_epoch` and sets `/migration` at its version; a writer whose claim was overtaken
-changes nothing. Two differences: Kafka set `/migration` after the claim, here it is part of it; and `/controller` is ephemeral, so
-that a waiting mirror sees the reigning one die.
+Source: `KafkaZkClient.tryRegisterKRaftControllerAsActiveController` and `retryMigrationRequestsUntilConnected` of Kafka
+3.9. A claim is one transaction: `/controller_epoch` one up at the version that was read, `/controller` replaced,
+`/migration` set. Every later transaction checks the version of `/controller_epoch` and sets `/migration` at its
+version; a writer whose claim was overtaken changes nothing. Two differences: Kafka set `/migration` after the claim,
+here it is part of it; and `/controller` is ephemeral, so that a waiting mirror sees the active one die.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a reigning mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
+    """What the active mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
 
     controller_epoch: int
     controller_epoch_version: int
@@ -79,8 +79,8 @@ def claim_steps(
 ) -> tuple[list[Step], Guard]:
     """The claim's transaction and the guard that holds when it is accepted.
 
-    A published offset survives the claim, marked `dirty` unless the claimant knows the tree; a damaged `/migration` counts as
-    never written. A damaged epoch counts as 0: the version check still keeps two claims apart.
+    A published offset survives the claim, marked `dirty` unless the claimant knows the tree; a damaged `/migration`
+    counts as never written. A damaged epoch counts as 0: the version check still keeps two claims apart.
     """
     known = decode_or_none(ControllerEpoch.decode, controller_epoch.data)
     epoch = (known.epoch if known else 0) + 1

@@ -1,6 +1,7 @@
 """What the command line calls: plain blocking functions with plain results.
 
-Each runs trio itself. Errors that people can act on are the classes named here; everything else is a bug. Left out: printing.
+Each runs trio itself. Errors that people can act on are the classes named here; everything else is a bug. Left out:
+printing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import trio
 from node.config.config_def import ConfigError
 from node.config.server_keys import SERVER_CONFIGS
 from wire.client.bootstrap import Address
-from zkcompat.keeper import DoubtError, Keeper, KeeperConfig, open_keeper
+from zkcompat.keeper import Keeper, KeeperConfig, UncertainOutcomeError, open_keeper
 from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
 from zkcompat.observer import (
     QuorumUnreachableError,
@@ -137,7 +138,7 @@ def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
     if set_acl not in ("true", "false"):
         raise ValueError(f"zookeeper.set.acl={set_acl}: true or false is expected")
     if set_acl == "true" and not auth:
-        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must say as whom")
+        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must name the user")
     return KeeperConfig(
         connect,
         _number(properties, "zookeeper.session.timeout.ms"),
@@ -281,7 +282,7 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
                 )
             try:
                 return await use(keeper)
-            except DoubtError as error:
+            except UncertainOutcomeError as error:
                 raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
     return _run(main)

@@ -1,7 +1,7 @@
 """The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
 
-A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`, bounded). A short history of
-images lets `verify` find the image at the offset that the mirror published.
+A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`,
+bounded). A short history of images lets `verify` find the image at the offset that the mirror published.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from node.runtime.events import Notifier
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
 from zkcompat.changes import Changes
@@ -30,7 +31,7 @@ class ImageFeed:
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     _changes: Changes = field(default_factory=Changes)
-    _changed: trio.Event = field(default_factory=trio.Event)
+    _changed: Notifier = field(default_factory=Notifier)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: object) -> None:
         """Called by the loader for every committed batch and every snapshot."""
@@ -66,5 +67,4 @@ class ImageFeed:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify_all()

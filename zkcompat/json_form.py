@@ -1,9 +1,9 @@
 r"""JSON exactly as Kafka wrote it into znodes: Jackson's compact form, members in the order of Scala's and Java's maps.
 
 Kafka never chose an order: it gave hash maps to Jackson. The order of each fixed object is written down where the
-object is encoded (`znodes.py`); this module computes the order of maps with open keys: `scala.collection.mutable.HashMap` (2.13)
-for partitions and `java.util.Properties` for configs. Left out: order inside one bucket of Properties, which depended on
-the order of insertion; here the smaller key comes first.
+object is encoded (`znodes.py`); this module computes the order of maps with open keys:
+`scala.collection.mutable.HashMap` (2.13) for partitions and `java.util.Properties` for configs. Left out: order inside
+one bucket of Properties, which depended on the order of insertion; here the smaller key comes first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A ZooKeeper session for trio: with `multi_read.py` the only module that imports kazoo.
 
-kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection is `DoubtError`:
-what was in flight may or may not have happened, now or later, and the caller must find out by writing. Nothing is retried here.
-Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
+kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection
+is `UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out
+by writing. Nothing is retried here. Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from node.runtime.events import Notifier
 from node.runtime.threads import run_blocking
 from zkcompat.claim import Step
 from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
@@ -42,11 +43,11 @@ FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
 
 
-class DoubtError(Exception):
+class UncertainOutcomeError(Exception):
     """The connection failed or an answer did not come: whatever was in flight is unknown."""
 
 
-class RefusedError(Exception):
+class TransactionRefusedError(Exception):
     """ZooKeeper refused a transaction as a whole; `index` is the step at fault."""
 
     def __init__(self, index: int, reason: str) -> None:
@@ -78,7 +79,7 @@ class Keeper:
     _token: trio.lowlevel.TrioToken
     _client: Any = None
     _connected: bool = False
-    _changed: trio.Event = field(default_factory=trio.Event)
+    _changed: Notifier = field(default_factory=Notifier)
 
     @property
     def session_id(self) -> int:
@@ -131,7 +132,7 @@ class Keeper:
             if isinstance(answer, Exception) and not isinstance(
                 answer, RolledBackError | RuntimeInconsistency
             ):
-                raise RefusedError(index, type(answer).__name__)
+                raise TransactionRefusedError(index, type(answer).__name__)
 
     async def ensure(self, path: str, data: bytes | None) -> None:
         """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
@@ -144,7 +145,7 @@ class Keeper:
         except NodeExistsError:
             return
         except NoNodeError as error:
-            raise DoubtError(f"what {path} lies in was deleted meanwhile") from error
+            raise UncertainOutcomeError(f"the parent of {path} was deleted") from error
 
     async def read(self, path: str) -> FoundZnode | None:
         self._require_connection()
@@ -181,7 +182,7 @@ class Keeper:
             level = [path for path in await self._children_of(parents) if path not in found]
         return found
 
-    async def wait_owner_gone(self, path: str, seconds: float) -> bool:
+    async def wait_deleted(self, path: str, seconds: float) -> bool:
         """True when `path` does not exist; waits for its deletion up to `seconds`, since a watch may get lost."""
         gone = trio.Event()
         self._require_connection()
@@ -238,18 +239,20 @@ class Keeper:
         with trio.move_on_after(self.config.session_timeout_ms / 1000):
             await done.wait()
         if not result.ready():
-            raise DoubtError("no answer from ZooKeeper within the session timeout")
+            raise UncertainOutcomeError("no answer from ZooKeeper within the session timeout")
         try:
             return result.get(block=False)
         except (NoNodeError, NodeExistsError):
             raise
         except (KazooException, struct.error, UnicodeDecodeError, RuntimeError) as error:
-            raise DoubtError(f"ZooKeeper: {type(error).__name__} {error}".rstrip()) from error
+            raise UncertainOutcomeError(
+                f"ZooKeeper: {type(error).__name__} {error}".rstrip()
+            ) from error
 
     def _require_connection(self) -> None:
         # kazoo queues requests while it is disconnected and sends them later; a write must never wait like that.
         if not self._connected:
-            raise DoubtError("not connected to ZooKeeper")
+            raise UncertainOutcomeError("not connected to ZooKeeper")
 
     def _request(self, step: Step) -> Any:
         # kazoo's own transaction builder has no znode without data, so the requests are built here.
@@ -281,8 +284,7 @@ class Keeper:
             session_id, password = client.client_id
             log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
             self.on_session(SavedSession(session_id, password))
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify_all()
 
 
 @asynccontextmanager

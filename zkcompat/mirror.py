@@ -1,10 +1,12 @@
 """The mirror: keeps a ZooKeeper tree equal to the newest metadata image, as the only writer.
 
-One task writes. A reign is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then follows
-the images; it ends at the first refusal or doubt, and nothing of it is alive when the next one begins. After doubt
-(connection loss, session loss, no answer) nothing is believed: the next claim writes, so whatever is still in flight from
-before fails its version check, and then the tree is read and compared. A mirror that was overtaken waits until the other's claim is gone.
-Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing in ZooKeeper flows back into the cluster.
+One task writes. A session is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then
+follows the images; it ends at the first refusal or uncertain outcome, and nothing of it is alive when the next one
+begins. After an uncertain outcome (connection loss, session loss, no answer) nothing is believed: the next claim
+writes, so whatever is still in flight from before fails its version check, and then the tree is read and compared. A
+mirror that was overtaken waits until the other's claim is gone.
+Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing in ZooKeeper flows back into
+the cluster.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from node.runtime.clock import now_ms
+from node.runtime.events import Notifier
 from quorum.metadata.image import MetadataImage
+from wire.client.backoff import ExponentialBackoff
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps, step_of
 from zkcompat.feed import ImageFeed
-from zkcompat.keeper import DoubtError, Keeper, RefusedError
+from zkcompat.keeper import Keeper, TransactionRefusedError, UncertainOutcomeError
 from zkcompat.operations import Operation, batches, split_oversize
 from zkcompat.plan import plan_changes, reconcile
 from zkcompat.tree import OWNED_ROOTS, SINGLE_PATHS
@@ -35,22 +39,24 @@ from zkcompat.znodes import (
 
 log = logging.getLogger(__name__)
 
-BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # ZooKeeper away for long: ask every 2 s
+# After a failure; ZooKeeper away for long: ask every 2 s
+RETRY_SECONDS = 0.05
+RETRY_SECONDS_MAX = 2.0
 # Until a wait for the quorum or ZooKeeper is worth a word; where all is well each takes milliseconds.
 PATIENCE_SECONDS = 1.0
 STANDBY_POLL_SECONDS = 2.0  # a watch tells at once; the poll is for a watch that got lost
-# A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends, and
-# after a live mirror, which answers a change within milliseconds, has had seconds.
+# A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends,
+# and after a live mirror, which answers a change within milliseconds, has had seconds.
 TAKE_OVER_SHARE = 1 / 3
 # As Kafka's change listeners: who has not read a note within 15 minutes reads everything at its start anyway.
-NOTE_LIFETIME_MS = 15 * 60 * 1000
+NOTIFICATION_LIFETIME_MS = 15 * 60 * 1000
 
 
 class WrongClusterError(Exception):
     """The tree belongs to another Kafka cluster. The operator's fault: wrong `zookeeper.connect` or chroot."""
 
 
-class ReignEndedError(Exception):
+class MirrorFencedError(Exception):
     """The guard was refused: somebody else wrote the claim's znodes."""
 
 
@@ -90,46 +96,44 @@ class Mirror:
     cluster_id: str
     config: MirrorConfig
     status: MirrorStatus = field(default_factory=MirrorStatus)
-    _told: trio.Event = field(default_factory=trio.Event)
+    _changed: Notifier = field(default_factory=Notifier)
 
     def tell(self, state: str) -> None:
         """Wakes those who wait for the status."""
         self.status.state = state
-        told, self._told = self._told, trio.Event()
-        told.set()
+        self._changed.notify_all()
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
         await trio.lowlevel.checkpoint()
         while not wanted(self.status):
-            await self._told.wait()
+            await self._changed.wait()
 
     async def run(self) -> None:
         """Mirrors until cancelled. Raises WrongClusterError."""
         await self._leader_known()
-        failures = 0
+        backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         first = True
         while True:
             try:
                 await self._connected()
                 if not first:
-                    await self._stand_by()
+                    await self._wait_standby()
                 first = False
-                async with self._reign() as reign:
-                    failures = 0
-                    await reign.follow()
-            except (DoubtError, ReignEndedError, RefusedError) as problem:
+                async with self._open_session() as session:
+                    backoff.succeeded()
+                    await session.follow()
+            except (UncertainOutcomeError, MirrorFencedError, TransactionRefusedError) as problem:
                 self.status.last_problem = f"{type(problem).__name__}: {problem}"
-                if isinstance(problem, DoubtError):
+                if isinstance(problem, UncertainOutcomeError):
                     log.warning(
                         "Lost ZooKeeper connection (%s); retrying: %s",
                         self.keeper.config.connect,
                         problem,
                     )
                 else:
-                    log.warning("Somebody else wrote to ZooKeeper; starting over: %s", problem)
+                    log.warning("Another mirror wrote to ZooKeeper; starting over: %s", problem)
             self.tell("waiting")
-            await trio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
-            failures += 1
+            await trio.sleep(backoff.failed())
 
     async def _leader_known(self) -> None:
         def known(feed: ImageFeed) -> bool:
@@ -152,16 +156,17 @@ class Mirror:
             log.warning("ZooKeeper at %s does not answer; retrying", connect)
         while not await self.keeper.wait_connected(patience):
             if await _answers(connect):
-                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it away.
+                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it
+                # away.
                 log.warning("ZooKeeper answers but refuses our session: beginning a new one")
                 await self.keeper.close()
                 self.keeper.connect(None)
 
-    async def _stand_by(self) -> None:
+    async def _wait_standby(self) -> None:
         """Returns when no other mirror's claim stands, or when the other does nothing though there is something to do.
 
-        A dead or frozen mirror is overtaken so before its session ends, and brokers do not vanish in between; a slow one
-        keeps writing, and each of its transactions moves the version of `/migration`.
+        A dead or frozen mirror is overtaken so before its session ends, and brokers do not vanish in between; a slow
+        one keeps writing, and each of its transactions moves the version of `/migration`.
         """
         patience = self.keeper.config.session_timeout_ms / 1000 * TAKE_OVER_SHARE
         poll = min(STANDBY_POLL_SECONDS, patience / 4)
@@ -179,23 +184,23 @@ class Mirror:
             elif trio.current_time() - since > patience:
                 log.warning("The other mirror does not write any more: taking over")
                 return
-            if await self.keeper.wait_owner_gone(Controller.PATH, poll):
+            if await self.keeper.wait_deleted(Controller.PATH, poll):
                 return
 
     @asynccontextmanager
-    async def _reign(self) -> AsyncIterator[Reign]:
+    async def _open_session(self) -> AsyncIterator[MirrorSession]:
         """Claims; the body may write while the claim holds."""
-        reign = Reign(self)
-        await reign.claim()
+        session = MirrorSession(self)
+        await session.claim()
         try:
-            yield reign
+            yield session
         finally:
             # Not an error to be outlived by a claim: whoever comes next checks versions, not this object.
-            reign.guard = None
+            session.guard = None
 
 
 @dataclass(slots=True)
-class Reign:
+class MirrorSession:
     """One tenure as the tree's writer: the guard, and the image that the tree shows."""
 
     mirror: Mirror
@@ -204,7 +209,9 @@ class Reign:
     shown: MetadataImage | None = None
 
     async def claim(self) -> None:
-        """Takes the claim over, whoever has it; within a reign only our own. Raises RefusedError or ReignEndedError."""
+        """Takes the claim over, whoever has it; within a session only our own. Raises
+        RefusedError or ReignEndedError.
+        """
         keeper, status = self.mirror.keeper, self.mirror.status
         leader = self.mirror.feed.leader
         assert leader is not None
@@ -214,9 +221,9 @@ class Reign:
             for path in (ControllerEpoch.PATH, Controller.PATH, Migration.PATH)
         ]
         if epoch is None or migration is None:
-            raise DoubtError("the claim's znodes vanished")
+            raise UncertainOutcomeError("the claim's znodes vanished")
         if self.guard is not None and epoch.version != self.guard.controller_epoch_version:
-            raise ReignEndedError("another claim stands")
+            raise MirrorFencedError("another mirror holds the claim")
         dirty = self.shown is None
         steps, guard = claim_steps(leader, now_ms(), epoch, controller, migration, dirty=dirty)
         await keeper.transact(steps)
@@ -226,7 +233,7 @@ class Reign:
         log.info("Claimed controller epoch %d for leader %d", guard.controller_epoch, leader.id)
 
     async def follow(self) -> None:
-        """Writes image after image until something ends the reign."""
+        """Writes image after image until something ends the session."""
         config, feed = self.mirror.config, self.mirror.feed
         await self._reconcile()
         next_verify = trio.current_time() + config.verify_interval_seconds
@@ -236,13 +243,13 @@ class Reign:
             await self._catch_up()
             self.mirror.tell("in step")
             with trio.move_on_at(next_verify):
-                await self._wait_news()
+                await self._wait_for_change()
             if trio.current_time() >= next_verify:
-                await self._sweep_notes()
+                await self._delete_old_notifications()
                 await self._reconcile()
                 next_verify = trio.current_time() + config.verify_interval_seconds
 
-    async def _wait_news(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Returns at a new image or leader; raises DoubtError when the connection breaks."""
         feed, keeper = self.mirror.feed, self.mirror.keeper
         async with trio.open_nursery() as nursery:
@@ -258,7 +265,7 @@ class Reign:
             await feed.wait_for(lambda f: f.image is not self.shown or f.leader != self.leader)
             nursery.cancel_scope.cancel()
         if broken:
-            raise DoubtError("the connection to ZooKeeper broke")
+            raise UncertainOutcomeError("the connection to ZooKeeper broke")
 
     async def _catch_up(self) -> None:
         image, changes = self.mirror.feed.take()
@@ -268,7 +275,7 @@ class Reign:
         try:
             await self._write(plan_changes(shown, image, changes), image)
         except TreeDiffersError as problem:
-            log.warning("The tree was changed by somebody else (%s): comparing all of it", problem)
+            log.warning("The tree was changed by another client (%s): comparing all of it", problem)
             self.mirror.status.repairs += 1
             await self._reconcile()
 
@@ -289,16 +296,16 @@ class Reign:
                 log.warning("The tree changes while it is compared: %s", problem)
                 continue
             return
-        raise DoubtError("somebody else keeps writing below the mirror's paths")
+        raise UncertainOutcomeError("another client keeps writing below the mirror's paths")
 
-    async def _sweep_notes(self) -> None:
+    async def _delete_old_notifications(self) -> None:
         """Deletes change notes that nobody waits for any more; the next sweep goes on where this one stops."""
         keeper = self.mirror.keeper
         old: list[Step] = []
         for name in (await keeper.children(CONFIG_CHANGES))[: self.mirror.config.batch_operations]:
             path = f"{CONFIG_CHANGES}/{name}"
             created = await keeper.created_ms(path)
-            if created is None or now_ms() - created < NOTE_LIFETIME_MS:
+            if created is None or now_ms() - created < NOTIFICATION_LIFETIME_MS:
                 break  # names ascend with time: the rest is younger
             old.append(Step("delete", path))
         if old and self.guard is not None:
@@ -337,9 +344,11 @@ class Reign:
         assert guard is not None
         try:
             await self.mirror.keeper.transact([*guard.proof(migration), *steps])
-        except RefusedError as refused:
+        except TransactionRefusedError as refused:
             if refused.index < GUARD_STEPS:
-                raise ReignEndedError(f"another claim stands ({refused.reason})") from refused
+                raise MirrorFencedError(
+                    f"another mirror holds the claim ({refused.reason})"
+                ) from refused
             step = steps[refused.index - GUARD_STEPS]
             raise TreeDiffersError(f"{step.kind} {step.path}: {refused.reason}") from refused
         self.guard = guard.advanced(migration)

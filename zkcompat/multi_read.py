@@ -1,8 +1,9 @@
 """ZooKeeper's multi-read (3.6 and later): many `getData` or `getChildren` in one request, which kazoo lacks.
 
-Reading 100,000 znodes one by one costs half a minute of CPU in kazoo; in hundreds it costs two seconds. With `keeper.py` the only module that
-imports kazoo. Layout: for each read a header `int type, byte done, int err` (big-endian) and the request; a header with done = 1 ends it.
-The answer has the same headers, of type -1 with an error code for a read that failed.
+Reading 100,000 znodes one by one costs half a minute of CPU in kazoo; in hundreds it costs two seconds. With
+`keeper.py` the only module that imports kazoo. Layout: for each read a header `int type, byte done, int err`
+(big-endian) and the request; a header with done = 1 ends it. The answer has the same headers, of type -1 with an error
+code for a read that failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Follows a KRaft quorum over the wire and keeps nothing on disk: the mirror's only source of truth.
 
-It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. Works in front of
-our own controllers and of Apache Kafka 3.9's and 4.x's. The cluster id, which an observer must name, is asked for first.
-Left out: TLS and SASL to the controllers.
+It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. Works in
+front of our own controllers and of Apache Kafka 3.9's and 4.x's. The cluster id, which an observer must name, is asked
+for first. Left out: TLS and SASL to the controllers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Operations on the tree as values: what the plan says and the mirror runs. Pure.
 
-Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Left out: versions; the guard of each
-transaction (`claim.py`) makes all writers of the tree serial, so the operations themselves match any version.
+Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Left out: versions; the
+guard of each transaction (`claim.py`) makes all writers of the tree serial, so the operations themselves match any
+version.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What to write: `(delta, image) → operations`, and `(tree as found, image) → operations`. Pure.
 
-Source: Kafka 3.9's `KRaftMigrationZkWriter` (`handleDelta`, `handleSnapshot`): deleted topics, new and changed topics, configs each with its
-notification, producer ids, in that order. We go further: live brokers come first; only what differs is written (Kafka
-wrote the state of every touched partition, and after a fail-over of all); a topic that loses its last config keeps an empty
-one, as in ZooKeeper mode; deleted states are made again; a replaced topic is deleted before the new one is made.
+Source: Kafka 3.9's `KRaftMigrationZkWriter` (`handleDelta`, `handleSnapshot`): deleted topics, new and changed topics,
+configs each with its notification, producer ids, in that order. We go further: live brokers come first; only what
+differs is written (Kafka wrote the state of every touched partition, and after a fail-over of all); a topic that loses
+its last config keeps an empty one, as in ZooKeeper mode; deleted states are made again; a replaced topic is deleted
+before the new one is made.
 """
 
 from __future__ import annotations
@@ -128,7 +129,9 @@ def _broker(before: MetadataImage, after: MetadataImage, broker_id: int) -> Iter
     old, new = before.cluster.brokers.get(broker_id), after.cluster.brokers.get(broker_id)
     path = BrokerInfo.path(broker_id)
     if is_live(old) and not (is_live(new) and _same_registration(old, new)):
-        yield delete(path, "DeleteBroker", f"Broker {broker_id} is fenced, gone or registered anew")
+        yield delete(
+            path, "DeleteBroker", f"Broker {broker_id} is fenced, unregistered or registered again"
+        )
     if new is not None and is_live(new) and not (is_live(old) and _same_registration(old, new)):
         yield create(path, render_broker(new, after), "CreateBroker", f"Broker {broker_id} is live")
 

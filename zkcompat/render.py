@@ -1,7 +1,9 @@
-"""Image → the whole tree that ZooKeeper should show for it. Pure; order of the result: parents first, Kafka's order of writing.
+"""Image → the whole tree that ZooKeeper should show for it. Pure; order of the result: parents first, Kafka's order of
+writing.
 
-Source: what Kafka's ZooKeeper mode kept (`ZkData.scala`), filled from a KRaft image. The image does not know the cluster id;
-it is given. A topic always has a config znode, as in ZooKeeper mode; a broker has one while it has configs, as in dual-write.
+Source: what Kafka's ZooKeeper mode kept (`ZkData.scala`), filled from a KRaft image. The image does not know the
+cluster id; it is given. A topic always has a config znode, as in ZooKeeper mode; a broker has one while it has configs,
+as in dual-write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ZooKeeper session of an earlier process, kept in the mirror's state directory so that brokers do not flicker.
 
-The password lets anybody take the session over, so the file is readable by its owner only. A damaged file, or one for another
-ZooKeeper, counts as none: the price is one session timeout, not a refusal to start.
+The password lets anybody take the session over, so the file is readable by its owner only. A damaged file, or one for
+another ZooKeeper, counts as none: the price is one session timeout, not a refusal to start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def load_session(path: str, connect: str) -> SavedSession | None:
 
 
 def save_session(path: str, connect: str, session: SavedSession) -> None:
-    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync. Raises OSError."""
+    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync. Raises
+    OSError.
+    """
     content = {
         "connect": connect,
         "session_id": f"{session.session_id:x}",

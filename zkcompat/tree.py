@@ -1,9 +1,10 @@
 """What the mirror's part of the ZooKeeper tree is, and when two contents count as the same. Pure.
 
-Owned wholly: everything below `/brokers/ids`, `/brokers/topics`, `/config/topics` and `/config/brokers`; whatever stands there
-and is not in the image is extra. Owned singly: `/cluster/id`, `/feature`, `/latest_producer_id_block` and the standing
-parents (their existence only). Everything else belongs to others: old consumers, old admin tools, later parts of the mirror.
-`/controller`, `/controller_epoch` and `/migration` are the claim (`claim.py`), not part of the rendered tree.
+Owned wholly: everything below `/brokers/ids`, `/brokers/topics`, `/config/topics` and `/config/brokers`; whatever
+stands there and is not in the image is extra. Owned singly: `/cluster/id`, `/feature`, `/latest_producer_id_block` and
+the standing parents (their existence only). Everything else belongs to others: old consumers, old admin tools, later
+parts of the mirror. `/controller`, `/controller_epoch` and `/migration` are the claim (`claim.py`), not part of the
+rendered tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compares the whole tree with the image at the offset that the mirror published.
 
-The tree may be written meanwhile: a reading counts when `/migration` said the same before and after, or when the images at both offsets
-have the same content (idle batches only). Otherwise it is read again, up to a time limit. ACLs are not compared.
+The tree may be written meanwhile: a reading counts when `/migration` said the same before and after, or when the images
+at both offsets have the same content (idle batches only). Otherwise it is read again, up to a time limit. ACLs are not
+compared.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """`lag_records` is how far the published offset is behind the quorum's newest; `settled` is False when the tree never
-    held still (or nothing was published) within the time limit, and the differences are against the nearest image.
+    """`lag_records` is how far the published offset is behind the quorum's newest; `settled` is False when the tree
+    never held still (or nothing was published) within the time limit, and the differences are against the nearest
+    image.
     """
 
     compared: int

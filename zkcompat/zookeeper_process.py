@@ -115,8 +115,8 @@ def start_zookeeper(
 ) -> ZooKeeperProcess:
     """Starts a server on 127.0.0.1 and returns when it serves requests.
 
-    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process, however
-    that ends (Linux; from the main thread only). Raises `ZooKeeperUnavailableError`.
+    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process,
+    however that ends (Linux; from the main thread only). Raises `ZooKeeperUnavailableError`.
     """
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")

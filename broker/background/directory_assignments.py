@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 import trio
 
 from broker.channels.controller_channel import Controller
+from node.runtime.events import AutoResetEvent
+from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -49,7 +51,7 @@ class DirectoryAssignments:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._waiting: dict[Replica, bytes] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
 
     def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
         """Says soon that the replica is in that directory."""
@@ -58,16 +60,14 @@ class DirectoryAssignments:
 
     async def run(self) -> None:
         """Sends for ever."""
-        pause = RETRY_SECONDS
+        backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             batch = dict(list(self._waiting.items())[:ASSIGNMENTS_MAX])
             if await self._send(batch):
-                pause = RETRY_SECONDS
+                backoff.succeeded()
             else:
-                await trio.sleep(pause)
-                pause = min(2 * pause, RETRY_SECONDS_MAX)
+                await trio.sleep(backoff.failed())
             if self._waiting:
                 self._wanted.set()
 

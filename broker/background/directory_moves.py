@@ -19,6 +19,8 @@ from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
@@ -49,7 +51,7 @@ class DirectoryMoves:
         self._moves: dict[Key, Move] = {}
         # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at the start.
         self._unchecked: set[tuple[LogDirectory, Key]] = set()
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
 
     def of(self, partition: Partition) -> Move | None:
         """None of a partition that was made anew: the move of the old one ends with its next step."""
@@ -117,13 +119,15 @@ class DirectoryMoves:
                 nursery.start_soon(self._check_copies, directory, begun)
             while True:
                 if not self._moves:
-                    self._wanted = trio.Event()
                     await self._wanted.wait()
                 busy = False
                 for move in list(self._moves.values()):
                     if self.of(move.partition) is move:  # else it was given up meanwhile
                         busy |= await self._step_or_give_up(move)
-                await trio.sleep(0 if busy else PAUSE_SECONDS)
+                if busy:
+                    await yield_to_loop()
+                else:
+                    await trio.sleep(PAUSE_SECONDS)
 
     def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
         """The moves that an earlier process left, by target; what it left of others is dropped."""

@@ -25,6 +25,7 @@ from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
 from log.partitions.partition_log import PartitionLog
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from quorum.serving.node_configs import NodeConfigs
 from wire.errors import KafkaError
@@ -141,7 +142,7 @@ class LogCleaner:
                 if dirt is not None and (best is None or dirt.ratio > best[2].ratio):
                     best = partition, partition_log, dirt
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
         if best is None or best[0].open_log is not best[1]:
             return None
         return best

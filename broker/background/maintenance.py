@@ -20,6 +20,7 @@ from broker.storage.directories import LogDirectories
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -106,7 +107,7 @@ class Maintenance:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     self._directories.storage_failed()
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
         return count
 
     async def _purge(self) -> None:
@@ -140,7 +141,7 @@ class Maintenance:
             if partition_log is not None and self._flush_is_due(partition_log):
                 partition.services.commit.flush_soon(partition_log)
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
     def _flush_is_due(self, partition_log: PartitionLog) -> bool:
         if partition_log.flushed_offset >= partition_log.log_end_offset:
@@ -161,7 +162,7 @@ class Maintenance:
                 if partition.must_check:
                     await partition.check()
                 _ = partition.log
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
             except KafkaError as error:
                 log.error("retention of %s: %s", partition.name, error)
 

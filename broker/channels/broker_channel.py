@@ -16,7 +16,7 @@ from typing import Any
 import trio
 
 from broker.channels.broker_connector import BrokerConnector
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.schema import Message
@@ -82,7 +82,7 @@ class BrokerChannel:
         self._in_flight = 0
         self._active_at = -inf  # the last answer, or the request that ended a time without any
         self._news = trio.Event()
-        self._backoff = Backoff(random.random, max_seconds=limits.backoff_seconds_max)
+        self._backoff = ExponentialBackoff(max_seconds=limits.backoff_seconds_max, uniform=random.random)
 
     async def call(self, message: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""

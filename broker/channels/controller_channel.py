@@ -1,8 +1,7 @@
 """The broker's one connection to the active controller.
 
 Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the connection
-breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver wants to know
-(idea 11).
+breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver is told.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import trio
 
 from node.runtime.latest import Latest
 from quorum.raft.listener import LeaderAndEpoch
+from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from wire.schema import Message
@@ -59,17 +59,16 @@ class ControllerChannel:
 
     async def run(self) -> None:
         """Keeps the connection for ever."""
-        pause = PAUSE_SECONDS
+        backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         while True:
             leader = await self._leader.wait_for(lambda value: value.leader_id is not None)
             assert leader.leader_id is not None
             address = self._address_of(leader.leader_id)
             if address is not None and await self._serve(leader, address):
-                pause = PAUSE_SECONDS
+                backoff.succeeded()
             else:
-                with trio.move_on_after(pause):
+                with trio.move_on_after(backoff.failed()):
                     await self._leader.wait_not(leader)
-                pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _serve(self, leader: LeaderAndEpoch, address: Address) -> bool:
         """Holds a connection to `leader` until either ends; returns whether there was one."""
@@ -105,7 +104,7 @@ class ControllerChannel:
             KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER. Also where the controller
                 does not serve the request, or not in a version that can say it: the next one may.
         """
-        pause = PAUSE_SECONDS
+        backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         why = ""
         with trio.move_on_after(timeout):
             while True:
@@ -125,9 +124,8 @@ class ControllerChannel:
                 else:
                     if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
                         return response
-                with trio.move_on_after(pause):
+                with trio.move_on_after(backoff.failed()):
                     await self._connection.wait_not(connection)
-                pause = min(pause * 2, PAUSE_SECONDS_MAX)
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"no answer from the controller in {timeout:.1f} s{why}"
         )

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import trio
-
 from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
@@ -21,7 +19,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
-from node.runtime.steps import Steps, pieces
+from node.runtime.steps import Steps, pieces, yield_to_loop
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     AbortedTransaction,
@@ -138,7 +136,7 @@ class Fetch:
             for slot in turn:
                 del changed[slot]
             self._look_at(turn)
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
             changed = self._reader.changed
 
     def _look_at(self, slots: Iterable[Slot]) -> None:

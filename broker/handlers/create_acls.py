@@ -1,10 +1,10 @@
-"""CreateAcls (30): decided by the controller, but for ACLs about what is not judged here."""
+"""CreateAcls (30): decided by the controller, but for ACLs about what is not enforced here."""
 
 from __future__ import annotations
 
 from broker.handlers.context import Context
 from quorum.controller.acls import fail_create
-from quorum.serving.unjudged_acls import judged_part
+from quorum.serving.unenforced_acls import enforced_part
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.access import BY_CONTROLLER
@@ -25,7 +25,9 @@ async def create_acls(
 ) -> Outgoing | CreateAclsResponse:
     if ctx.authorizer is None:
         return await ctx.forwarder.forward_request(request, call)
-    judged, merge = await run_apart(judged_part, request) if call.heavy else judged_part(request)
+    judged, merge = (
+        await run_apart(enforced_part, request) if call.heavy else enforced_part(request)
+    )
     if len(judged.creations) == len(request.creations):
         return await ctx.forwarder.forward_request(request, call)
     return merge(await ctx.forwarder.forward(judged, call, CreateAclsResponse))

@@ -5,11 +5,10 @@ Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `Unifie
 
 from __future__ import annotations
 
-import trio
-
 from broker.handlers.context import Context
 from broker.partitions.opening import OPENED_PER_TURN
 from log.producers.entry import ProducerEntry
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_producers import (
@@ -61,7 +60,7 @@ async def _topic(wanted: TopicRequest, ctx: Context) -> TopicResponse:
             )
         shown.partitions.append(one)
         if count % OPENED_PER_TURN == 0:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
     return shown
 
 

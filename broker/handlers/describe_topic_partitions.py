@@ -9,15 +9,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-import trio
-
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
 from broker.metadata.topic_views import PARTITIONS_PER_TURN
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorized_operations import authorized_operations
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.describe_topic_partitions import (
     Cursor,
@@ -27,7 +27,7 @@ from wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from wire.primitives import NIL_UUID
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
@@ -61,7 +61,7 @@ def describe_topic_partitions(
                 ctx, call.connection, ResourceType.TOPIC, topic.name or ""
             )
             if done % TOPICS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
         return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
 
     async def finish() -> DescribeTopicPartitionsResponse:
@@ -74,7 +74,7 @@ def describe_topic_partitions(
                 page.topics.append(_error(ErrorCode.INVALID_REQUEST, topic.name))
             return await shown(page)
         for _ in page.fill(names, request.cursor, skips_unknown=not request.topics):
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
         return await shown(page)
 
     return DeferredResponse(finish)

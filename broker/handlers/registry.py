@@ -43,7 +43,7 @@ from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.sync_group import sync_group
 from broker.handlers.write_txn_markers import write_txn_markers
-from quorum.serving.api_versions_features import told_features
+from quorum.serving.api_versions_features import api_versions_features
 from quorum.serving.authorization import ACL_JUDGE
 from wire.transport.registry import Registry
 
@@ -92,6 +92,6 @@ def broker_registry() -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
         HANDLERS,
-        features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version()),
+        features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         judge=ACL_JUDGE,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import trio
 
+from node.runtime.events import Notifier
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 
 # How long a broker that was fenced is still listed: a client that lost it asks for its leaders within a second or two.
@@ -22,7 +23,7 @@ class BrokerMetadata:
         self.image = image
         self.applied_offset = image.provenance.offset
         self._now = now
-        self._changed = trio.Event()
+        self._changed = Notifier()
         self._fenced_at: dict[int, float] = {}  # by id; at most the registered brokers
 
     def set(self, image: MetadataImage) -> None:
@@ -30,8 +31,7 @@ class BrokerMetadata:
         if image.cluster is not self.image.cluster:
             self._note_fenced(image)
         self.image = image
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify_all()
 
     def is_listed(self, broker: BrokerRegistration) -> bool:
         """Whether Metadata lists the broker: it serves, or did a moment ago.

@@ -14,14 +14,16 @@ import trio
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 
 FIRST_FLEXIBLE_VERSION = 9
 # Partitions encoded between two checkpoints: 10 ms of work.
@@ -65,7 +67,7 @@ class TopicView:
         """Encodes what is not known, a little at a time; who asks meanwhile waits for it instead of doing the same."""
         async with self._filling:
             for _ in self._encode(topics):
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
     def encoded(
         self,

@@ -182,7 +182,7 @@ def _channel(
     return ControllerChannel(
         access.node.leader,
         lambda _leader_id: _leader_address(access),
-        access.node.peer_gone,
+        access.node.peer_down,
         f"broker-{config.node_id}-to-controller",
         security,
     )

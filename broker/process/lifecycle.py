@@ -15,8 +15,10 @@ from enum import Enum
 import trio
 
 from broker.channels.controller_channel import Controller
+from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
+from wire.client.backoff import ExponentialBackoff
 from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -38,7 +40,7 @@ LEAVE_ATTEMPTS = 2
 
 
 class RegistrationRefused(Exception):
-    """The controller will not have this broker, or did not answer within initial.broker.registration.timeout.ms."""
+    """The controller refused this broker, or did not answer within initial.broker.registration.timeout.ms."""
 
 
 class BrokerState(Enum):
@@ -103,7 +105,7 @@ class Lifecycle:
         self._cordoned_directories = cordoned_directories
         self._ready_to_unfence = False
         self._must_register = True
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._may_stop = trio.Event()
         self._let_go = False
         self._leave_failures = 0
@@ -115,7 +117,6 @@ class Lifecycle:
             RegistrationRefused: the broker cannot serve and must end.
         """
         while not self._may_stop.is_set():
-            self._wanted = trio.Event()
             if self._must_register:
                 self._must_register = False
                 await self._register(self._times.registration)
@@ -151,7 +152,7 @@ class Lifecycle:
     # -- registration
 
     async def _register(self, seconds: float) -> None:
-        pause = PAUSE_SECONDS
+        backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         last = "no answer"
         with trio.move_on_after(seconds):
             while True:
@@ -172,8 +173,7 @@ class Lifecycle:
                 last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     break
-                await trio.sleep(pause)
-                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+                await trio.sleep(backoff.failed())
         raise RegistrationRefused(f"the controller did not register this broker: {last}")
 
     def _reason_of(self, code: ErrorCode) -> str:
@@ -278,7 +278,7 @@ class Lifecycle:
             return PAUSE_SECONDS
         if self.state.value is BrokerState.RECOVERY and not response.is_fenced:
             self.state.set(BrokerState.RUNNING)
-            log.info("broker %d serves", self._identity.node_id)
+            log.info("broker %d is ready", self._identity.node_id)
         if response.is_fenced and self._ready_to_unfence:
             return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
         return self._times.heartbeat

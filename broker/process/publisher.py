@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Collection
 from itertools import islice
 
-import trio
-
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
 from quorum.metadata.loader import Manifest
@@ -51,7 +51,7 @@ class BrokerPublisher:
         # (topic id, partition) in the order in which they come; at most the partitions of an image
         self._behind: dict[tuple[bytes, int], None] = {}
         self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
-        self._news = trio.Event()
+        self._news = AutoResetEvent()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         self._metadata.set(image)
@@ -102,14 +102,13 @@ class BrokerPublisher:
         for topic in image.topics.by_id.values():
             self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
             if len(topic.partitions) > PARTITIONS_PER_TURN:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
         await self._catch_up()
         await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
 
     async def run(self) -> None:
         """Brings about what was published for many partitions at once; begins after `activate`."""
         while True:
-            self._news = trio.Event()
             if self._behind:
                 await self._catch_up()
             else:
@@ -126,7 +125,7 @@ class BrokerPublisher:
                 if topic is not None:  # else it came and went in between
                     self._apply_one(topic, index, is_gone=topic_id not in topics)
             self._long_lived.add(len(piece))
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
         self._gone.clear()
         self._metadata.applied_offset = self._metadata.image.provenance.offset
         if _somebody_leaves(self._metadata.image):

@@ -59,7 +59,7 @@ async def run_broker(
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
-        RegistrationRefused: the controller will not have it.
+        RegistrationRefused: the controller refused it.
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
     parts = compose(config, controller)

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
-import trio
-
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError
@@ -58,7 +58,7 @@ class LogDirectories:
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
         self._told: set[Key] = set()  # damaged replicas; at most those that lie here
-        self._news = trio.Event()
+        self._news = AutoResetEvent()
 
     # -- standing
 
@@ -101,7 +101,6 @@ class LogDirectories:
     async def wait_failed(self) -> list[LogDirectory]:
         """Those that went offline since the last call, once there are any. One task calls this."""
         while True:
-            self._news = trio.Event()
             failed = [
                 one
                 for one in dict.fromkeys([*self.all, self.metadata])
@@ -308,7 +307,7 @@ class LogDirectories:
                         work += RENAME
                     if work >= WORK_PER_TURN:
                         work = 0
-                        await trio.lowlevel.checkpoint()
+                        await yield_to_loop()
                 for key in directory.futures:
                     if key not in wanted:
                         directory.futures.drop(*key)

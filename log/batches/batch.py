@@ -1,7 +1,8 @@
 """Record batches of format v2: their header as a view over received bytes. What is in them: `log/batches/records.py`.
 
 Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
-Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/old_formats/message_sets.py` and `log/old_formats/old_batches.py`.
+Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of
+`log/old_formats/message_sets.py` and `log/old_formats/old_batches.py`.
 """
 
 from __future__ import annotations
@@ -216,10 +217,12 @@ OLD_BYTES_MIN = {0: 26, 1: 34}  # by magic: a message with null key and value, i
 
 
 def old_view(buffer: Buffer, position: int) -> BatchView:
-    """A message of v0 or v1, plain or a wrapper, of which 26 or 34 bytes are there, as the batch that it is for the log.
+    """A message of v0 or v1, plain or a wrapper, of which 26 or 34 bytes are there, as the batch that it is for the
+    log.
 
-    Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. Of a wrapper the header tells only the last
-    offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until `old_batches.opened` has looked into it.
+    Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. Of a wrapper the
+    header tells only the last offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until
+    `old_batches.opened` has looked into it.
     """
     view = BatchView.__new__(BatchView)
     view.base_offset, size, view.crc, view.magic, view.attributes = _OLD_HEAD.unpack_from(
@@ -252,8 +255,8 @@ def iter_batches(
 ) -> Iterator[BatchView]:
     """The batches that lie end to end in `view`, headers only: nothing is checked by CRC.
 
-    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's); with `allow_old` messages of v0
-    and v1 are batches too (`old_view`), as in a log that an old Kafka began.
+    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's); with
+    `allow_old` messages of v0 and v1 are batches too (`old_view`), as in a log that an old Kafka began.
 
     Raises:
         RemoteProtocolError: a size or magic that no batch has, or bytes left over.

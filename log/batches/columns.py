@@ -1,11 +1,13 @@
 """Records of batches in bulk: as columns, checked, or thinned out, without a Python object a record.
 
-The loops are `log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some hundred times slower.
-`log.batches.records.decode_records` is the plain decoder that both are tested against. Bodies are the decompressed bytes behind a
-batch's header (`log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is walked.
+The loops are `log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some
+hundred times slower. `log.batches.records.decode_records` is the plain decoder that both are tested against. Bodies are
+the decompressed bytes behind a batch's header (`log.batches.records.records_bytes`). The interpreter's lock is released
+while a body of more than 64 KiB is walked.
 
 Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
-Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body cannot hold.
+Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body
+cannot hold.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class MalformedRecords(RemoteProtocolError):
 
 
 class LargestTimestamp(NamedTuple):
-    """The largest timestamp of a body and the offset delta of the first record that has it; both -1 where all are -1."""
+    """The largest timestamp of a body and the offset delta of the first record that has it; both -1 where
+    all are -1.
+    """
 
     timestamp_ms: int
     offset_delta: int
@@ -123,7 +127,9 @@ class Columns:
 
 
 class HeaderColumns(NamedTuple):
-    """The headers of some records, an element each, in their order; positions as in `Columns`, value size -1 is null."""
+    """The headers of some records, an element each, in their order; positions as in `Columns`, value size
+    -1 is null.
+    """
 
     key_start: array[int]
     key_size: array[int]
@@ -133,7 +139,9 @@ class HeaderColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What `retain` leaves: the new body and what its header says. With `count` 0 the deltas and the timestamp are -1."""
+    """What `retain` leaves: the new body and what its header says. With `count` 0 the deltas and the
+    timestamp are -1.
+    """
 
     body: memoryview
     count: int
@@ -161,7 +169,9 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
 def decode_columns_within(
     data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
 ) -> Columns:
-    """As `decode_columns` of batches that are not compressed and whose bodies lie at `starts` in `data`, which is not copied."""
+    """As `decode_columns` of batches that are not compressed and whose bodies lie at `starts` in `data`, which is not
+    copied.
+    """
     ends = [start + batch.size - HEADER_BYTES for start, batch in zip(starts, batches, strict=True)]
     return _decode(data, batches, starts, ends)
 
@@ -214,7 +224,8 @@ def check_records(
     timestamp_min_ms: int = INT64_MIN,
     timestamp_max_ms: int = INT64_MAX,
 ) -> LargestTimestamp:
-    """Walks a body as Kafka's `LogValidator` does: `count` whole records with the offset deltas 0, 1, … and nothing behind them.
+    """Walks a body as Kafka's `LogValidator` does: `count` whole records with the offset deltas 0, 1, … and nothing
+    behind them.
 
     A timestamp of -1 means none and is always within the limits.
 
@@ -240,7 +251,8 @@ def retain(
 ) -> Kept:
     """The records for which the byte of `keep` is not 0, one byte a record; offset deltas stay as they are.
 
-    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and their deltas are written anew, else the bytes are copied.
+    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and their deltas are written anew, else the
+    bytes are copied.
 
     Raises:
         MalformedRecords: as `check_records`, offset deltas and keys are not looked at.

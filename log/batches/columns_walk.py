@@ -1,9 +1,11 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""The loops of `log.batches.columns` over the bytes of records: C where the package was built with a compiler, else plain Python.
+"""The loops of `log.batches.columns` over the bytes of records: C where the package was built with a compiler, else
+plain Python.
 
-Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless: every index
-into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or compared before it is added.
-Grammar of a record: see `log.batches.batch.BatchView`. Use it through `log.batches.columns` and `log.validation.validate`; the types for callers are in `columns_walk.pyi`.
+Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless:
+every index into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or
+compared before it is added. Grammar of a record: see `log.batches.batch.BatchView`. Use it through
+`log.batches.columns` and `log.validation.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ COMPILED = cython.compiled
 
 
 class Problem(IntEnum):
-    """Why records are refused; the sentences are in `log.batches.columns`. Negative, as no position is; -1 is Cython's for an exception."""
+    """Why records are refused; the sentences are in `log.batches.columns`. Negative, as no position is; -1 is Cython's
+    for an exception.
+    """
 
     CUT_SHORT = -2
     RECORD_SIZE = -3
@@ -58,7 +62,8 @@ _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
 _MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
 _MASK_64 = cython.declare(cython.ulonglong, (1 << 64) - 1)
-# Bodies up to this size (~10 µs) are walked with the interpreter's lock held: to get it back from a busy thread can take 5 ms.
+# Bodies up to this size (~10 µs) are walked with the interpreter's lock held: to get it back from a busy thread can
+# take 5 ms.
 _LOCK_HELD_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1 << 16)
 
 
@@ -413,7 +418,9 @@ class Walker:
     def _plain(
         self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """As `_record`, if that is one as nearly all are: every varint of one or two bytes, no headers; else 0. `data` is `self.data`."""
+        """As `_record`, if that is one as nearly all are: every varint of one or two bytes, no headers; else 0. `data`
+        is `self.data`.
+        """
         end: cython.Py_ssize_t
         short: cython.int
         size: cython.int

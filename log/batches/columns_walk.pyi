@@ -41,7 +41,8 @@ class Walker:
         timestamp_min: int,
         timestamp_max: int,
     ) -> tuple[int, int, int, int]: ...
-    # Of the batch that `data` is, one after the other; `body` is what its records expand to, None where they are not compressed.
+    # Of the batch that `data` is, one after the other; `body` is what its records expand to, None where they are not
+    # compressed.
     def has_sound_header(self, batch: memoryview) -> bool: ...
     def has_sound_records(
         self,

@@ -1,4 +1,5 @@
-"""Control batches, typed: transaction ends in partitions; leader changes, snapshot bounds, KRaft version and voters in metadata logs.
+"""Control batches, typed: transaction ends in partitions; leader changes, snapshot bounds, KRaft version and voters in
+metadata logs.
 
 ```
 control record := key { version int16, type int16 }, value { version int16, … }
@@ -6,8 +7,10 @@ control record := key { version int16, type int16 }, value { version int16, … 
                  5 KRaftVersionRecord; 6 VotersRecord
 ```
 
-A batch of transaction ends holds one record and is transactional; those of Raft may hold several. A compacted one may be empty.
-Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; layouts are in `wire/messages/control.py`.
+A batch of transaction ends holds one record and is transactional; those of Raft may hold several. A compacted one may
+be empty.
+Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; layouts are in
+`wire/messages/control.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ from wire.messages.control import (
     encode_control_value,
 )
 
-# Voters with their endpoints are the largest, some hundred bytes each; a megabyte is a thousand times the largest quorum.
+# Voters with their endpoints are the largest, some hundred bytes each; a megabyte is a thousand times the largest
+# quorum.
 CONTROL_BATCH_BYTES_MAX = 1 << 20
 
 
@@ -69,7 +73,9 @@ def build_control_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A batch of Raft's control records, each in version 0; those of transactions are built by `log.producers.marker`."""
+    """A batch of Raft's control records, each in version 0; those of transactions are
+    built by `log.producers.marker`.
+    """
     records = [
         NewRecord(encode_control_key(kind), encode_control_value(value, 0), timestamp_ms)
         for kind, value in values

@@ -40,7 +40,9 @@ RECORDS_BYTES_MAX = (
 
 
 class RecordHeader(NamedTuple):
-    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be null."""
+    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be
+    null.
+    """
 
     key: str
     value: bytes | None
@@ -66,7 +68,9 @@ class NewRecord(NamedTuple):
 
 
 def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
-    """The bytes of the records as Kafka reads them, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
+    """The bytes of the records as Kafka reads them, decompressed; at most `limit_bytes` of them
+    (`codecs.OutputTooLarge`).
+    """
     payload = memoryview(batch.buffer)[HEADER_BYTES:]
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
         return payload
@@ -169,7 +173,9 @@ class BatchHeader(TypedDict, total=False):
 
 
 class BatchBuilder:
-    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's timestamp."""
+    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's
+    timestamp.
+    """
 
     __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_payload")
 

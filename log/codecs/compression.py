@@ -1,10 +1,12 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
 
-Source: Kafka's `compress` package. A codec is a module of its own in `log.codecs`, imported together with its library at its first use, with two functions:
+Source: Kafka's `compress` package. A codec is a module of its own in `log.codecs`, imported together with its library
+at its first use, with two functions:
 
 ```
 compress(data, level)            framed as Kafka's Java producer frames it
-decompress(data, limit_bytes)    stops at an output limit of ours, so a small batch cannot grow without bound in memory (CVE-2023-34455)
+decompress(data, limit_bytes)    stops at an output limit of ours, so a small batch cannot grow without bound in memory
+(CVE-2023-34455)
 ```
 """
 

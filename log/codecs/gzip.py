@@ -1,4 +1,6 @@
-"""gzip (RFC 1952). Read with zlib-ng, which takes two thirds of zlib's time; written with zlib, as Kafka does, so that sizes are the same."""
+"""gzip (RFC 1952). Read with zlib-ng, which takes two thirds of zlib's time; written with zlib, as Kafka does, so that
+sizes are the same.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ try:
 except ImportError:  # no wheel for this Python; the two have the same interface
     import zlib as inflating  # type: ignore[no-redef]
 
-# A member costs a step of Python and a copy of what follows, and may be empty: bounded, so that a megabyte of them cannot hold a loop.
-# Producers write one.
+# A member costs a step of Python and a copy of what follows, and may be empty: bounded, so that a megabyte of them
+# cannot hold a loop. Producers write one.
 MEMBERS_MAX = 16
 _GZIP_WRAPPER = 31  # `wbits`: a window of 32 KiB, gzip's header and trailer
 _MAGIC = b"\x1f\x8b\x08"

@@ -1,5 +1,5 @@
-"""The header checksum of LZ4 frames: in the record format v0 all clients of that time computed it wrongly (KAFKA-3160), so it is written, and
-not checked, there.
+"""The header checksum of LZ4 frames: in the record format v0 all clients of that time computed it wrongly (KAFKA-3160),
+so it is written, and not checked, there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from log.codecs.output import Bytes, damaged
 
 
 def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
-    """The frame with the header checksum that its format asks for; `broken` takes the frame's magic in, as KAFKA-3160 did.
+    """The frame with the header checksum that its format asks for; `broken` takes the frame's magic in, as KAFKA-3160
+    did.
 
     ```
     frame := magic 4 bytes, descriptor 2 to 14 bytes, checksum 1 byte: bits 8-15 of xxh32 of the descriptor, …

@@ -15,7 +15,9 @@ class OutputTooLarge(RemoteProtocolError):
 
 
 class BytesAfterEnd(RemoteProtocolError):
-    """The stream is whole, and something else follows it: `output` is what Java's readers of gzip and lz4 take it for."""
+    """The stream is whole, and something else follows it: `output` is what Java's readers of gzip and lz4
+    take it for.
+    """
 
     def __init__(self, codec: str, output: bytes | bytearray) -> None:
         super().__init__(f"damaged {codec} data: bytes after the end")

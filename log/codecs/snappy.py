@@ -25,8 +25,8 @@ XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
 (_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # what a header looks like where a size is due
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
-# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java of old
-# wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
+# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java
+# of old wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
 BLOCKS_MAX = 1 << 13
 EXPANSION_MAX = 64  # of a block, by its format
 

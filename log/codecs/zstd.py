@@ -9,12 +9,13 @@ import zstandard
 
 from log.codecs.output import CHUNK_BYTES, Bytes, Output, damaged, step_bytes
 
-# What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a few bytes gets
-# address space only: pages of a window come into memory as output fills them, and that has the caller's limit.
+# What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
+# few bytes gets address space only: pages of a window come into memory as output fills them, and that has the caller's
+# limit.
 WINDOW_BYTES_MAX = 1 << 27
 WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that reads batches
-# A block, or a frame to be skipped, costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks
-# are of 128 KiB.
+# A block, or a frame to be skipped, costs a step of Python and may be empty: bounded, so that a megabyte of them cannot
+# hold a loop. Blocks are of 128 KiB.
 PARTS_MAX = 1 << 13
 LEVEL_DEFAULT = 3
 
@@ -37,7 +38,9 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """In one step where it is a frame of one block, as small batches are; what is odd about one is found out by steps."""
+    """In one step where it is a frame of one block, as small batches are; what is odd about one is found
+    out by steps.
+    """
     try:
         window_bytes = _window_of_one_block(data)
         if window_bytes is not None:
@@ -85,7 +88,9 @@ _of_thread = local()
 
 
 def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
-    """This thread's: to make one takes longer than to decompress a batch of 16 KiB. It keeps its window, so not one for large ones."""
+    """This thread's: to make one takes longer than to decompress a batch of 16 KiB. It keeps its window, so not one for
+    large ones.
+    """
     kept: zstandard.ZstdDecompressor | None = getattr(_of_thread, "decompressor", None)
     if kept is not None and window_bytes <= WINDOW_BYTES_KEPT:
         return kept
@@ -96,7 +101,9 @@ def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
 
 
 def _check_frames(data: Bytes) -> int:
-    """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the largest window."""
+    """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the
+    largest window.
+    """
     position = parts = window_bytes = 0
     while position < len(data) or not parts:
         start = bytes(data[position : position + _FRAME_HEADER_BYTES_MAX])
@@ -119,7 +126,9 @@ def _check_frames(data: Bytes) -> int:
 
 
 def _end_of_blocks(data: Bytes, position: int, parts: int) -> tuple[int, int]:
-    """Where the blocks of a frame end, and how many parts there are then; it stops when one lies outside, or there are too many."""
+    """Where the blocks of a frame end, and how many parts there are then; it stops when one lies outside, or there are
+    too many.
+    """
     last = False
     while not last and position <= len(data) and parts <= PARTS_MAX:
         header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")

@@ -1,1 +1,3 @@
-"""Compaction of a partition's log: the last value of every key stays, offsets stay what they are (Kafka's `LogCleaner` and `Cleaner`)."""
+"""Compaction of a partition's log: the last value of every key stays, offsets stay what they are (Kafka's `LogCleaner`
+and `Cleaner`).
+"""

@@ -1,7 +1,8 @@
 """Rewriting batches in compaction: fewer records, the same offsets.
 
-Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is not touched. One that
-loses some keeps its base and last offset, sequences, epochs and codec, so that neither offsets nor the producer's state change.
+Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is
+not touched. One that loses some keeps its base and last offset, sequences, epochs and codec, so that neither offsets
+nor the producer's state change.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
 
 
 class Run(NamedTuple):
-    """Consecutive batches as they lie in `block`, from `positions` on; or one by itself, in no block: it is compressed, or was of an old format."""
+    """Consecutive batches as they lie in `block`, from `positions` on; or one by itself, in no block: it is compressed,
+    or was of an old format.
+    """
 
     batches: Sequence[BatchView]
     block: memoryview | None = None
     positions: Sequence[int] = ()
 
     def columns(self, wanted: Sequence[int]) -> Columns:
-        """Of the batches with these indices. Raises RemoteProtocolError when the records are not what their headers say."""
+        """Of the batches with these indices. Raises RemoteProtocolError when the records are not what their headers
+        say.
+        """
         batches = [self.batches[index] for index in wanted]
         if self.block is None:
             return decode_columns(batches)

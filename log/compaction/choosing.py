@@ -12,7 +12,9 @@ from log.config import RELATIVE_OFFSET_MAX, LogConfig
 
 
 class SealedSegment(NamedTuple):
-    """Facts about a segment that is not the active one. Times in ms; -1 where they are not asked for, or the first batch has none."""
+    """Facts about a segment that is not the active one. Times in ms; -1 where they are not asked for, or the first
+    batch has none.
+    """
 
     base_offset: int
     next_base_offset: int  # that of the segment after it
@@ -89,7 +91,9 @@ class GroupMember(NamedTuple):
 
 
 def group(members: Sequence[GroupMember], config: LogConfig) -> Iterator[list[int]]:
-    """Runs of indices of segments that become one each: no longer than a segment may be, nor its indexes or offsets (KAFKA-5413, KAFKA-6264)."""
+    """Runs of indices of segments that become one each: no longer than a segment may be, nor its indexes or offsets
+    (KAFKA-5413, KAFKA-6264).
+    """
     run: list[int] = []
     size = index_size = time_index_size = 0
     for index, member in enumerate(members):

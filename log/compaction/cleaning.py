@@ -1,8 +1,9 @@
 """One round of compaction of one log: reads sealed segments, writes `.cleaned` files. Blocks; for a thread.
 
-Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. Everything about the log is copied into the round on the loop (`plan`), so the
-thread touches no state of the log; what it wrote takes the segments' place on the loop (`PartitionLog.replace_segments`). Memory: the offset
-map (at most `CleanerLimits.map_bytes`), a block of batches and their columns.
+Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. Everything about the log is copied into the round
+on the loop (`plan`), so the thread touches no state of the log; what it wrote takes the segments' place on the loop
+(`PartitionLog.replace_segments`). Memory: the offset map (at most `CleanerLimits.map_bytes`), a block of batches and
+their columns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from log.segments.segment import (
 from log.segments.transaction_index import AbortedTransaction
 from wire.errors import RemoteProtocolError
 
-# Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half more CPU.
+# Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half
+# more CPU.
 BLOCK_BYTES = 512 << 10
 
 
@@ -118,7 +120,8 @@ class Round:
     def _mapped_end(self, source: Source) -> int:
         if self.latest_offset < self.first_dirty_offset:
             raise Uncleanable(
-                f"{source.segment!r}: the keys of one batch at {self.first_dirty_offset} do not fit into the offset map;"
+                f"{source.segment!r}: the keys of one batch at {self.first_dirty_offset} do not fit into the offset "
+                f"map;"
                 " log.cleaner.dedupe.buffer.size must be larger"
             )
         return self.latest_offset + 1

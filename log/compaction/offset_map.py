@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""From keys to the offset of their newest record, in a fixed amount of memory: C where the package was built with a compiler.
+"""From keys to the offset of their newest record, in a fixed amount of memory: C where the package was built with a
+compiler.
 
-Source: Kafka's `SkimpyOffsetMap`. Keys are not kept but their 128-bit digests; two keys with one digest would lose a record, so the digest
-is SipHash-2-4-128 under a secret key of each map: nobody can choose keys that collide (Kafka's MD5 has known collisions).
+Source: Kafka's `SkimpyOffsetMap`. Keys are not kept but their 128-bit digests; two keys with one digest would lose a
+record, so the digest is SipHash-2-4-128 under a secret key of each map: nobody can choose keys that collide (Kafka's
+MD5 has known collisions).
 
 ```
 slot = uint64, uint64 digest, int64 offset (-1: the slot is free)         24 bytes, as Kafka's
@@ -90,7 +92,9 @@ class OffsetMap:
         return self.offsets[self._find(0, len(key))]
 
     def put_all(self, columns, first_offset):
-        """Notes the records with a key from `first_offset` on; offsets ascend. The row that found the map full, else how many rows there are."""
+        """Notes the records with a key from `first_offset` on; offsets ascend. The row that found the map full, else
+        how many rows there are.
+        """
         rows: cython.Py_ssize_t = len(columns)
         least: cython.longlong = first_offset
         row: cython.Py_ssize_t

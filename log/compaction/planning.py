@@ -1,4 +1,6 @@
-"""From a log to the facts that compaction decides on, and to a round of it. On the loop: what a round needs is copied here."""
+"""From a log to the facts that compaction decides on, and to a round of it. On the loop: what a round needs is copied
+here.
+"""
 
 from __future__ import annotations
 

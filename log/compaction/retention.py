@@ -1,8 +1,8 @@
 """What becomes of a batch in compaction, and of its records: decisions only.
 
-Source: `Cleaner.cleanInto`, `MemoryRecords.filterTo` of Kafka, KIP-534 (delete horizon). A tombstone, and the marker of a transaction
-without batches, gets a delete horizon (now + `delete.retention.ms`) the first time it is met, and goes once that has passed: a
-consumer that was behind by less has seen it.
+Source: `Cleaner.cleanInto`, `MemoryRecords.filterTo` of Kafka, KIP-534 (delete horizon). A tombstone, and the marker of
+a transaction without batches, gets a delete horizon (now + `delete.retention.ms`) the first time it is met, and goes
+once that has passed: a consumer that was behind by less has seen it.
 """
 
 from __future__ import annotations

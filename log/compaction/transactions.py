@@ -1,7 +1,8 @@
-"""What compaction knows of transactions on its way through a log: which batches were aborted, which markers nobody needs any more.
+"""What compaction knows of transactions on its way through a log: which batches were aborted, which markers nobody
+needs any more.
 
-Source: Kafka's `CleanedTransactionMetadata`. A marker stays until no batch of its transaction is left (T9); an entry of the transaction
-index stays as long as its marker has batches (T8, KAFKA-13727).
+Source: Kafka's `CleanedTransactionMetadata`. A marker stays until no batch of its transaction is left (T9); an entry of
+the transaction index stays as long as its marker has batches (T8, KAFKA-13727).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class CleanedTransactions:
         self._committed: set[int] = set()
 
     def is_unneeded(self, batch: BatchView) -> bool:
-        """Whether the records of this next batch may go: of an aborted transaction, or the marker of one without batches."""
+        """Whether the records of this next batch may go: of an aborted transaction, or the marker of one without
+        batches.
+        """
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             entry = self._coming.popleft()
             if entry.last_offset >= batch.base_offset:  # else it ended before the part we are shown

@@ -1,9 +1,11 @@
 """A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
 
-Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a list; a
-restart costs one directory listing. Several directories are several of these; who has them chooses (`broker.storage.directories`).
+Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a
+list; a restart costs one directory listing. Several directories are several of these; who has them chooses
+(`broker.storage.directories`).
 
-Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others belong to the loop.
+Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others
+belong to the loop.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ SYNCS_MAX = 100
 class LogDirectory:
     """One log directory, locked from construction to `close`.
 
-    `previous_broker_epoch` is that of a clean shutdown, None when the last process died: the marker is gone as soon as it was
-    read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
+    `previous_broker_epoch` is that of a clean shutdown, None when the last process died: the marker is gone as soon as
+    it was read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
     """
 
     def __init__(
@@ -85,7 +87,8 @@ class LogDirectory:
             self.meta_properties = MetaProperties.load(path, files)
             if not self.meta_properties.cluster_id:
                 raise MetaPropertiesError(
-                    f"{path}: meta.properties has no cluster.id, Kafka before 2.4 wrote it; add that of the cluster it is to belong to"
+                    f"{path}: meta.properties has no cluster.id, Kafka before 2.4 wrote it; add that of the cluster it "
+                    f"is to belong to"
                 )
             with self.health.guard(f"opening {path}"):
                 if not self.meta_properties.has_directory_id:
@@ -149,7 +152,9 @@ class LogDirectory:
         return self.offsets.high_watermarks.get((topic, partition), 0)
 
     def segment_files(self, topic: str, partition: int) -> list[FileStatus]:
-        """Sizes and times of a partition's `.log` files, without opening them; none if it is not here. Blocks. Raises OSError."""
+        """Sizes and times of a partition's `.log` files, without opening them; none if it is not here. Blocks. Raises
+        OSError.
+        """
         directory = self._directory((topic, partition))
         try:
             names = self._files.list_directory(directory)
@@ -217,7 +222,8 @@ class LogDirectory:
                 self._checked[key] = self._load(key, config)
 
     def end_of(self, topic: str, partition: int) -> tuple[int, int]:
-        """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log` finds it ready.
+        """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`
+        finds it ready.
 
         For a thread. Raises KafkaError: the disk failed.
         """
@@ -267,7 +273,8 @@ class LogDirectory:
             note_damage(self._directory(key), reason, self._files)
 
     def take_out(self, topic: str, partition: int, reason: str) -> None:
-        """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks shortly.
+        """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks
+        shortly.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: it could not be noted; it is refused until the restart.
         """
@@ -319,7 +326,9 @@ class LogDirectory:
             self._deleted[self._take_away((topic, partition), DELETE_SUFFIX)] = None
 
     def put_aside(self, topic: str, partition: int) -> None:
-        """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises KafkaError."""
+        """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises
+        KafkaError.
+        """
         if (topic, partition) in self._names:
             self._take_away((topic, partition), STRAY_SUFFIX)
 
@@ -341,8 +350,8 @@ class LogDirectory:
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
 
-        `delay_ms`: partitions stay for so long after the first call that sees them, segments for as long as their topic says; None:
-        all go now.
+        `delay_ms`: partitions stay for so long after the first call that sees them, segments for as long as their topic
+        says; None: all go now.
         """
         now_ms = None if delay_ms is None else self._now_ms()
         for log in list(self._logs.values()):
@@ -366,7 +375,8 @@ class LogDirectory:
     def promote_future(
         self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
     ) -> None:
-        """The copy is closed and flushed up to `end_offset`, and the other replica's name is gone: it takes that name. Blocks shortly.
+        """The copy is closed and flushed up to `end_offset`, and the other replica's name is gone: it takes that name.
+        Blocks shortly.
 
         Raises KafkaError.
         """
@@ -414,8 +424,8 @@ class LogDirectory:
     ) -> None:
         """Closes all logs and gives the lock back. Blocks.
 
-        `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a controller leaves at
-        unknown); None: leave everything as a crash would.
+        `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a
+        controller leaves at unknown); None: leave everything as a crash would.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.

@@ -1,6 +1,7 @@
 """`.lock`: one process uses a log directory, and one object in it.
 
-Source: Kafka's `FileLock` in `LogManager.lockLogDirs`; the same file and kind of lock, so that we and Kafka exclude each other.
+Source: Kafka's `FileLock` in `LogManager.lockLogDirs`; the same file and kind of lock, so that we and Kafka exclude
+each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The replicas that are being moved into a log directory: each is copied into a `…-future` directory before it takes its partition's name.
+"""The replicas that are being moved into a log directory: each is copied into a `…-future` directory before it takes
+its partition's name.
 
-Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of `broker/background/directory_moves.py`.
+Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of
+`broker/background/directory_moves.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from wire.errors import ErrorCode, KafkaError
 
 
 class FutureReplicas:
-    """The partitions that are on their way here, in order. `deleted` gets the directories of those that were given up."""
+    """The partitions that are on their way here, in order. `deleted` gets the directories of those that
+    were given up.
+    """
 
     def __init__(
         self,
@@ -62,9 +66,11 @@ class FutureReplicas:
             self._directories[key] = self._path / name
 
     def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and goes on.
+        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and
+        goes on.
 
-        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is too long.
+        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is
+        too long.
         """
         found = self._directories.get((topic, partition))
         if found is not None and not self.is_of(topic, partition, topic_id):

@@ -9,7 +9,8 @@ node.id       int; broker.id in version 0
 directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
 ```
 
-Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows whose directory it is.
+Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows
+whose directory it is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class MetaPropertiesError(Exception):
 class MetaProperties:
     """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none.
 
-    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served (`log/directories/directory.py`).
+    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served
+    (`log/directories/directory.py`).
     """
 
     cluster_id: str

@@ -10,9 +10,10 @@ written-logs-checkpoint              ours: the logs that this process wrote to, 
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
 `TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last one is a hint only: what is in it is
-recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged is forgotten as a whole, and nothing is guessed: without recovery
-points everything is checked, without log starts the first segment's base counts, without high watermarks they are learnt from the ISR, without
-cleaner offsets cleaning begins at the log's start.
+recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged
+is forgotten as a whole, and nothing is guessed: without recovery points everything is checked, without log starts the
+first segment's base counts, without high watermarks they are learnt from the ISR, without cleaner offsets cleaning
+begins at the log's start.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class OffsetCheckpoints:
             return {}
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; the files say so when they are written next, or before there is another of that name."""
+        """The partition is gone; the files say so when they are written next, or before there is another
+        of that name.
+        """
         for offsets in self._live.values():
             if offsets.pop(key, 0) > 0:
                 self._forgotten.add(key)
@@ -119,7 +122,8 @@ class OffsetCheckpoints:
         return CollectedCheckpoints(self._truncations, files, frozenset(self._forgotten))
 
     def write(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. What a file holds already is not written again, nor offsets older than a truncation or a deleted namesake.
+        """Blocks; for a thread. What a file holds already is not written again, nor offsets older than a truncation or
+        a deleted namesake.
 
         Returns:
             Whether all are durable now.

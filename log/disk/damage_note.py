@@ -1,7 +1,8 @@
-"""The file `damaged` in a partition's directory: its log was found damaged, while it was open or after a crash, and is refused until somebody
-takes the file away.
+"""The file `damaged` in a partition's directory: its log was found damaged, while it was open or after a crash, and is
+refused until somebody takes the file away.
 
-Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks nothing but the log's end.
+Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks nothing but the log's
+end.
 """
 
 from __future__ import annotations

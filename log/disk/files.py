@@ -1,8 +1,8 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` watches that); `tests/log/faulty_files.py` has the
-fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get wrong.
-Every method raises OSError as the system does; callers turn the first one into an offline directory.
+Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` watches that);
+`tests/log/faulty_files.py` has the fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get
+wrong. Every method raises OSError as the system does; callers turn the first one into an offline directory.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Files:
             os.close(fd)
 
     def sync_volume(self, path: Path) -> None:
-        """Makes everything on the file system of `path` durable, whoever wrote it: for thousands of files the one quick way."""
+        """Makes everything on the file system of `path` durable, whoever wrote it: for thousands of files the one quick
+        way.
+        """
         fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:

@@ -1,4 +1,6 @@
-"""A file by its name: opened when it is used, closed when too many others are (`log/disk/open_files.py`), and opened again."""
+"""A file by its name: opened when it is used, closed when too many others are (`log/disk/open_files.py`), and opened
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """A bound on open descriptors: files by name (`log/disk/named_file.py`) are closed again when too many others are open.
 
-Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n 100000`.
-The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another round.
+Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n
+100000`. The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another
+round.
 
-A file that is being sent or synced stays open although it is closed here: whoever works with it holds the `OpenFile`, and the
-last reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the next fsync, also by
-another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
+A file that is being sent or synced stays open although it is closed here: whoever works with it holds the `OpenFile`,
+and the last reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the
+next fsync, also by another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
 """
 
 from __future__ import annotations

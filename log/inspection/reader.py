@@ -1,8 +1,9 @@
 """Reading segments of directories that somebody else writes: for analyses and tools, never writing, never trusting.
 
-Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are live: a
-scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned independently, if they
-begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too (`log.batches.batch.old_view`).
+Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are
+live: a scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned
+independently, if they begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too
+(`log.batches.batch.old_view`).
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def scan_batches(
 ) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) for every whole batch that begins in [start, end), the bytes of each in its `buffer`.
 
-    `start_position` must be that of a batch. Ends early, and silently, where something else than a valid batch begins: a live
-    directory's torn end. Compare with the file's size if that matters. Raises OSError.
+    `start_position` must be that of a batch. Ends early, and silently, where something else than a valid batch begins:
+    a live directory's torn end. Compare with the file's size if that matters. Raises OSError.
     """
     file = REAL_FILES.open(Path(path), write=False)
     size = REAL_FILES.size(file)

@@ -1,11 +1,13 @@
 """Whether the files of a partition's directory fit each other: nothing is written, nothing is mended.
 
-What is checked: every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not fall, records that are what the header
-says); every index entry against the batch that it names; the transaction index against the markers; producer snapshots against the batches;
-`leader-epoch-checkpoint` against the epochs. A directory that is written to meanwhile may show a torn end.
+What is checked: every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not fall, records
+that are what the header says); every index entry against the batch that it names; the transaction index against the
+markers; producer snapshots against the batches; `leader-epoch-checkpoint` against the epochs. A directory that is
+written to meanwhile may show a torn end.
 
-Source: Kafka's `DumpLogSegments` (its `--index-sanity-check`, `--verify-index-only`), `LogSegment.recover`. Left out: what compaction and retention
-took away is not missed: a producer that only the batches know, an abort whose transaction began below the log's start.
+Source: Kafka's `DumpLogSegments` (its `--index-sanity-check`, `--verify-index-only`), `LogSegment.recover`. Left out:
+what compaction and retention took away is not missed: a producer that only the batches know, an abort whose transaction
+began below the log's start.
 """
 
 from __future__ import annotations
@@ -187,7 +189,9 @@ class _Check:
                 yield Problem(str(path), None, what)
 
     def _is_reached_from(self, number: int, offset: int) -> bool:
-        """Whether the look-up of `offset` may begin at a batch: it is in it or behind, as Kafka names what was appended at once by its last offset."""
+        """Whether the look-up of `offset` may begin at a batch: it is in it or behind, as Kafka names what was appended
+        at once by its last offset.
+        """
         return self._places[number].base_offset <= offset <= self._places[-1].last_offset
 
     def _time_index(self, segment: SegmentFile) -> Iterator[Problem]:
@@ -277,7 +281,9 @@ class _Check:
                 yield Problem(str(path), None, what)
 
     def _recovery_point(self) -> int:
-        """What is above is not flushed yet, and then the file of epochs is not either. Without a checkpoint nothing is known to be."""
+        """What is above is not flushed yet, and then the file of epochs is not either. Without a checkpoint nothing is
+        known to be.
+        """
         try:
             points = read_offsets(self._directory.parent / RECOVERY_POINTS)
         except CheckpointDamaged:
@@ -293,7 +299,9 @@ def _facts(entry: ProducerEntry) -> str:
 
 
 def _entries(path: Path, layout: struct.Struct) -> list[tuple[int, int]]:
-    """Those of an index file, without the zeros that Kafka preallocates; none when there is no file. Raises IndexDamaged."""
+    """Those of an index file, without the zeros that Kafka preallocates; none when there is no file. Raises
+    IndexDamaged.
+    """
     try:
         data = REAL_FILES.read_bytes(path)
     except FileNotFoundError:

@@ -1,11 +1,14 @@
-"""Batches of v2 as message sets of v0 or v1, for consumers that know no other: Fetch v0 and v1 get v0, v2 and v3 get v1.
+"""Batches of v2 as message sets of v0 or v1, for consumers that know no other: Fetch v0 and v1 get v0, v2 and v3 get
+v1.
 
-Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old formats have
-neither. Of batches without compression the records below the offset asked for are left out; compressed ones stay whole, and the
-consumer skips what it did not ask for. What the log holds in an old format already (an old Kafka wrote it) is sent as it is.
+Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old
+formats have neither. Of batches without compression the records below the offset asked for are left out; compressed
+ones stay whole, and the consumer skips what it did not ask for. What the log holds in an old format already (an old
+Kafka wrote it) is sent as it is.
 
-Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole message.
-Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has been read.
+Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole
+message. Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has
+been read.
 """
 
 from __future__ import annotations
@@ -26,13 +29,15 @@ OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
 
 
 def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
-    """The message set of format `magic` that whole `batches` become, cut off at their size: the first one comes in any case.
+    """The message set of format `magic` that whole `batches` become, cut off at their size: the first one comes in any
+    case.
 
-    `OVERFLOW` when nothing of them can be said in the old format (as Kafka answers). A record costs about 10 µs: not for an event loop.
+    `OVERFLOW` when nothing of them can be said in the old format (as Kafka answers). A record costs about 10 µs: not
+    for an event loop.
 
     Raises:
-        KafkaError: UNSUPPORTED_COMPRESSION_TYPE, the first batch is of zstd; MESSAGE_TOO_LARGE, it has more than a million records;
-            CORRUPT_MESSAGE, its records are damaged.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE, the first batch is of zstd; MESSAGE_TOO_LARGE, it has more than a
+            million records; CORRUPT_MESSAGE, its records are damaged.
     """
     out = bytearray()
     view = memoryview(batches)

@@ -10,13 +10,14 @@ crc: CRC-32 (that of zlib) from the magic to the end
 attributes, by bit: 0-2 compression (0 none, 1 gzip, 2 snappy, 3 lz4; zstd came with v2), 3 log append time (v1 only)
 ```
 
-A compressed message (the wrapper) has a null key, and as its value the compressed bytes of a message set. In v0 the inner offsets are
-absolute. In v1 they count from the first inner message, and the wrapper's offset is that of the last; a wrapper of offset 0 comes
-from a producer that left the offsets to the broker. Inner timestamps are their own under create time and the wrapper's under log
-append time. Wrappers are not nested: an inner message that is compressed is an error, so the cost is one decompression.
+A compressed message (the wrapper) has a null key, and as its value the compressed bytes of a message set. In v0 the
+inner offsets are absolute. In v1 they count from the first inner message, and the wrapper's offset is that of the last;
+a wrapper of offset 0 comes from a producer that left the offsets to the broker. Inner timestamps are their own under
+create time and the wrapper's under log append time. Wrappers are not nested: an inner message that is compressed is an
+error, so the cost is one decompression.
 
-Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in v0).
-Left out: what a broker makes of a produced set (`log/old_formats/up_conversion.py`).
+Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in
+v0). Left out: what a broker makes of a produced set (`log/old_formats/up_conversion.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ MESSAGE_BYTES_MIN = 14  # of v0 with null key and value; Kafka checks this first
 CRC_BYTES = _CRC.size
 
 SET_BYTES_MAX = 128 << 20  # of all decompressed bytes of a set: above the largest frame
-# Of one set, compressed or not: a wrapper of 1 MB can hold a thousand times as much, and each message becomes an object.
+# Of one set, compressed or not: a wrapper of 1 MB can hold a thousand times as much, and each message becomes an
+# object.
 MESSAGES_MAX = 1_000_000
 
 
@@ -129,7 +131,8 @@ def _sized(body: memoryview, position: int) -> tuple[memoryview | None, int]:
 
 
 def iter_messages(view: Buffer) -> Iterator[Message]:
-    """The messages that lie end to end in `view`, wrappers as they are; one cut short at the end is left out, as Kafka does.
+    """The messages that lie end to end in `view`, wrappers as they are; one cut short at the end is left out, as Kafka
+    does.
 
     Nothing is checked by CRC.
 

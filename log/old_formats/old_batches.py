@@ -1,9 +1,10 @@
 """Messages of v0 and v1 in logs, as batches: what a wrapper holds, and the batch of v2 that says the same.
 
-Readers, timestamp look-ups and compaction know one thing, batches of v2: `as_v2` gives them one whatever the log holds. Compaction writes it
-too, so an old segment is of v2 once it was compacted, as Kafka's are.
+Readers, timestamp look-ups and compaction know one thing, batches of v2: `as_v2` gives them one whatever the log holds.
+Compaction writes it too, so an old segment is of v2 once it was compacted, as Kafka's are.
 
-Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecordsInto`; KIP-724. A message of v0, which has no timestamp, has -1.
+Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecordsInto`; KIP-724. A message of v0, which
+has no timestamp, has -1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ NO_TIMESTAMP_TYPE = -1
 
 
 def opened(view: BatchView) -> BatchView:
-    """The whole batch `view` with base offset and count known, which a wrapper's header does not tell; looks at the first and last inner message.
+    """The whole batch `view` with base offset and count known, which a wrapper's header does not tell; looks at the
+    first and last inner message.
 
     A wrapper that is damaged stays as it is: whoever reads its records is told.
     """

@@ -1,4 +1,5 @@
-"""What a broker makes of a produced message set (v0, v1): it is checked, and becomes one batch of v2, the format of all logs.
+"""What a broker makes of a produced message set (v0, v1): it is checked, and becomes one batch of v2, the format of all
+logs.
 
 The set's rows of the test plan, and the codes that Kafka 3.9 answers:
 
@@ -17,8 +18,9 @@ The set's rows of the test plan, and the codes that Kafka 3.9 answers:
 | a timestamp beyond the topic's limits                             | INVALID_TIMESTAMP            |
 | log append time set by the producer, where the timestamp is not checked | INVALID_TIMESTAMP      |
 
-Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative timestamps)
-ours is the code that says it. A set of more than a million messages is RECORD_LIST_TOO_LARGE here, where Kafka has no bound.
+Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative
+timestamps) ours is the code that says it. A set of more than a million messages is RECORD_LIST_TOO_LARGE here, where
+Kafka has no bound.
 
 Source: Kafka's `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` (3.9, the last one that converts).
 The batch is compressed as the set was, or as `compression.type` of the topic says.

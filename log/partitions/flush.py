@@ -20,8 +20,8 @@ from log.disk.health import DirectoryHealth
 class Names:
     """The names of one log's files, which a flush uses in a thread and a deletion of the partition takes away.
 
-    Once `gone` they are nobody's, or already those of a new partition of the same name: neither may be written to, and that they are
-    not there is no failure of the disk.
+    Once `gone` they are nobody's, or already those of a new partition of the same name: neither may be written to, and
+    that they are not there is no failure of the disk.
     """
 
     __slots__ = ("gone", "lock")

@@ -18,7 +18,9 @@ from log.segments.segment import Segment
 
 
 class Flushing:
-    """The books of one log. `flushed_offset` never passes what a finished flush covered; `lower` takes it back for a truncation."""
+    """The books of one log. `flushed_offset` never passes what a finished flush covered; `lower` takes it back for a
+    truncation.
+    """
 
     def __init__(
         self, directory: Path, epochs: LeaderEpochs, files: Files, health: DirectoryHealth
@@ -31,8 +33,8 @@ class Flushing:
         self._files = files
         self._health = health
         self._running: list[Flush] = []
-        # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the directory's own:
-        # the process that made or recovered them may have been killed before its flush.
+        # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the
+        # directory's own: the process that made or recovered them may have been killed before its flush.
         self._names_version = 1
         self._names_saved = 0
         self._epochs_saved = -1 if epochs.version else 0

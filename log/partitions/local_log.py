@@ -1,6 +1,7 @@
 """The log of one partition as bytes on a disk: segments that are rolled, written, read as slices, flushed and cut.
 
-Source: Kafka's `LocalLog`. What the records mean is of `log/partitions/partition_log.py`: epochs, producers, where the log starts.
+Source: Kafka's `LocalLog`. What the records mean is of `log/partitions/partition_log.py`: epochs, producers, where the
+log starts.
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
 (`log/disk/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
@@ -28,7 +29,9 @@ from wire.errors import ErrorCode, KafkaError
 
 
 class Cut(NamedTuple):
-    """Where a truncation cuts: `segment` at the batch at `position`, or behind its last one (None); the log then ends at `offset`."""
+    """Where a truncation cuts: `segment` at the batch at `position`, or behind its last one (None); the log then ends
+    at `offset`.
+    """
 
     segment: Segment
     position: int | None
@@ -39,8 +42,8 @@ class LocalLog:
     """Segments up to `log_end_offset`; those below `flushed_offset` are durable.
 
     Invariants: segments ascend without overlap, the last is the one appended to; `flushed_offset` never passes what a
-    finished flush covered, and is lowered by truncation. Methods with an underscore are for `PartitionLog` and raise OSError and
-    SegmentDamaged where they do not say otherwise.
+    finished flush covered, and is lowered by truncation. Methods with an underscore are for `PartitionLog` and raise
+    OSError and SegmentDamaged where they do not say otherwise.
     """
 
     def __init__(
@@ -91,7 +94,9 @@ class LocalLog:
         return self._flushing.names
 
     def storage(self, what: str) -> AbstractContextManager[None]:
-        """For file calls on behalf of this log: an OSError takes the directory offline and becomes KAFKA_STORAGE_ERROR."""
+        """For file calls on behalf of this log: an OSError takes the directory offline
+        and becomes KAFKA_STORAGE_ERROR.
+        """
         return self.health.guard(what)
 
     @contextmanager
@@ -213,7 +218,9 @@ class LocalLog:
     # Shortening
 
     def _place_of_cut(self, offset: int) -> Cut:
-        """For an end at `offset`, above the first segment's base; a batch with a record at `offset` or above goes as a whole."""
+        """For an end at `offset`, above the first segment's base; a batch with a record at `offset` or above goes as a
+        whole.
+        """
         segment, interval = self._segments.since(offset - 1)[0], self.config.index_interval_bytes
         position = segment.locate(offset, interval)
         # Not in a gap that compaction left: a recovery would find another end, below what counts as flushed.
@@ -226,7 +233,8 @@ class LocalLog:
         if segments.active is not segment:
             while segments.active is not segment:
                 segments.drop_last()
-            # Else a crash could bring them back behind what is cut below; in a compacted log nobody would notice the hole.
+            # Else a crash could bring them back behind what is cut below; in a compacted log nobody would notice the
+            # hole.
             self.files.fsync_directory(self.directory)
         if position is not None:
             segment.truncate(position, offset, interval)

@@ -1,10 +1,12 @@
 """Names of partition directories.
 
-Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its siblings, `Topic` (which names are legal).
+Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its siblings, `Topic` (which names are
+legal).
 
 ```
 orders-3                           a partition:            TOPIC-PARTITION
-orders-3.0f…9a-delete              to be removed:          TOPIC-PARTITION.UNIQUE-delete, the topic cut to fit a file name
+orders-3.0f…9a-delete              to be removed:          TOPIC-PARTITION.UNIQUE-delete, the topic cut to fit a file
+name
 orders-3.0f…9a-stray               nobody's, for a human:  likewise
 orders-3.0f…9a-future              on its way here from another directory; the topic is never cut
 ```
@@ -34,7 +36,9 @@ def is_partition_directory(name: str) -> bool:
 
 
 def partition_of(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a directory such as `orders-3`; None for other names. Thousands are asked at a start, in their order."""
+    """(topic, partition) of a directory such as `orders-3`; None for other names. Thousands are asked at a start, in
+    their order.
+    """
     topic, _, number = name.rpartition("-")
     if not number.isdecimal() or not number.isascii() or len(number) > PARTITION_DIGITS_MAX:
         return None
@@ -57,7 +61,9 @@ def parse_directory_name(name: str) -> tuple[str, int]:
 
 
 def is_deleted_directory(name: str) -> bool:
-    """Whether `name` is that of a partition's directory that is to be removed; what is merely called so may be anybody's."""
+    """Whether `name` is that of a partition's directory that is to be removed; what is merely called so may be
+    anybody's.
+    """
     return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
 
 

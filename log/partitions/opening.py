@@ -99,7 +99,8 @@ def _recover(
 ) -> None:
     """Checks all segments that reach over the recovery point; those after a cut or a hole go.
 
-    Compaction leaves holes too, but in the flushed part only: what it cleans is below the recovery point, or `cleaned_to` of a Kafka.
+    Compaction leaves holes too, but in the flushed part only: what it cleans is below the recovery point, or
+    `cleaned_to` of a Kafka.
     """
 
     def note(view: BatchView) -> None:
@@ -140,7 +141,9 @@ def _recover(
 
 
 def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> list[Segment]:
-    """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may follow it."""
+    """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may
+    follow it.
+    """
     directory = segments[0].directory
     log.warning(
         "%s ends at %d, below its start: it begins anew at %d",
@@ -170,7 +173,9 @@ def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
 
 
 def _knows_start(epochs: LeaderEpochs, first: Segment, start_offset: int) -> bool:
-    """After a crash the log may start lower again than the file says: deletions come back that were not checkpointed."""
+    """After a crash the log may start lower again than the file says: deletions come back that
+    were not checkpointed.
+    """
     if not first.exists or epochs.epoch_for(start_offset) >= 0:
         return True
     for _, view in scan_headers(first.files, first.file, 0, first.size):

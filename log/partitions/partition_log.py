@@ -1,7 +1,9 @@
-"""The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it starts.
+"""The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it
+starts.
 
-Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`. The same class serves data partitions and `__cluster_metadata-0`.
-Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
+Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`. The same class serves data partitions and
+`__cluster_metadata-0`. Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high
+watermark and leadership (the broker's).
 
 Errors: as those of `LocalLog`.
 """
@@ -53,8 +55,8 @@ class AppendInfo(NamedTuple):
 class PartitionLog(LocalLog):
     """Offsets [log_start_offset, log_end_offset), the epochs they were written in and the producers that wrote them.
 
-    `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start, so that
-    its owner can lower the checkpoints first.
+    `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start,
+    so that its owner can lower the checkpoints first.
     """
 
     def __init__(
@@ -99,12 +101,13 @@ class PartitionLog(LocalLog):
     ) -> PartitionLog:
         """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
 
-        Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown` everything
-        was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's base if that is higher.
-        Below `cleaned_to` there may be gaps between segments: compaction was there.
+        Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown`
+        everything was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's
+        base if that is higher. Below `cleaned_to` there may be gaps between segments: compaction was there.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the directory).
+            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the
+                directory).
         """
         health = health or DirectoryHealth()
         with health.guard(f"opening {directory}"):
@@ -155,10 +158,11 @@ class PartitionLog(LocalLog):
     # Appending
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """A leader's epoch begins at the log's end, before it answers anybody; again after a restart it began where it began.
+        """A leader's epoch begins at the log's end, before it answers anybody; again after a restart it began where it
+        began.
 
-        So it is known although nothing was written in it, and no follower can know a later one (KAFKA-7415). Not flushed: an epoch without
-        a record is forgotten with the process, and the leader begins it again.
+        So it is known although nothing was written in it, and no follower can know a later one (KAFKA-7415). Not
+        flushed: an epoch without a record is forgotten with the process, and the leader begins it again.
         """
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
@@ -200,13 +204,14 @@ class PartitionLog(LocalLog):
     ) -> AppendInfo:
         """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
 
-        Epochs do not descend, and none is later than `leader_epoch`, the one that is followed: no CRC covers them. Batches before
-        a damaged one are appended.
+        Epochs do not descend, and none is later than `leader_epoch`, the one that is followed: no CRC covers them.
+        Batches before a damaged one are appended.
 
         A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
 
         Raises:
-            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log or each other; KAFKA_STORAGE_ERROR.
+            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log or each other;
+                KAFKA_STORAGE_ERROR.
             RemoteProtocolError: these are no batches, end above the last offset that there is, or are of a later epoch.
         """
         self.health.check()
@@ -279,8 +284,8 @@ class PartitionLog(LocalLog):
     ) -> LogSlice | None:
         """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
 
-        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With `min_one` the
-        first batch comes even if it is larger than `max_bytes`.
+        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With
+        `min_one` the first batch comes even if it is larger than `max_bytes`.
 
         Returns:
             None when there is nothing to give.
@@ -355,7 +360,8 @@ class PartitionLog(LocalLog):
     # Shortening
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew where nothing is.
+        """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew
+        where nothing is.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR.
@@ -378,8 +384,8 @@ class PartitionLog(LocalLog):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look right, as the
-        # start that is noted may be an older one.
+        # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look
+        # right, as the start that is noted may be an older one.
         self._lower_recovery_point(0)
         with self.storage(f"emptying {self.directory}"):
             self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
@@ -389,10 +395,11 @@ class PartitionLog(LocalLog):
             self._forget_truncated()
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its files are nobody's).
+        """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its
+        files are nobody's).
 
-        Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares `truncations`.
-        Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
+        Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares
+        `truncations`. Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         with self.storage(f"compaction of {self.directory.name}"):
             cleaned.release()
@@ -462,7 +469,8 @@ class PartitionLog(LocalLog):
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
 
-        `clean=False` drops the handles only. A log that was not written to since it was opened has nothing to lose. Raises KafkaError.
+        `clean=False` drops the handles only. A log that was not written to since it was opened has nothing to lose.
+        Raises KafkaError.
         """
         if clean and self.must_close:
             self.flush()

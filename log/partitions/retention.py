@@ -1,7 +1,8 @@
 """Which old segments may go.
 
-Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment goes when it is too old, when the log without it is still as large as
-`retention.bytes`, or when it lies below the log's start; always from the oldest on, and never above the high watermark (KAFKA-5634).
+Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment goes when it is too old, when the log without it is still as
+large as `retention.bytes`, or when it lies below the log's start; always from the oldest on, and never above the high
+watermark (KAFKA-5634).
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def find_timestamp(
 
 
 def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log, unless compaction took it. Raises SegmentDamaged, OSError."""
+    """The first record that has the largest timestamp of the log, unless compaction took it. Raises SegmentDamaged,
+    OSError.
+    """
     found: Segment | None = None
     for segment in segments:
         timestamp = segment.largest_timestamp(index_interval) if segment.size else NO_TIMESTAMP
@@ -68,7 +70,8 @@ def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> Time
 def offsets_before(
     segments: Sequence[Segment], timestamp_ms: int | None, start_offset: int, end_offset: int
 ) -> list[int]:
-    """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end; descending.
+    """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end;
+    descending.
 
     The answer of ListOffsets v0, from the time before there was a time index. Raises OSError.
     """

@@ -1,7 +1,8 @@
-"""The producers of one log, their snapshots and the index of their aborted transactions, as the log grows and is shortened.
+"""The producers of one log, their snapshots and the index of their aborted transactions, as the log grows and is
+shortened.
 
-Source: Kafka's `ProducerStateManager`. What the state says of a batch is of `log/producers/state.py`; how snapshots look, and how the state
-is read back from them, of `log/producers/snapshots.py`.
+Source: Kafka's `ProducerStateManager`. What the state says of a batch is of `log/producers/state.py`; how snapshots
+look, and how the state is read back from them, of `log/producers/snapshots.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class ProducerStateManager:
         remove_snapshots(self._directory, self._files, above=end_offset)
 
     def drop_damaged(self) -> None:
-        """A transaction index is none: what is sound of it stays, and the next `load` reads all headers and adds what was lost."""
+        """A transaction index is none: what is sound of it stays, and the next `load` reads all headers and adds what
+        was lost.
+        """
         for segment in self._segments.all:
             segment.transaction_index.keep_sound()
         self.truncate(-1)

@@ -26,7 +26,9 @@ class EndMarker(NamedTuple):
 
 
 def read_end_marker(batch: BatchView) -> EndMarker | None:
-    """The marker in a whole control batch; None for an empty one (its transaction was compacted away) and other control records."""
+    """The marker in a whole control batch; None for an empty one (its transaction was compacted away) and other control
+    records.
+    """
     if not batch.count or len(batch.buffer) != batch.size:
         return None
     try:

@@ -1,7 +1,8 @@
 """Producer snapshots of a partition's directory: written at roll and clean shutdown, read back with the log's tail.
 
-Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A snapshot
-named after offset N holds the state of all batches below N. A damaged one is passed over for the one before it.
+Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A
+snapshot named after offset N holds the state of all batches below N. A damaged one is passed over for the one before
+it.
 
 ```
 .snapshot = int16 version (1), uint32 CRC-32C of the rest, int32 count, then per producer

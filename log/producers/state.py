@@ -1,7 +1,9 @@
-"""Producer state of a partition: what idempotence needs to know a duplicate from a gap, and which transactions are open (KIP-98, KIP-360).
+"""Producer state of a partition: what idempotence needs to know a duplicate from a gap, and which transactions are open
+(KIP-98, KIP-360).
 
-Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`. The state is a function of the log's batch headers and transaction markers;
-nothing else changes it, but that idle producers are forgotten. Left out: verification state (KIP-890), the transaction coordinator's business.
+Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`. The state is a function of the log's batch headers and
+transaction markers; nothing else changes it, but that idle producers are forgotten. Left out: verification state
+(KIP-890), the transaction coordinator's business.
 """
 
 from __future__ import annotations
@@ -67,9 +69,9 @@ class ProducerState:
         """Whether a client's batch may be appended next; a duplicate is to be answered with its first offset.
 
         Raises:
-            KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER, a batch is missing
-                before this one (or it is a duplicate older than the last five); INVALID_TXN_STATE, no transactional batch
-                while a transaction of the producer is open.
+            KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER, a batch is
+                missing before this one (or it is a duplicate older than the last five); INVALID_TXN_STATE, no
+                transactional batch while a transaction of the producer is open.
         """
         entry = self._producers.get(view.producer_id) if view.producer_id >= 0 else None
         if entry is None:
@@ -111,11 +113,13 @@ class ProducerState:
     ) -> None:
         """Whether a coordinator's marker may be appended.
 
-        Up to transaction version 1 a marker has the epoch of its transaction; from 2 on a higher one, so that a late marker
-        cannot end the next transaction (KIP-890). The same one again, when nothing is open, is a retry and harmless.
+        Up to transaction version 1 a marker has the epoch of its transaction; from 2 on a higher one, so that a late
+        marker cannot end the next transaction (KIP-890). The same one again, when nothing is open, is a retry and
+        harmless.
 
         Raises:
-            KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (a newer coordinator wrote a marker of this producer).
+            KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (a newer coordinator wrote a marker of
+                this producer).
         """
         entry = self._producers.get(producer_id)
         if entry is None:
@@ -130,7 +134,8 @@ class ProducerState:
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"coordinator epoch {marker.coordinator_epoch} for producer {producer_id}, {entry.coordinator_epoch} wrote here",
+                f"coordinator epoch {marker.coordinator_epoch} for producer {producer_id}, {entry.coordinator_epoch} "
+                f"wrote here",
             )
 
     # Following the log
@@ -174,7 +179,9 @@ class ProducerState:
         )
 
     def aborted_by(self, view: BatchView) -> AbortedTransaction | None:
-        """The entry for the transaction index that `view` makes necessary; to be written before `update` (KAFKA-7866)."""
+        """The entry for the transaction index that `view` makes necessary; to be written
+        before `update` (KAFKA-7866).
+        """
         entry = self._producers.get(view.producer_id) if view.is_control else None
         if entry is None or entry.transaction_start == NO_TRANSACTION:
             return None

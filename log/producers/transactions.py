@@ -1,4 +1,5 @@
-"""The open transactions of a partition, and those that ended above the high watermark: what holds the last stable offset back.
+"""The open transactions of a partition, and those that ended above the high watermark: what holds the last stable
+offset back.
 
 Source: `ongoingTxns` and `unreplicatedTxns` of Kafka's `ProducerStateManager`.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-ENDED_MAX = 1024  # 64 KiB; when the watermark stands still the oldest two are taken as one, which only holds the offset back longer
+# 64 KiB; when the watermark stands still the oldest two are taken as one, which only holds the offset back longer
+ENDED_MAX = 1024
 
 
 class _Ended(NamedTuple):

@@ -9,7 +9,8 @@ Source: Kafka's `OffsetIndex` and `TimeIndex`.
 
 An offset entry names the *last* offset of the batch that begins at the position, so every use of an entry can be
 verified against the batch header there. A time entry says: no timestamp above it up to and including that offset.
-Kafka preallocates the files with zeros and cuts them at roll; we append, and cut the zeros that we find before we write. New entries are kept in memory and written some at a time.
+Kafka preallocates the files with zeros and cuts them at roll; we append, and cut the zeros that we find before we
+write. New entries are kept in memory and written some at a time.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class IndexFile:
         return self._search(key, field)[2]
 
     def _search(self, key: int, field: int) -> tuple[int, Entry | None, Entry | None]:
-        """The first slot whose `field` is at least `key`, the entry before it and its own; looked for a block of the file at a time.
+        """The first slot whose `field` is at least `key`, the entry before it and its own; looked for a block of the
+        file at a time.
 
         Entries lie nearly on a line, so mostly the first block that is looked at is the right one; every second look
         halves what is left, whatever they lie on.

@@ -1,12 +1,13 @@
 """Opening a partition's directory: which segments there are, and how far they can be trusted.
 
-Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery point
-may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and repaired from its peers
-instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
+Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery
+point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and
+repaired from its peers instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
 
-What was fsynced after the last checkpoint of recovery points (5 s) cannot be told from what was not: nothing durable says which it is, as
-a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps what it was told to keep, so it takes a
-bad block in the last seconds before a crash; other replicas have the records then, where there are any, and the log says how many whole batches went along.
+What was fsynced after the last checkpoint of recovery points (5 s) cannot be told from what was not: nothing durable
+says which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps
+what it was told to keep, so it takes a bad block in the last seconds before a crash; other replicas have the records
+then, where there are any, and the log says how many whole batches went along.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def _swapped_base(name: str, suffix: str) -> int | None:
 def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
     """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place.
 
-    The order of `Segments.replace`: the old segment of the same base loses its log first, the new one gets it last, its indexes before.
-    So once the old log is gone, the indexes of that base are the new ones, or are replaced by them here.
+    The order of `Segments.replace`: the old segment of the same base loses its log first, the new one gets it last, its
+    indexes before. So once the old log is gone, the indexes of that base are the new ones, or are replaced by them
+    here.
     """
     for name in sorted(n for n in names if n.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         base = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
@@ -188,7 +190,9 @@ def recover_segment(
 
 
 def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bool) -> None:
-    """A log never grows shorter without a word. Zeros are what preallocation and power cuts leave, nobody wrote them."""
+    """A log never grows shorter without a word. Zeros are what preallocation and power cuts leave,
+    nobody wrote them.
+    """
     files, file = segment.files, segment.file
     if not any(files.pread(file, min(HEADER_BYTES, segment.size - position), position)):
         return
@@ -209,7 +213,9 @@ def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bo
 
 
 class _Start(NamedTuple):
-    """Of the check: the position of the first batch that reaches over the recovery point, its least offset, the epoch of the one before."""
+    """Of the check: the position of the first batch that reaches over the recovery point, its least offset, the epoch
+    of the one before.
+    """
 
     position: int
     offset: int

@@ -1,7 +1,7 @@
 """When a segment is full, and what fits into one.
 
-Source: Kafka's `LogSegment.shouldRoll`. A segment ends by size, by age, by full indexes, and when offsets would no longer fit its
-indexes (KAFKA-5413).
+Source: Kafka's `LogSegment.shouldRoll`. A segment ends by size, by age, by full indexes, and when offsets would no
+longer fit its indexes (KAFKA-5413).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def must_roll(
 
 
 def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
-    """Above `segment.ms` less a jitter of the segment's own, or above `max.compaction.lag.ms`: compaction passes over the active segment."""
+    """Above `segment.ms` less a jitter of the segment's own, or above `max.compaction.lag.ms`: compaction passes over
+    the active segment.
+    """
     age_ms_max = config.segment_ms
     if config.compacts and config.max_compaction_lag_ms < age_ms_max:
         age_ms_max = config.max_compaction_lag_ms

@@ -184,7 +184,9 @@ class Segment:
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """The transaction index, when there is one; one that was emptied too, or a crash brings back what was truncated."""
+        """The transaction index, when there is one; one that was emptied too, or a crash brings back what was
+        truncated.
+        """
         index = self.transaction_index
         return [index.file()] if index.exists or index.changed else []
 
@@ -263,7 +265,8 @@ class Segment:
         return reached
 
     def _newest_before(self, end: int) -> tuple[int, int] | None:
-        """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after it.
+        """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after
+        it.
 
         None when the time index does not fit the batches.
         """
@@ -351,7 +354,9 @@ class Segment:
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 
     def end_before(self, position: int, index_interval: int) -> int:
-        """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged, OSError."""
+        """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged,
+        OSError.
+        """
         end = self.base_offset
         if position:
             reached, headers = self._indexed(position - 1, 1, index_interval)
@@ -426,7 +431,8 @@ class Segment:
     def _named_by_index(
         self, find: Callable[[int, int], Entry | None], key: int, field: int
     ) -> tuple[int, BatchView] | None:
-        """The batch, with its position, that the entry found for `key` names: where batches are so large that most have one.
+        """The batch, with its position, that the entry found for `key` names: where batches are so large that most have
+        one.
 
         None where batches are smaller, or the index is not right: the way to the batch is to be walked then.
         """

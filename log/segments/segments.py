@@ -92,7 +92,8 @@ class Segments:
         self.add(base_offset, now_ms, preallocated_bytes)
 
     def replace(self, old: Sequence[Segment], size: int) -> bool:
-        """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False when those changed.
+        """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False
+        when those changed.
 
         After a crash anywhere in between, either all of the old or all of the new is found: `recovery.list_segments`.
         """

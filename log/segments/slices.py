@@ -11,8 +11,8 @@ from log.disk.files import Files, OpenFile
 class LogSlice:
     """Whole batches: `size` bytes at `position` of `file`. A `wire.outgoing.Splice`.
 
-    Readable as long as it lives, also after its segment is deleted. After a truncation the bytes are those that stand there
-    then, or missing: the reader's session ends with the leader epoch that was truncated.
+    Readable as long as it lives, also after its segment is deleted. After a truncation the bytes are those that stand
+    there then, or missing: the reader's session ends with the leader epoch that was truncated.
     """
 
     file: OpenFile

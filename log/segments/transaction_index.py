@@ -8,8 +8,8 @@ entry     = int16 version (0), int64 producer id, int64 first offset, int64 last
             int64 last stable offset after the marker: whatever ends above it began above it          34 bytes
 ```
 
-An entry stands in the segment of its marker, its first offset may lie in an earlier segment. No handle is kept: most segments
-have no such file, and aborts are rare.
+An entry stands in the segment of its marker, its first offset may lie in an earlier segment. No handle is kept: most
+segments have no such file, and aborts are rare.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class TransactionIndex:
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
-        self.changed = False  # since this object was made: to be synced before the offsets it speaks of count as flushed
+        # since this object was made: to be synced before the offsets it speaks of count as flushed
+        self.changed = False
         self._files = files
         self._count: int | None = None  # None: the file was not looked at yet
         self._last_offset = -1
@@ -89,7 +90,8 @@ class TransactionIndex:
     def truncate_to(self, offset: int) -> None:
         """Drops the entries of markers at `offset` and above, and a torn one at the end.
 
-        A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop any more.
+        A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop
+        any more.
         """
         try:
             size = self._files.size(self._files.open(self.path, write=False))

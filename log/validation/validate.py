@@ -3,15 +3,15 @@
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
 What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
-transactional flags, producer fields, offset range against record count; and every record of it (`log.batches.columns.check_records`):
-compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
-timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
-Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
-UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that Java cannot read: ours is the code that says
-it), where it takes what we refuse (bytes after the batch, a producer id without epoch, offset deltas that are no sequence,
-append time, a delete horizon or a bit without meaning set by a client, negative timestamps, sizes below -1 in a record,
-timestamps beyond 64 bits, bytes behind the compressed stream), and for a size beyond the
-request (INVALID_RECORD there, CORRUPT_MESSAGE here).
+transactional flags, producer fields, offset range against record count; and every record of it
+(`log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. What is stored is the
+producer's bytes, save that the header's largest timestamp is made that of the records, as Kafka does, and that a
+topic's `compression.type` compresses them anew. Compared with a Kafka 4.3 broker on a hundred malformed batches, the
+codes are the same except where Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4
+that Java cannot read: ours is the code that says it), where it takes what we refuse (bytes after the batch, a producer
+id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning set by a
+client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed stream),
+and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _KNOWN_ATTRIBUTES = (
     | ATTRIBUTES_DELETE_HORIZON
 )
 INT64_END = 1 << 63
-# Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common ones.
-# Interpreted, records cost two hundred times as much.
+# Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common
+# ones. Interpreted, records cost two hundred times as much.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
-# Of one batch, decompressed. Kafka has no limit; producers count bytes before compression (batch.size, max.request.size), so
-# theirs is above the largest frame that is taken (100 MiB) only by chance.
+# Of one batch, decompressed. Kafka has no limit; producers count bytes before compression (batch.size,
+# max.request.size), so theirs is above the largest frame that is taken (100 MiB) only by chance.
 DECOMPRESSED_BYTES_MAX = 128 << 20
 
 
@@ -121,9 +121,11 @@ def validate_produced(
     version: int = 13,
     budget: Budget | None = None,
 ) -> list[BatchView]:
-    """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and `records` readonly.
+    """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and
+    `records` readonly.
 
-    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress anew is over any budget.
+    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress
+    anew is over any budget.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
@@ -175,8 +177,8 @@ def validate_produced(
 def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Budget | None) -> bool:
     """Whether this is an uncompressed batch of which nothing is to be said, and in which nothing is to be changed.
 
-    Nearly all are, of the uncompressed ones. All others are left to the checks behind this one, which find out what is wrong, and make
-    the sentences.
+    Nearly all are, of the uncompressed ones. All others are left to the checks behind this one, which find out what is
+    wrong, and make the sentences.
     """
     size = len(records)
     if (
@@ -244,7 +246,7 @@ def _invalid(why: str) -> KafkaError:
 
 
 def _only_batch(records: memoryview) -> BatchView:
-    """mB3, mB4, and sizes that cannot be (mB2)."""
+    """The one whole batch of magic 2 that a partition is given, with nothing behind it (mB2, mB3, mB4)."""
     if len(records) < HEADER_BYTES:
         if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] != MAGIC:
             raise _invalid(f"magic {records[_MAGIC_POSITION]} where 2 is served")
@@ -267,7 +269,7 @@ def _only_batch(records: memoryview) -> BatchView:
 
 
 def _check_fields(batch: BatchView) -> None:
-    """mB9, mB10, the count of mB7, whose clock the timestamps are of, and bits that are not a client's to set."""
+    """The record count, the producer's fields, and what only brokers may set (mB7, mB9, mB10)."""
     if batch.attributes & ATTRIBUTES_CONTROL:
         raise _invalid("clients do not write control records")
     if batch.attributes & ATTRIBUTES_DELETE_HORIZON:
@@ -300,7 +302,8 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
 ) -> Buffer:
-    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed.
+    """The records' bytes, decompressed, which `budget` is charged for (mB7); where they lie when they are not
+    compressed.
 
     What Java consumers cannot read stops them at this offset for ever, so no producer may write it.
     """
@@ -328,7 +331,7 @@ def _body(
 def _check_body(
     batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int
 ) -> LargestTimestamp:
-    """mB7, mB8, mB12, mB13: every record."""
+    """Every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
     least, most = _timestamp_limits(rules, now_ms)
     try:
         return check_records(

@@ -101,7 +101,7 @@ REPLICATION = (
         "min.insync.replicas",
         "int",
         1,
-        "Smallest ISR with which records sent with acks=all are taken.",
+        "Smallest ISR with which records sent with acks=all are accepted.",
         at_least(1),
         scope="cluster-wide",
         importance="high",

@@ -1,5 +1,5 @@
-"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing, validation of
-dynamic configs by the controller, DescribeConfigs and the documentation.
+"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing,
+validation of dynamic configs by the controller, DescribeConfigs and the documentation.
 
 Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of str; None where Kafka has null.
 """
@@ -94,9 +94,9 @@ def all_of(*choices: str) -> Check:
 class ConfigKey:
     """One key. `required` keys have no default. `internal` ones are not shown to clients.
 
-    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration of a
-    running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken, as whoever
-    sets one relies on it.
+    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
+    of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
+    as whoever sets one relies on it.
     """
 
     name: str
@@ -118,7 +118,7 @@ class ConfigKey:
         if self.no_effect:
             return f"{self.doc} It has no effect here: {self.no_effect}."
         if self.only_default:
-            return f"{self.doc} No other value than the default is taken: {self.only_default}."
+            return f"{self.doc} Only the default is accepted: {self.only_default}."
         if self.no_effect_while_running:
             return f"{self.doc} An alteration has no effect before a restart: {self.no_effect_while_running}."
         return self.doc

@@ -1,8 +1,9 @@
 """Which configs of brokers may change while they run.
 
-- keys with a scope other than read-only, and `DYNAMIC_ONLY`. Those of logs and topics hold at once for every topic that says
-  nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles during a reassignment), and the
-  nodes log why nothing changes (`quorum/serving/idle_configs.py`).
+- keys with a scope other than read-only, and `DYNAMIC_ONLY`. Those of logs and topics hold at once for every topic that
+says
+  nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles during a reassignment),
+  and the nodes log why nothing changes (`quorum/serving/idle_configs.py`).
 - keys of one listener (`listener.name.LISTENER.…`): certificates, and the users of SASL/PLAIN, of new connections.
 
 Everything else is refused. Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
@@ -47,7 +48,8 @@ def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> 
     """Looks at what is to be set; what is taken away is never wrong.
 
     Raises:
-        KafkaError: INVALID_REQUEST: not while a broker runs, or not for all at once, or a wrong value, with Kafka's words;
+        KafkaError: INVALID_REQUEST: not while a broker runs, or not for all at once, or a wrong value, with Kafka's
+            words;
             INVALID_CONFIG: a key that nobody knows.
     """
     unknown = [key for key in changes if not _is_known(key)]

@@ -1,7 +1,7 @@
 """The configs of a group: names, defaults and bounds of Apache Kafka 4.3. They are checked, stored and described.
 
-Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move there
-(`group.consumer.min.session.timeout.ms`, …) have their defaults here.
+Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move
+there (`group.consumer.min.session.timeout.ms`, …) have their defaults here.
 """
 
 from __future__ import annotations

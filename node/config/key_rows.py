@@ -3,8 +3,8 @@
     NAME | KIND LOW..HIGH | DEFAULT | IMPORTANCE dynamic
         What it means.
 
-`LOW..HIGH`, either of which may be left out, bounds numbers; `null` is no default; `dynamic` may change while a broker runs;
-`internal` instead of an importance is not shown to clients.
+`LOW..HIGH`, either of which may be left out, bounds numbers; `null` is no default; `dynamic` may change while a broker
+runs; `internal` instead of an importance is not shown to clients.
 """
 
 from __future__ import annotations

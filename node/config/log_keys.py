@@ -1,4 +1,6 @@
-"""Keys of a broker's logs; most of them are defaults for topics. Source: Kafka's `ServerLogConfigs`, `CleanerConfig`."""
+"""Keys of a broker's logs; most of them are defaults for topics. Source:
+Kafka's `ServerLogConfigs`, `CleanerConfig`.
+"""
 
 from __future__ import annotations
 
@@ -227,7 +229,7 @@ LOGS = (
         "log.flush.interval.ms",
         "long",
         None,
-        "Time after which a log is flushed, looked at every log.flush.scheduler.interval.ms; see trimaran.log.fsync.",
+        "Time after which a log is flushed, checked every log.flush.scheduler.interval.ms; see trimaran.log.fsync.",
         scope="cluster-wide",
         importance="high",
     ),
@@ -282,7 +284,7 @@ LOGS = (
         "message.max.bytes",
         "int",
         1048588,
-        "Largest record batch that is taken.",
+        "Largest record batch that is accepted.",
         at_least(0),
         scope="cluster-wide",
         importance="high",

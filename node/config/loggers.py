@@ -1,6 +1,8 @@
-"""The levels of a node's loggers as configs: resources of type BROKER_LOGGER, of one process and never in the metadata log.
+"""The levels of a node's loggers as configs: resources of type BROKER_LOGGER, of one process and never in the metadata
+log.
 
-Source: Kafka's `RuntimeLoggerManager`, `LoggingController`, KIP-412. FATAL and TRACE, which Python does not have, become CRITICAL and DEBUG.
+Source: Kafka's `RuntimeLoggerManager`, `LoggingController`, KIP-412. FATAL and TRACE, which Python does not have,
+become CRITICAL and DEBUG.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ LISTENERS = (
         "advertised.listeners",
         "list",
         None,
-        "Addresses told to clients; `listeners` when not set.",
+        "Addresses published to clients; `listeners` when not set.",
         importance="high",
     ),
     ConfigKey(
@@ -198,7 +198,8 @@ QUORUM = (
         "controller.quorum.append.linger.ms",
         "int",
         0,
-        "How long a change of metadata waits for others to be written with it. By default it does not wait, in Kafka for 25 ms:"
+        "How long a change of metadata waits for others to be written with it. By default it does not wait, in Kafka "
+        "for 25 ms:"
         " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
         check=at_least(0),
     ),
@@ -221,7 +222,7 @@ QUORUM = (
         "controller.quorum.fetch.max.bytes",
         "int",
         1 << 20,
-        "Most bytes of records in an answer to a Fetch, asked for and given: one batch at least, 8 MiB at most.",
+        "Most bytes of records in a Fetch response, as requester and as leader: one batch at least, 8 MiB at most.",
         importance="low",
         check=at_least(1),
     ),
@@ -229,7 +230,7 @@ QUORUM = (
         "controller.quorum.fetch.snapshot.max.bytes",
         "int",
         1 << 20,
-        "Most bytes of a snapshot in an answer to a FetchSnapshot, asked for and given: 8 MiB at most.",
+        "Most bytes of a snapshot in a FetchSnapshot response, as requester and as leader: 8 MiB at most.",
         importance="low",
         check=at_least(1),
     ),

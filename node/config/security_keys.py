@@ -166,7 +166,7 @@ ACCESS = (
         "authorizer.class.name",
         "string",
         "",
-        "Class that decides who may do what. Without one everybody may do everything. See trimaran.authorizer.topics.and.groups.open.",
+        "Authorizer class. Without one, everyone may do everything. See trimaran.authorizer.topics.and.groups.open.",
         _known_authorizer,
         importance="low",
     ),
@@ -174,7 +174,8 @@ ACCESS = (
         "trimaran.authorizer.topics.and.groups.open",
         "boolean",
         False,
-        "Admits that ACLs protect administration only, and topics, groups and transactions are open to all who can connect."
+        "Acknowledges that ACLs protect administration only, and topics, groups and transactions are open to all who "
+        "can connect."
         " A node with an authorizer does not start without it.",
     ),
     ConfigKey(

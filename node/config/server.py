@@ -1,7 +1,8 @@
 """A node's configuration, parsed and checked as a whole.
 
-`ServerConfig` maps keys to typed values and remembers who set them; the properties below it are what several rooms compute
-from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong value is a `ConfigError` that names its origin.
+`ServerConfig` maps keys to typed values and remembers who set them; the properties below it are what several rooms
+compute from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong value is a `ConfigError` that
+names its origin.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ class ServerConfig(Mapping[str, Any]):
             is_wrong = len(names) > 1
         else:
             missing = [name for name in names if Path(name) not in self.log_directories]
-            why = f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : {', '.join(missing)}"
+            why = (
+                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+                f"Missing entries : {', '.join(missing)}"
+            )
             is_wrong = bool(missing)
         if is_wrong:
             fix = "name directories of log.dirs, or * alone"
@@ -177,7 +181,9 @@ class ServerConfig(Mapping[str, Any]):
         return f"{LISTENER_PREFIX}{listener.lower()}.{key}" in self._of_listeners
 
     def with_listener_configs(self, texts: Mapping[str, str]) -> ServerConfig:
-        """This configuration with other values of `listener.name.…` keys; raises ConfigError. Others than known ones are left out."""
+        """This configuration with other values of `listener.name.…` keys; raises ConfigError. Others than known ones
+        are left out.
+        """
         keys = {name: key for name in texts if (key := _listener_key(name)) is not None}
         values = {name: key.parse(texts[name], origin=ALTERED) for name, key in keys.items()}
         origins = self.origins | dict.fromkeys(values, ALTERED)
@@ -223,7 +229,7 @@ class ServerConfig(Mapping[str, Any]):
             raise ConfigError(
                 "listeners",
                 ",".join(self["listeners"]),
-                f"a controller must listen on one of controller.listener.names, and {name} is not there",
+                f"a controller must listen on one of controller.listener.names, and {name} is not in listeners",
                 origin=self.origins.get("listeners", ""),
                 fix=f"add {name}://HOST:PORT",
             )

@@ -104,7 +104,7 @@ OURS = (
         "trimaran.log.slow.steps.ms",
         "int",
         0,
-        "Log who holds the event loop for longer, at most a line in ten seconds; 0: do not look.",
+        "Log what blocks the event loop for longer, at most one line in ten seconds; 0 disables it.",
         at_least(0),
         importance="low",
     ),
@@ -142,7 +142,7 @@ OURS = (
         None,
         "Address at which the console is served.",
         importance="low",
-        no_effect="there is no console yet",
+        no_effect="a console is not implemented yet",
     ),
 )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DAY_MS = 24 * 3600 * 1000
 
 _NOT_THROTTLED = "replication is not throttled yet"
-_NOT_TIERED = "there is no tiered storage"
+_NOT_TIERED = "tiered storage is not supported"
 
 TOPIC_CONFIGS = ConfigDef(
     (
@@ -82,7 +82,7 @@ TOPIC_CONFIGS = ConfigDef(
             "flush.ms",
             "long",
             LONG_MAX,
-            "Time after which a log is flushed, looked at every log.flush.scheduler.interval.ms.",
+            "Time after which a log is flushed, checked every log.flush.scheduler.interval.ms.",
             at_least(0),
         ),
         ConfigKey(
@@ -130,7 +130,11 @@ TOPIC_CONFIGS = ConfigDef(
             at_least(1),
         ),
         ConfigKey(
-            "max.message.bytes", "int", 1048588, "Largest record batch that is taken.", at_least(0)
+            "max.message.bytes",
+            "int",
+            1048588,
+            "Largest record batch that is accepted.",
+            at_least(0),
         ),
         ConfigKey(
             "message.timestamp.after.max.ms",
@@ -171,7 +175,7 @@ TOPIC_CONFIGS = ConfigDef(
             "min.insync.replicas",
             "int",
             1,
-            "Smallest ISR with which records sent with acks=all are taken.",
+            "Smallest ISR with which records sent with acks=all are accepted.",
             at_least(1),
         ),
         ConfigKey(

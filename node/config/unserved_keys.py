@@ -1,7 +1,8 @@
-"""Keys of Apache Kafka 4.3 about what is not served here. Who serves a family moves its keys to a table of keys that act.
+"""Keys of Apache Kafka 4.3 about what is not served here. Who serves a family moves its keys to a table of keys that
+act.
 
-Source: Kafka's `TransactionLogConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`, `QuotaConfig`,
-`RemoteLogManagerConfig`.
+Source: Kafka's `TransactionLogConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`,
+`QuotaConfig`, `RemoteLogManagerConfig`.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ remote.log.storage.manager.impl.prefix | string | rsm.config. | medium
 remote.log.storage.system.enable | boolean | false | medium
     Whether there is tiered storage.
 """,
-    no_effect="there is no tiered storage",
+    no_effect="tiered storage is not supported",
 )
 UNSERVED = (
     *TRANSACTIONS,

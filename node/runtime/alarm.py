@@ -1,6 +1,7 @@
 """Calls back when a moment has come that moves all the time: every answer of a peer puts a timeout off.
 
-A task that waits for an event with a deadline pays for a cancel scope each time; here one sleeps, and is disturbed only when the moment comes nearer.
+A task that waits for an event with a deadline pays for a cancel scope each time; here one sleeps, and is disturbed only
+when the moment comes nearer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide by generating records, change state only by replaying them, answer when they are committed.
 
-The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have `broker.coordination`, which shares
-`Result`. A decision is a plain function that reads state and returns `Result(records, response)`; the
+The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have `broker.coordination`,
+which shares `Result`. A decision is a plain function that reads state and returns `Result(records, response)`; the
 runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and parks the
 response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong to
 the state machine, whose `replay` is the same function.
@@ -59,8 +59,9 @@ class ReplicatedState(Generic[R]):
     """One epoch's write path into one log; closed with the epoch (see `open_epoch`).
 
     Args:
-        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one. In steps, of
-            which only the last one writes; raises NotLeaderError, or anything else that leaves log and state as they were.
+        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one. In
+            steps, of which only the last one writes; raises NotLeaderError, or anything else that leaves log and state
+            as they were.
         replay: the only mutator, `(offset, record)`; never validates and never fails.
         committed: the epoch's watermark; `.offset` is the end (exclusive) of what is committed.
         next_offset: the end of the log when the epoch began.
@@ -94,8 +95,8 @@ class ReplicatedState(Generic[R]):
         return at_once(self.write(result))
 
     def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
-        """`submit` in steps. Nobody may decide on the state, nor write, before the last one: from the append on, state and log
-        agree only then.
+        """`submit` in steps. Nobody may decide on the state, nor write, before the last one: from the append on, state
+        and log agree only then.
         """
         if self._committed.closed:
             raise NotLeaderError

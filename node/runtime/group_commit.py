@@ -1,8 +1,8 @@
 """One round of fdatasync makes everything durable that was appended before it began.
 
 A round takes all logs of a directory that were marked dirty, asks each on the loop what must be synced, does it all in
-a few threads, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more is
-written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
+a few threads, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more
+is written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import trio
 
 from node.runtime.errors import StorageFailure
+from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_in_own_thread
 
 OnFlushed = Callable[[int], object]
@@ -66,8 +68,8 @@ class _Dirty:
 class GroupCommit:
     """The flusher of one log directory.
 
-    With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that `must_flush` is
-    synced, while nobody waits: so that a crash leaves little to be checked.
+    With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that
+    `must_flush` is synced, while nobody waits: so that a crash leaves little to be checked.
     """
 
     def __init__(self, directory: Directory, *, fsync: bool = True) -> None:
@@ -77,11 +79,12 @@ class GroupCommit:
         self._dirty: dict[int, _Dirty] = {}
         # Of the round that runs: who is to be told.
         self._in_round: dict[int, _Dirty] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self.rounds = 0
 
     def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
-        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are durable.
+        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are
+        durable.
 
         The same callback given twice before a round is called once. Write-behind calls it before this returns.
         """
@@ -104,7 +107,9 @@ class GroupCommit:
         self._wanted.set()
 
     def forget(self, log: FlushableLog) -> None:
-        """Nobody is told about this log any more, by the next round or by the one that runs; that one still syncs it."""
+        """Nobody is told about this log any more, by the next round or by the one that runs; that one
+        still syncs it.
+        """
         self._dirty.pop(id(log), None)
         self._in_round.pop(id(log), None)
 
@@ -116,7 +121,6 @@ class GroupCommit:
         """
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             self._in_round, self._dirty = self._dirty, {}
             try:
                 await self._round(list(self._in_round.values()))
@@ -131,7 +135,7 @@ class GroupCommit:
                     continue  # forgotten meanwhile: its files may have other names now
                 flushes.append((one, one.log.prepare_flush()))
                 if len(flushes) % PREPARED_PER_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
             await _run_side_by_side([flush for _, flush in flushes])
         except OSError as error:
             self._directory.offline = f"fsync failed: {error}"
@@ -143,11 +147,12 @@ class GroupCommit:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
             if count % FINISHED_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
 
 async def _run_side_by_side(flushes: Sequence[Flush]) -> None:
-    """Syncs in a few threads: the disk takes several at once, and the file system joins them into one commit of its journal.
+    """Syncs in a few threads: the disk takes several at once, and the file system joins them into one commit of its
+    journal.
 
     Raises the first OSError, when all threads are done.
     """

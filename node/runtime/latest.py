@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 import trio
 
+from node.runtime.events import Notifier
+
 T = TypeVar("T")
 
 
@@ -17,7 +19,7 @@ class Latest(Generic[T]):
 
     def __init__(self, value: T) -> None:
         self._value = value
-        self._changed = trio.Event()
+        self._changed = Notifier()
 
     @property
     def value(self) -> T:
@@ -26,8 +28,7 @@ class Latest(Generic[T]):
     def set(self, value: T) -> None:
         """Replaces the value and wakes everybody who waits, also when it is equal to the old one."""
         self._value = value
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify_all()
 
     async def wait_not(self, seen: T) -> T:
         """Returns the value once it differs from `seen`."""

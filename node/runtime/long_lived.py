@@ -1,6 +1,7 @@
 """Keeps the garbage collector from walking again and again what is there to stay.
 
-A full collection looks at every container of the process and holds the loop meanwhile: 130 ms with 100,000 partitions in an image. Images have no
+A full collection looks at every container of the process and holds the loop meanwhile: 130 ms with 100,000 partitions
+in an image. Images have no
 cycles: what they leave behind is freed by counting references, frozen or not. The price of freezing: cyclic garbage
 of others that exists at that moment is never freed; that is a little, once in `OBJECTS_MAX`.
 """

@@ -1,4 +1,6 @@
-"""Has the kernel end this process with its parent, however the parent ends: `kill -9` runs no clean-up (prctl(2), Linux only)."""
+"""Has the kernel end this process with its parent, however the parent ends: `kill -9` runs no clean-up (prctl(2), Linux
+only).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent_pid: int) -> None:
-    """SIGTERM comes when the thread of `parent_pid` that forked us has ended; for the child to call, between fork and exec too.
+    """SIGTERM comes when the thread of `parent_pid` that forked us has ended; for the child to call, between fork and
+    exec too.
 
-    Elsewhere than on Linux it does nothing. Other threads than a main one end before their process does: fork from that.
+    Elsewhere than on Linux it does nothing. Other threads than a main one end before their process does: fork from
+    that.
     """
     if _prctl is None:
         return

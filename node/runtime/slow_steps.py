@@ -1,7 +1,7 @@
 """Finds the steps that hold the loop: a task that computes or blocks for long keeps everybody else waiting.
 
-A trio instrument takes the time of every step, from one checkpoint of a task to the next; a thread looks in while a step
-takes too long, and notes where it is. Costs about a microsecond a step, so it is off where nobody asked.
+A trio instrument takes the time of every step, from one checkpoint of a task to the next; a thread looks in while a
+step takes too long, and notes where it is. Costs about a microsecond a step, so it is off where nobody asked.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ class SlowStep(NamedTuple):
 
     def __str__(self) -> str:
         where = " < ".join(reversed(self.stack)) or "unknown"
-        return f"{self.task} held the loop for {self.seconds * 1000:.0f} ms ({self.cpu_seconds * 1000:.0f} ms CPU): {where}"
+        took = f"{self.seconds * 1000:.0f} ms ({self.cpu_seconds * 1000:.0f} ms CPU)"
+        return f"{self.task} held the loop for {took}: {where}"
 
 
 class SlowSteps(trio.abc.Instrument):
-    """For `trio.run(…, instruments=[…])` or `trio.lowlevel.add_instrument`; `on_slow` is called when a slow step has ended."""
+    """For `trio.run(…, instruments=[…])` or `trio.lowlevel.add_instrument`; `on_slow` is called when a slow step has
+    ended.
+    """
 
     def __init__(self, seconds_max: float, on_slow: Callable[[SlowStep], object]) -> None:
         self._seconds_max = seconds_max
@@ -55,7 +58,9 @@ class SlowSteps(trio.abc.Instrument):
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Begins to look in; called by trio for what is given to `trio.run`, by others for themselves, in the loop's thread."""
+        """Begins to look in; called by trio for what is given to `trio.run`, by others for themselves, in the loop's
+        thread.
+        """
         self._loop_thread = threading.get_ident()
         threading.Thread(target=self._watch, name="slow steps", daemon=True).start()
 

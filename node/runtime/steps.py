@@ -1,13 +1,17 @@
-"""Work that may be too long for one turn of the loop, written as a generator: it yields how much it has done since it last did.
+"""Work that may be too long for one turn of the loop.
 
-Who runs it counts, and lets others have their turn when it was enough (`quorum.controller.operation_queue`). The unit is a record or a partition
-that was decided on, encoded or replayed: some 20 µs.
+A task gives up the loop with `yield_to_loop`. What may not be async (a decision, a replay) is a generator, `Steps`: it
+yields how much it has done since it last did; who runs it counts, and lets others have their turn when it was enough
+(`quorum.controller.operation_queue`). The unit is a record or a partition that was decided on, encoded or replayed:
+some 20 µs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar
+
+import trio
 
 T = TypeVar("T")
 
@@ -27,3 +31,10 @@ def at_once(steps: Steps[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+async def yield_to_loop() -> None:
+    """Lets every task that is ready run once, and cancellation in. A bare `checkpoint` elsewhere is trio's rule that
+    async functions have one.
+    """
+    await trio.lowlevel.checkpoint()

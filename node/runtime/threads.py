@@ -1,7 +1,7 @@
 """The one seam to threads: what blocks (fsync, recovery, deletion, cold reads) runs through here.
 
-Work that only computes gains nothing from a thread, as there is one interpreter lock; but what would hold the loop for long lets it
-have its turn there.
+Work that only computes gains nothing from a thread, as there is one interpreter lock; but what would hold the loop for
+long lets it have its turn there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TypeVar, TypeVarTuple
 import outcome
 import trio
 
-# Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock hand-over.
+# Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
+# hand-over.
 THREADS_MAX = 8
 # Of those that compute: a second one would only slow the first, and double what is held in memory.
 COMPUTING_MAX = 1
@@ -35,7 +36,9 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 async def run_in_own_thread(fn: Callable[[], T]) -> T:
-    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads small by itself."""
+    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads
+    small by itself.
+    """
     task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
 
     def deliver(result: outcome.Outcome[T]) -> None:

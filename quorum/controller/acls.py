@@ -83,7 +83,8 @@ def create_acls(
 def delete_acls(
     request: DeleteAclsRequest, acls: AclsImage
 ) -> Steps[Result[Message, DeleteAclsResponse]]:
-    """In steps of an ACL that a filter is held against: each filter is answered by what it matches; what several match is removed once.
+    """In steps of an ACL that a filter is held against: each filter is answered by what it matches; what several match
+    is removed once.
 
     Raises:
         KafkaError: INVALID_REQUEST, they match too many; none is removed.

@@ -55,8 +55,9 @@ def activation_records(
 
 
 def _is_served(record: Message) -> bool:
-    """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848, transactions 2);
-    none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could not register with them.
+    """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848,
+    transactions 2); none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could
+    not register with them.
     """
     if not isinstance(record, FeatureLevelRecord):
         return True

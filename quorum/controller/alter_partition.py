@@ -1,6 +1,7 @@
 """AlterPartition: what a leader may make of the ISR of its partitions.
 
-Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (who is eligible).
+Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (who is
+eligible).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import RECOVERED, RECOVERING, change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.metadata.image import MetadataImage, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from wire.errors import ErrorCode
@@ -32,8 +33,8 @@ def alter_partition(
 ) -> Steps[Result[Message, AlterPartitionResponse]]:
     """In steps of a topic or a partition: a leader's proposals of ISRs; each partition is answered by itself.
 
-    A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is answered although
-    the change is made.
+    A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is
+    answered although the change is made.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -57,7 +58,7 @@ def alter_partition(
             if code is not ErrorCode.NONE or partition is None:
                 partitions.append(_refused(index, code))
                 continue
-            found = _decide(Place(topic, index, partition), proposal, state)
+            found = _decide(PartitionRef(topic, index, partition), proposal, state)
             if found is not None:
                 records.append(found)
                 partition = changed[topic.id, index] = merge_change(partition, found)
@@ -72,18 +73,18 @@ def alter_partition(
 
 
 def _decide(
-    place: Place, proposal: AlterPartitionRequestPartitionData, state: ControllerState
+    ref: PartitionRef, proposal: AlterPartitionRequestPartitionData, state: ControllerState
 ) -> PartitionChangeRecord | None:
-    wanted = place.partition._replace(
+    wanted = ref.partition._replace(
         isr=tuple(one.broker_id for one in proposed_isr(proposal)),
         leader_recovery_state=proposal.leader_recovery_state,
     )
     return change_partition(
-        place,
+        ref,
         state,
-        state.may_lead(place.partition),
+        state.may_lead(ref.partition),
         wanted=wanted,
-        election=election_of(state, place),
+        election=election_of(state, ref),
     )
 
 
@@ -128,7 +129,9 @@ def check_proposal(
 
 
 def _is_eligible(state: BrokerState, partition: PartitionImage, image: MetadataImage) -> bool:
-    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so itself."""
+    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so
+    itself.
+    """
     broker = image.cluster.brokers.get(state.broker_id)
     return (
         broker is not None

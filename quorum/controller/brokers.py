@@ -2,8 +2,9 @@
 
     fenced → unfenced → controlled shutdown → (fenced) gone
 
-A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has heard of
-that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper migration.
+A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has
+heard of that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper
+migration.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ ENTER_CONTROLLED_SHUTDOWN = 1
 _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 
 
-class Decided:
+class ProcessedPartitions:
     """Partitions that were decided on in earlier steps, as they were left.
 
-    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of those again.
+    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of
+    those again.
     """
 
     def __init__(self) -> None:
@@ -62,17 +64,17 @@ class Decided:
 
     def note(self, state: ControllerState, keys: Iterable[Key]) -> None:
         """`state` is the one after the decision."""
-        for place in state.places(keys):
-            self._left[place.topic.id, place.partition_id] = place.partition
+        for ref in state.partition_refs(keys):
+            self._left[ref.topic.id, ref.partition_id] = ref.partition
 
     def others(self, state: ControllerState, keys: Iterable[Key]) -> list[Key]:
         """Those that were not decided on, or have changed since."""
         if not self._left:
             return list(keys)
         return [
-            (place.topic.id, place.partition_id)
-            for place in state.places(keys)
-            if self._left.get((place.topic.id, place.partition_id)) is not place.partition
+            (ref.topic.id, ref.partition_id)
+            for ref in state.partition_refs(keys)
+            if self._left.get((ref.topic.id, ref.partition_id)) is not ref.partition
         ]
 
 
@@ -127,8 +129,8 @@ def register_broker(
 ) -> Result[Message, BrokerRegistrationResponse]:
     """Registers an incarnation that may; the same one keeps its epoch and state.
 
-    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old incarnation has not given
-    up yet: all that it was in, if none are named.
+    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old
+    incarnation has not given up yet: all that it was in, if none are named.
     """
     record = _registration_record(request, broker_epoch, state.image)
     known = state.image.cluster.brokers.get(request.broker_id)
@@ -147,7 +149,7 @@ def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | Non
 
 
 def partitions_of_old_incarnation(
-    request: BrokerRegistrationRequest, state: ControllerState, decided: Decided
+    request: BrokerRegistrationRequest, state: ControllerState, decided: ProcessedPartitions
 ) -> list[Key]:
     """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
     known = state.image.cluster.brokers.get(request.broker_id)
@@ -256,7 +258,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReply:
+class HeartbeatResult:
     """What becomes of the broker. `shutting_down`: note at which offset, see `Lease`."""
 
     is_caught_up: bool
@@ -282,7 +284,7 @@ def heartbeat(
     *,
     registered_at: int,
     lowest_active_offset: int | None,
-) -> Steps[Result[Message, HeartbeatReply]]:
+) -> Steps[Result[Message, HeartbeatResult]]:
     """In steps of many partitions: moves the broker on; `registered_at` is the offset of its registration.
 
     Raises:
@@ -310,7 +312,7 @@ def heartbeat(
     records += lost
     if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
         records += _cordoned_directories(request, broker)
-    return Result(records, HeartbeatReply(caught_up, following), atomic=False)
+    return Result(records, HeartbeatResult(caught_up, following), atomic=False)
 
 
 def _present_state(broker: BrokerRegistration, lease: Lease) -> State:
@@ -335,7 +337,7 @@ def _next_of_unfenced(request: BrokerHeartbeatRequest, state: ControllerState) -
 
 def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) -> State:
     """All leaderships are gone, and every active broker has applied that they are."""
-    if lease.emptying or leads_any(state, lease.broker_id):
+    if lease.draining or leads_any(state, lease.broker_id):
         return State.CONTROLLED_SHUTDOWN
     everybody_knows = lowest is None or lease.shutdown_offset <= lowest
     return State.SHUTDOWN_NOW if everybody_knows else State.CONTROLLED_SHUTDOWN

@@ -1,9 +1,10 @@
-"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what record says it.
+"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what
+record says it.
 
     wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
 
-Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state), KIP-966 (eligible
-leader replicas, and the last known leader of a partition that has none of them).
+Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
+KIP-966 (eligible leader replicas, and the last known leader of a partition that has none of them).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, cast
 
-from quorum.controller.state import ControllerState, MayLead, Place
+from quorum.controller.state import ControllerState, MayLead, PartitionRef
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from wire.records.topics import PartitionChangeRecord
 
@@ -31,7 +32,7 @@ class Election(Enum):
 
 
 def change_partition(
-    place: Place,
+    ref: PartitionRef,
     state: ControllerState,
     acceptable: MayLead,
     *,
@@ -41,13 +42,13 @@ def change_partition(
 ) -> PartitionChangeRecord | None:
     """The record that brings the partition to `wanted` and to the leader that follows from it; None for no change.
 
-    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have lost
-    what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
+    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have
+    lost what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
     """
-    old = place.partition
+    old = ref.partition
     keeps_eligible = state.has_eligible_leaders
     new = complete_reassignment(old if wanted is None else wanted)
-    if keeps_eligible and (elr := _eligible(place, new, state, lost)) != new.elr:
+    if keeps_eligible and (elr := _eligible(ref, new, state, lost)) != new.elr:
         new = new._replace(elr=elr)
     leader, unclean = elect(old, new, acceptable, election, last_known=keeps_eligible)
     if leader == old.leader:
@@ -70,7 +71,7 @@ def change_partition(
             new = new._replace(last_known_elr=last_known)
     if state.image.features.metadata_version < DIRECTORIES_LEVEL:
         new = new._replace(directories=old.directories)
-    return _difference(place, new, names_leader=names_leader)
+    return _difference(ref, new, names_leader=names_leader)
 
 
 def elect(
@@ -83,7 +84,8 @@ def elect(
 ) -> tuple[int, bool]:
     """The leader that the partition should have, -1 if nobody can lead, and whether it may lack committed records.
 
-    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are empty.
+    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
+    empty.
     """
     allowed = new.isr or new.elr
     first: tuple[int, ...] = (old.leader,)
@@ -123,13 +125,13 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 
 
 def _eligible(
-    place: Place, new: PartitionImage, state: ControllerState, lost: int | None
+    ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
 ) -> tuple[int, ...]:
     """While the ISR is too small to commit anything, who leaves it has all that is committed."""
-    old = place.partition
+    old = ref.partition
     if new.isr == old.isr and not old.elr:
         return ()
-    if len(new.isr) >= state.min_isr(place.topic):
+    if len(new.isr) >= state.min_isr(ref.topic):
         return ()
     return tuple(
         one
@@ -168,9 +170,9 @@ _LISTS = (
 
 
 def _difference(
-    place: Place, new: PartitionImage, *, names_leader: bool
+    ref: PartitionRef, new: PartitionImage, *, names_leader: bool
 ) -> PartitionChangeRecord | None:
-    old = place.partition
+    old = ref.partition
     changes: dict[str, Any] = {
         field: list(cast("tuple[object, ...]", now))
         for field, before, now in zip(_LISTS, old, new, strict=False)
@@ -182,6 +184,4 @@ def _difference(
         changes["leader_recovery_state"] = new.leader_recovery_state
     if not changes:
         return None
-    return PartitionChangeRecord(
-        topic_id=place.topic.id, partition_id=place.partition_id, **changes
-    )
+    return PartitionChangeRecord(topic_id=ref.topic.id, partition_id=ref.partition_id, **changes)

@@ -1,4 +1,6 @@
-"""AlterClientQuotas as a decision. Source: Kafka's `ClientQuotaControlManager`, `QuotaConfig`, KIP-546, KIP-612. Throttling is elsewhere."""
+"""AlterClientQuotas as a decision. Source: Kafka's `ClientQuotaControlManager`, `QuotaConfig`, KIP-546, KIP-612.
+Throttling is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
 
 
 def _may_be_host(name: str | None) -> bool:
-    """An address, or what a host may be called: a controller asks no name server while it decides. None is the default of all."""
+    """An address, or what a host may be called: a controller asks no name server while it decides. None is the default
+    of all.
+    """
     if name is None:
         return True
     try:

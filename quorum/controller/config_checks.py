@@ -26,7 +26,8 @@ from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
-# Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not fit.
+# Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not
+# fit.
 VALUE_SIZE_MAX = 0x7FFF
 
 CORDONED = "cordoned.log.dirs"
@@ -102,7 +103,9 @@ def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage)
 def _check_cordoned(
     present: Mapping[str, str], changes: Changes, image: MetadataImage, *, forwarded: bool
 ) -> None:
-    """A controller knows the ids of directories, not their paths: asked by itself it lets entries only go (KIP-1066)."""
+    """A controller knows the ids of directories, not their paths: asked by itself it lets entries
+    only go (KIP-1066).
+    """
     if image.features.metadata_version < versions.CORDONED_LOG_DIRS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -112,7 +115,8 @@ def _check_cordoned(
     if not forwarded and not _entries(changes[CORDONED]) <= _entries(present.get(CORDONED)):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration value.",
+            f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration "
+            f"value.",
         )
 
 

@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole or not at all.
+"""IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole
+or not at all.
 
-Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers, which are of one
-process (`node.config.loggers`).
+Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers,
+which are of one process (`node.config.loggers`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def alter_configs(
     *,
     forwarded: bool = False,
 ) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
-    """In steps of a resource: those that can be changed, in one atomic batch; each is answered by itself. `forwarded`: by the broker that was asked.
+    """In steps of a resource: those that can be changed, in one atomic batch; each is answered by itself. `forwarded`:
+    by the broker that was asked.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
@@ -161,7 +163,9 @@ def _decide(
 def _records(
     kind: int, name: str, present: Mapping[str, str], changes: Changes
 ) -> list[ConfigRecord]:
-    """An unchanged config of a broker is written all the same: it makes the broker read its files again (KAFKA-14136)."""
+    """An unchanged config of a broker is written all the same: it makes the broker read its
+    files again (KAFKA-14136).
+    """
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in changes.items()
@@ -170,7 +174,9 @@ def _records(
 
 
 def _cleared_elrs(records: Iterable[Message]) -> list[Message]:
-    """Who was eligible to lead under another min.insync.replicas is not any more (KIP-966); no name means all topics."""
+    """Who was eligible to lead under another min.insync.replicas is not any more (KIP-966); no name
+    means all topics.
+    """
     return [
         ClearElrRecord(topic_name=one.resource_name if one.resource_type == TOPIC_RESOURCE else "")
         for one in records

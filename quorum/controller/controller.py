@@ -1,8 +1,8 @@
 """The controller: a listener of the metadata log that, while its node leads, decides what is written next.
 
-Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is made,
-appended and replayed in its turn (`turns`), and answered when it is committed. Source: Kafka's `QuorumController`.
-Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
+Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is
+made, appended and replayed in its turn (`operations`), and answered when it is committed. Source: Kafka's
+`QuorumController`. Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, at_once
+from node.runtime.steps import Steps, at_once, yield_to_loop
 from quorum.controller.activation import activation_records
-from quorum.controller.active import Node as ReignNode
-from quorum.controller.active import Reign
-from quorum.controller.brokers import Decided, fence_broker, taken_out
+from quorum.controller.active_controller import ActiveController
+from quorum.controller.active_controller import Node as ActiveNode
+from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
 from quorum.controller.leases import Lease
-from quorum.controller.liveness import broker_is_gone
+from quorum.controller.liveness import broker_is_down
 from quorum.controller.partitions import changes_with, changes_without, in_steps
 from quorum.controller.standby import StandbyIndex
 from quorum.controller.state import ControllerState
@@ -53,15 +53,17 @@ Decision = Result[Message, R] | Steps[Result[Message, R]]
 
 # How long a lease that could not be ended is given once more; the log was full, or too far behind.
 FENCE_AGAIN_SECONDS = 1.0
-# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers would be fenced at once.
+# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers
+# would be fenced at once.
 LATE_SECONDS = 0.1
-# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is read.
+# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is
+# read.
 READING_SECONDS = 0.5
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
-LOOK_AGAIN_SECONDS = 0.25
+PROBE_INTERVAL_SECONDS = 0.25
 
 
-class Node(ReignNode, Protocol):
+class Node(ActiveNode, Protocol):
     """The part of `QuorumNode` that the controller needs."""
 
     @property
@@ -90,7 +92,7 @@ class Controller:
         self.settings = settings
         self.loader = loader
         self.node: Node | None = None
-        self._reign: Reign | None = None
+        self._active: ActiveController | None = None
         self._standby = StandbyIndex(loader)
         self._applied_end = 0
         self._rules = TopicRules(settings.config, settings.prng)
@@ -99,44 +101,46 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        return self._reign is not None
+        return self._active is not None
 
     @property
     def rules(self) -> TopicRules:
         return self._rules
 
-    def reign(self) -> Reign:
-        """What there is to decide on, in a turn of its `turns`.
+    def active(self) -> ActiveController:
+        """What there is to decide on, in a turn of its `operations`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
-        if self._reign is None:
+        if self._active is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-        return self._reign
+        return self._active
 
     def submit(
-        self, decide: Callable[[Reign], Decision[R]], on_error: OnError[R] | None = None
+        self, decide: Callable[[ActiveController], Decision[R]], on_error: OnError[R] | None = None
     ) -> DeferredResponse[R]:
         """Decides when it is its turn, mostly now, and writes that; the response leaves when it is committed.
 
         Raises:
             KafkaError: NOT_CONTROLLER; what `decide` raises, or the log says of the records. Nothing was written.
         """
-        return self.take_turn(partial(_decide_and_write, decide), on_error)
+        return self.submit_operation(partial(_decide_and_write, decide), on_error)
 
-    def take_turn(
-        self, play: Callable[[Reign], Steps[Deferred[R]]], on_error: OnError[R] | None = None
+    def submit_operation(
+        self,
+        decide: Callable[[ActiveController], Steps[Deferred[R]]],
+        on_error: OnError[R] | None = None,
     ) -> DeferredResponse[R]:
         """`submit` where there is more to do than to decide and to write.
 
         Raises:
             KafkaError: as `submit`.
         """
-        reign = self.reign()
+        active = self.active()
         try:
-            asked = reign.turns.ask(play(reign))
-            deferred = asked.result() if asked.ended else None
+            operation = active.operations.submit(decide(active))
+            deferred = operation.result() if operation.ended else None
         except NotLeaderError as error:
             raise _not_controller() from error
 
@@ -145,7 +149,7 @@ class Controller:
 
         async def finish() -> R:
             try:
-                written = await asked.wait() if deferred is None else deferred
+                written = await operation.wait() if deferred is None else deferred
                 return await written.wait()
             except NotLeaderError as error:
                 raise _not_controller() from error
@@ -154,17 +158,17 @@ class Controller:
 
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
-        reign = self.reign()
-        lease = reign.leases.get(broker_id, broker_epoch)
+        active = self.active()
+        lease = active.leases.get(broker_id, broker_epoch)
         if lease is None or lease.connection_id == connection.id:
             return
         lease.connection_id = connection.id
-        lease.orphaned = False
+        lease.disconnected = False
 
         def closed() -> None:
-            if lease.connection_id == connection.id and self._reign is reign:
-                lease.connection_id, lease.orphaned = None, True
-                reign.suspect(broker_id, broker_epoch)
+            if lease.connection_id == connection.id and self._active is active:
+                lease.connection_id, lease.disconnected = None, True
+                active.suspect(broker_id, broker_epoch)
 
         connection.on_close(closed)
 
@@ -182,10 +186,10 @@ class Controller:
 
     def _applied(self, end_offset: int, epoch: int) -> None:
         self._applied_end = end_offset
-        if self._reign is None:  # else its own image says it, which is ahead
+        if self._active is None:  # else its own image says it, which is ahead
             self._write_for(self.loader.image.features.metadata_version)
-        if self._reign is not None:
-            self._reign.applied(end_offset, epoch)
+        if self._active is not None:
+            self._active.applied(end_offset, epoch)
 
     async def run(self) -> None:
         """Keeps ready to lead until it is cancelled; one that nobody runs begins an epoch later."""
@@ -193,33 +197,33 @@ class Controller:
 
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""
-        index = await self._standby.lend()
+        index = await self._standby.acquire()
         try:
             await self._lead(self._begin(epoch, index))
         finally:
-            self._standby.give_back(index)
+            self._standby.release(index)
             log.info("controller epoch %d has ended", epoch)
 
-    async def _lead(self, reign: Reign) -> None:
-        async with open_epoch(reign.close, self._end) as nursery:
-            self._reign = reign
-            self._activate(reign)
-            nursery.start_soon(reign.turns.run)
-            nursery.start_soon(self._fence_silent, reign)
-            nursery.start_soon(self._look_at_suspects, reign)
-            nursery.start_soon(self._suspect_orphans, reign)
-            nursery.start_soon(self._keep_moving, reign)
-            nursery.start_soon(self._balance, reign)
-            nursery.start_soon(self._expire_tokens, reign)
-            nursery.start_soon(self._empty_leaving, reign)
-            nursery.start_soon(self._find_leaders, reign)
-            nursery.start_soon(self._elect_unclean, reign)
-            nursery.start_soon(self._want_unclean, reign)
+    async def _lead(self, active: ActiveController) -> None:
+        async with open_epoch(active.close, self._end) as nursery:
+            self._active = active
+            self._activate(active)
+            nursery.start_soon(active.operations.run)
+            nursery.start_soon(self._fence_expired, active)
+            nursery.start_soon(self._probe_suspects, active)
+            nursery.start_soon(self._suspect_disconnected, active)
+            nursery.start_soon(self._write_no_op_records, active)
+            nursery.start_soon(self._balance, active)
+            nursery.start_soon(self._expire_tokens, active)
+            nursery.start_soon(self._drain_leaving_brokers, active)
+            nursery.start_soon(self._elect_missing_leaders, active)
+            nursery.start_soon(self._elect_unclean, active)
+            nursery.start_soon(self._schedule_unclean_elections, active)
             await trio.sleep_forever()
 
-    def _begin(self, epoch: int, index: PartitionIndex) -> Reign:
+    def _begin(self, epoch: int, index: PartitionIndex) -> ActiveController:
         assert self.node is not None, "the node is given before it runs"
-        reign = Reign(
+        active = ActiveController(
             epoch,
             self.node,
             self.loader.image,
@@ -229,23 +233,23 @@ class Controller:
             log_end=self.node.log_end_offset,
             session_seconds=self.settings.session,
         )
-        reign.leases.begin(reign.image, trio.current_time())
-        log.info("active controller of epoch %d from offset %d", epoch, reign.next_offset)
-        return reign
+        active.leases.begin(active.image, trio.current_time())
+        log.info("active controller of epoch %d from offset %d", epoch, active.next_offset)
+        return active
 
     def _end(self) -> None:
-        self._reign = None
+        self._active = None
 
-    def _activate(self, reign: Reign) -> None:
+    def _activate(self, active: ActiveController) -> None:
         records = activation_records(
-            reign.image,
+            active.image,
             self.settings.bootstrap,
             in_transaction=self.loader.in_transaction,
             min_insync_replicas=self.settings.config["min.insync.replicas"],
         )
-        self._write_for(reign.image.features.metadata_version)
+        self._write_for(active.image.features.metadata_version)
         if records:
-            at_once(_try(reign, Result(records, None)))  # nobody has asked for a turn yet
+            at_once(_try(active, Result(records, None)))  # nobody has asked for a turn yet
 
     def _write_for(self, metadata_version: int) -> None:
         """From now on records are of versions that nodes of this level read; 0 is no level."""
@@ -254,136 +258,143 @@ class Controller:
 
     # --- tasks of an epoch
 
-    async def _fence_silent(self, reign: Reign) -> None:
+    async def _fence_expired(self, active: ActiveController) -> None:
         """Fences brokers whose lease has run out."""
         while True:
             now = trio.current_time()
-            for lease in reign.leases.expired(now):
+            for lease in active.leases.expired(now):
                 if lease.deadline <= now:  # still, after those before it
                     await self._fence(
-                        reign, lease.broker_id, lease.broker_epoch, "its session has timed out"
+                        active, lease.broker_id, lease.broker_epoch, "its session has timed out"
                     )
             # Every lease that begins while we sleep is longer than this.
-            deadline = reign.leases.next_deadline() or now + self.settings.session
+            deadline = active.leases.next_deadline() or now + self.settings.session
             wake_at = min(deadline, now + self.settings.session)
             await trio.sleep_until(wake_at)
             late = trio.current_time() - wake_at
             if late > LATE_SECONDS:
-                reign.leases.forgive(late + READING_SECONDS)
+                active.leases.extend_all(late + READING_SECONDS)
 
-    async def _look_at_suspects(self, reign: Reign) -> None:
-        """Fences brokers that closed their connection and do not listen any more (idea 11)."""
+    async def _probe_suspects(self, active: ActiveController) -> None:
+        """Fences brokers that closed their connection and do not listen any more."""
         async with trio.open_nursery() as nursery:
             while True:
-                await reign.suspected.wait()
-                reign.suspected = trio.Event()
-                suspects, reign.suspects = reign.suspects, {}
+                await active.suspected.wait()
+                suspects, active.suspects = active.suspects, {}
                 for broker_id, broker_epoch in suspects.items():
-                    nursery.start_soon(self._look_at, reign, broker_id, broker_epoch)
+                    nursery.start_soon(self._probe, active, broker_id, broker_epoch)
 
-    async def _suspect_orphans(self, reign: Reign) -> None:
+    async def _suspect_disconnected(self, active: ActiveController) -> None:
         """A broker without a connection is looked at until it heartbeats again, or is gone, or its lease is over."""
         while True:
-            for lease in reign.leases.orphans():
-                reign.suspect(lease.broker_id, lease.broker_epoch)
-            await trio.sleep(LOOK_AGAIN_SECONDS)
+            for lease in active.leases.disconnected_leases():
+                active.suspect(lease.broker_id, lease.broker_epoch)
+            await trio.sleep(PROBE_INTERVAL_SECONDS)
 
-    async def _look_at(self, reign: Reign, broker_id: int, broker_epoch: int) -> None:
-        broker = _incarnation(reign.image, broker_id, broker_epoch)
-        if broker is None or not await broker_is_gone(broker.listeners):
+    async def _probe(self, active: ActiveController, broker_id: int, broker_epoch: int) -> None:
+        broker = _incarnation(active.image, broker_id, broker_epoch)
+        if broker is None or not await broker_is_down(broker.listeners):
             return
-        lease = reign.leases.get(broker_id, broker_epoch)
-        if lease is not None and lease.orphaned:
-            await self._fence(reign, broker_id, broker_epoch, "its process is gone")
+        lease = active.leases.get(broker_id, broker_epoch)
+        if lease is not None and lease.disconnected:
+            await self._fence(active, broker_id, broker_epoch, "its process has ended")
 
-    async def _fence(self, reign: Reign, broker_id: int, broker_epoch: int, why: str) -> None:
+    async def _fence(
+        self, active: ActiveController, broker_id: int, broker_epoch: int, why: str
+    ) -> None:
         """Takes the broker out of its ISRs a part at a time; what is left of them goes with the fencing."""
-        reign.leases.end(broker_id)
-        broker = _incarnation(reign.image, broker_id, broker_epoch)
+        active.leases.end(broker_id)
+        broker = _incarnation(active.image, broker_id, broker_epoch)
         if broker is None or broker.fenced:
             return
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
-            await _fence_in_turns(reign, broker)
+            await _fence_in_steps(active, broker)
         except KafkaError as error:
             log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
-            lease = reign.leases.extend(broker_id, broker_epoch, trio.current_time())
+            lease = active.leases.extend(broker_id, broker_epoch, trio.current_time())
             lease.deadline = trio.current_time() + FENCE_AGAIN_SECONDS
 
-    async def _keep_moving(self, reign: Reign) -> None:
+    async def _write_no_op_records(self, active: ActiveController) -> None:
         """A record that says nothing, whenever nothing else was written for a while (KIP-835)."""
         while self.settings.idle:
-            before = reign.next_offset
+            before = active.next_offset
             await trio.sleep(self.settings.idle)
-            if reign.next_offset == before:
-                await _take(reign, _try(reign, Result([NoOpRecord()], None)))
+            if active.next_offset == before:
+                await _perform(active, _try(active, Result([NoOpRecord()], None)))
 
-    async def _expire_tokens(self, reign: Reign) -> None:
+    async def _expire_tokens(self, active: ActiveController) -> None:
         """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
 
         def expire() -> Steps[int]:
-            records = expired_tokens(reign.image.tokens, now_ms=now_ms())
+            records = expired_tokens(active.image.tokens, now_ms=now_ms())
             if records:
-                yield from _try(reign, Result(records, None))
+                yield from _try(active, Result(records, None))
             return len(records)
 
         while self.settings.token_sweep:
-            expired = await _take(reign, expire())
-            await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
+            expired = await _perform(active, expire())
+            if expired == EXPIRED_MAX:
+                await yield_to_loop()
+            else:
+                await trio.sleep(self.settings.token_sweep)
 
-    async def _balance(self, reign: Reign) -> None:
+    async def _balance(self, active: ActiveController) -> None:
         """Moves leaders back to preferred replicas, from time to time."""
         while self.settings.balance:
             await trio.sleep(self.settings.balance)
-            changed = await _work_off(reign, lambda index: index.imbalanced, balance_leaders)
+            changed = await _process_partitions(
+                active, lambda index: index.imbalanced, balance_leaders
+            )
             if changed:
                 log.info("moved %d leaders back to preferred replicas", changed)
 
-    async def _find_leaders(self, reign: Reign) -> None:
+    async def _elect_missing_leaders(self, active: ActiveController) -> None:
         """For partitions without a leader, when a broker is back, or a predecessor did not get so far."""
-        reign.leaders_wanted.set()
+        active.leaders_wanted.set()
         while True:
-            await reign.leaders_wanted.wait()
-            reign.leaders_wanted = trio.Event()
-            await _work_off(reign, lambda index: index.leaderless, _changes_with_active)
+            await active.leaders_wanted.wait()
+            await _process_partitions(active, lambda index: index.leaderless, _changes_with_active)
 
-    async def _elect_unclean(self, reign: Reign) -> None:
+    async def _elect_unclean(self, active: ActiveController) -> None:
         """For partitions without a leader whose topics rather lose records than wait."""
         while True:
-            await reign.unclean_wanted.wait()
-            reign.unclean_wanted = trio.Event()
-            changed = await _work_off(reign, lambda index: index.leaderless, elect_unclean)
+            await active.unclean_wanted.wait()
+            changed = await _process_partitions(
+                active, lambda index: index.leaderless, elect_unclean
+            )
             if changed:
-                log.warning("%d partitions have a leader that may lack records", changed)
+                log.warning(
+                    "unclean leader election for %d partitions: records may be lost", changed
+                )
 
-    async def _want_unclean(self, reign: Reign) -> None:
+    async def _schedule_unclean_elections(self, active: ActiveController) -> None:
         while self.settings.unclean:
             await trio.sleep(self.settings.unclean)
-            reign.unclean_wanted.set()
+            active.unclean_wanted.set()
 
-    async def _empty_leaving(self, reign: Reign) -> None:
+    async def _drain_leaving_brokers(self, active: ActiveController) -> None:
         """Brokers in controlled shutdown give away what did not fit into the step that began it."""
         while True:
-            await reign.emptying.wait()
-            reign.emptying = trio.Event()
-            for lease in reign.leases.emptying():
-                await self._empty(reign, lease)
+            await active.draining.wait()
+            for lease in active.leases.draining():
+                await self._drain(active, lease)
 
-    async def _empty(self, reign: Reign, lease: Lease) -> None:
+    async def _drain(self, active: ActiveController, lease: Lease) -> None:
         def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
-            if reign.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
+            if active.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
                 return ()
             return changes_without(state, lease.broker_id, keys=keys)
 
-        await _work_off(reign, lambda index: index.in_sync(lease.broker_id), decide)
-        lease.shutdown_offset = reign.next_offset - 1
-        lease.emptying = False
+        await _process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
+        lease.shutdown_offset = active.next_offset - 1
+        lease.draining = False
 
 
-async def _take(reign: Reign, steps: Steps[T]) -> T:
+async def _perform(active: ActiveController, steps: Steps[T]) -> T:
     """A turn for a task of the epoch."""
     try:
-        return await reign.turns.take(steps)
+        return await active.operations.submit_and_wait(steps)
     except NotLeaderError:
         await trio.sleep_forever()  # until we are cancelled: the epoch ends
 
@@ -392,53 +403,53 @@ Which = Callable[[PartitionIndex], Iterable[Key]]
 Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
 
-async def _fence_in_turns(reign: Reign, broker: BrokerRegistration) -> None:
+async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) -> None:
     """A part of its partitions in each turn; what is left of them goes with the fencing."""
-    decided = Decided()
+    decided = ProcessedPartitions()
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
-        if _incarnation(reign.image, broker.id, broker.epoch) is not None:
-            records = yield from taken_out(reign.state, broker.id, keys=keys)
-            yield from reign.write(Result(records, None, atomic=False))
-            decided.note(reign.state, keys)
+        if _incarnation(active.image, broker.id, broker.epoch) is not None:
+            records = yield from taken_out(active.state, broker.id, keys=keys)
+            yield from active.write(Result(records, None, atomic=False))
+            decided.note(active.state, keys)
 
     def fence() -> Steps[None]:
-        known = _incarnation(reign.image, broker.id, broker.epoch)
+        known = _incarnation(active.image, broker.id, broker.epoch)
         if known is not None and not known.fenced:
-            others = decided.others(reign.state, reign.state.index.in_sync(broker.id))
-            records = yield from fence_broker(reign.state, known, others)
-            yield from reign.write(Result(records, None, atomic=False))
+            others = decided.others(active.state, active.state.index.in_sync(broker.id))
+            records = yield from fence_broker(active.state, known, others)
+            yield from active.write(Result(records, None, atomic=False))
 
-    keys = await _take(reign, _listed(reign, lambda index: index.in_sync(broker.id)))
+    keys = await _perform(active, _listed(active, lambda index: index.in_sync(broker.id)))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        await _take(reign, leave(some))
-    await _take(reign, fence())
+        await _perform(active, leave(some))
+    await _perform(active, fence())
 
 
-async def _work_off(reign: Reign, which: Which, decide: Decide) -> int:
+async def _process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
     """Decides on the partitions of now, so many in each turn; returns how many changed."""
 
     def change(some: Sequence[Key]) -> Steps[int | None]:
         """How many changed; None if it could not be written."""
-        records = yield from in_steps(some, partial(decide, reign.state))
-        written = not records or (yield from _try(reign, Result(records, None, atomic=False)))
+        records = yield from in_steps(some, partial(decide, active.state))
+        written = not records or (yield from _try(active, Result(records, None, atomic=False)))
         return len(records) if written else None
 
     changed = 0
-    keys = await _take(reign, _listed(reign, which))
+    keys = await _perform(active, _listed(active, which))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        count = await _take(reign, change(some))
+        count = await _perform(active, change(some))
         while count is None:
             await trio.sleep(FENCE_AGAIN_SECONDS)
-            count = await _take(reign, change(some))
+            count = await _perform(active, change(some))
         changed += count
     return changed
 
 
-def _listed(reign: Reign, which: Which) -> Steps[list[Key]]:
+def _listed(active: ActiveController, which: Which) -> Steps[list[Key]]:
     """The keys of now; the index is whole in a turn of one's own only."""
     yield 1
-    return list(which(reign.state.index))
+    return list(which(active.state.index))
 
 
 def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
@@ -452,20 +463,22 @@ def _incarnation(
     return broker if broker is not None and broker.epoch == broker_epoch else None
 
 
-def _try(reign: Reign, result: Result[Message, None]) -> Steps[bool]:
+def _try(active: ActiveController, result: Result[Message, None]) -> Steps[bool]:
     """For what the next round does as well; the end of the epoch cancels the caller. False if nothing was written."""
     try:
-        yield from reign.write(result)
+        yield from active.write(result)
     except (KafkaError, NotLeaderError) as error:
         log.debug("not written: %s", error)
         return False
     return True
 
 
-def _decide_and_write(decide: Callable[[Reign], Decision[R]], reign: Reign) -> Steps[Deferred[R]]:
-    decision = decide(reign)
+def _decide_and_write(
+    decide: Callable[[ActiveController], Decision[R]], active: ActiveController
+) -> Steps[Deferred[R]]:
+    decision = decide(active)
     result = decision if isinstance(decision, Result) else (yield from decision)
-    return (yield from reign.write(result))
+    return (yield from active.write(result))
 
 
 def _not_controller() -> KafkaError:

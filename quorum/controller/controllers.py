@@ -21,11 +21,12 @@ from wire.schema import Message
 def register_controller(
     request: ControllerRegistrationRequest, image: MetadataImage
 ) -> Result[Message, ControllerRegistrationResponse]:
-    """Writes down what a controller says of itself, unless that is written already: a request that is sent again adds nothing to the log.
+    """Writes down what a controller says of itself, unless that is written already: a request that is sent again adds
+    nothing to the log.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, no controller's id, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of the cluster's
-            metadata.version could not read it.
+        KafkaError: INVALID_REGISTRATION, no controller's id, listeners without names or with the same one;
+            UNSUPPORTED_VERSION, nodes of the cluster's metadata.version could not read it.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         raise KafkaError(

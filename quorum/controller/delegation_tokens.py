@@ -1,4 +1,5 @@
-"""Delegation tokens as decisions: create, renew, expire, and the sweep. Source: Kafka's `DelegationTokenControlManager`, KIP-48, KIP-900.
+"""Delegation tokens as decisions: create, renew, expire, and the sweep. Source: Kafka's
+`DelegationTokenControlManager`, KIP-48, KIP-900.
 
 Times are milliseconds since 1970, passed in.
 """
@@ -94,7 +95,8 @@ def create_token(
     """A token of `requester` ("User:alice"), or of the owner that it names.
 
     Raises:
-        KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too many renewers).
+        KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too
+            many renewers).
     """
     _check_enabled(image, rules)
     if any(renewer.principal_type != USER for renewer in request.renewers):

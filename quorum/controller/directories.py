@@ -1,7 +1,7 @@
 """Which log directory of a broker holds which replica, as the broker says it (KIP-858).
 
-Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online (lost, or not
-registered) is out of sync and leads nothing from then on.
+Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online
+(lost, or not registered) is out of sync and leads nothing from then on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.metadata import versions
 from quorum.metadata.image import BrokerRegistration, PartitionImage
 from quorum.metadata.topics_delta import merge_change
@@ -52,16 +52,16 @@ def assign_replicas(
             partitions = []
             for index in (one.partition_index for one in asked.partitions):
                 yield 1
-                code, place = ErrorCode.UNKNOWN_TOPIC_ID, None
+                code, ref = ErrorCode.UNKNOWN_TOPIC_ID, None
                 if topic is not None:
                     partition = changed.get((topic.id, index)) or topic.partitions.get(index)
                     code = _check(partition, broker.id)
-                    place = None if partition is None else Place(topic, index, partition)
-                if place is not None and code is ErrorCode.NONE:
-                    record = _assign(state, place, broker, directory.id)
+                    ref = None if partition is None else PartitionRef(topic, index, partition)
+                if ref is not None and code is ErrorCode.NONE:
+                    record = _assign(state, ref, broker, directory.id)
                     if record is not None:
                         records.append(record)
-                        changed[asked.topic_id, index] = merge_change(place.partition, record)
+                        changed[asked.topic_id, index] = merge_change(ref.partition, record)
                 partitions.append(
                     AssignReplicasToDirsResponsePartitionData(
                         partition_index=index, error_code=code
@@ -87,9 +87,9 @@ def _check(partition: PartitionImage | None, broker_id: int) -> ErrorCode:
 
 
 def _assign(
-    state: ControllerState, place: Place, broker: BrokerRegistration, directory: bytes
+    state: ControllerState, ref: PartitionRef, broker: BrokerRegistration, directory: bytes
 ) -> PartitionChangeRecord | None:
-    partition = place.partition
+    partition = ref.partition
     assigned = tuple(
         directory if replica == broker.id else known
         for replica, known in zip(partition.replicas, partition.directories, strict=True)
@@ -100,5 +100,5 @@ def _assign(
     if not broker.has_online(directory):
         wanted = wanted._replace(isr=tuple(one for one in partition.isr if one != broker.id))
     return change_partition(
-        place, state, state.may_lead(wanted), wanted=wanted, election=election_of(state, place)
+        ref, state, state.may_lead(wanted), wanted=wanted, election=election_of(state, ref)
     )

@@ -1,4 +1,5 @@
-"""What CreateTopics answers about the configs of a new topic: those that it sets itself, and those that hold for every topic here.
+"""What CreateTopics answers about the configs of a new topic: those that it sets itself, and those that hold for every
+topic here.
 
 Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which answers all of them too.
 """
@@ -12,13 +13,14 @@ from immutables import Map
 from node.config.server import ServerConfig
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from quorum.serving.config_entries import ConfigDescription
+from wire.declarations import EncodedArray
 from wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 
 
 class EffectiveConfigs:
-    """Describes by the configs of a node. What holds for topics that set nothing is described anew only when the configs of
-    brokers have changed, and encoded once: for every topic it would cost more than creating it.
+    """Describes by the configs of a node. What holds for topics that set nothing is described anew only when the
+    configs of brokers have changed, and encoded once: for every topic it would cost more than creating it.
     """
 
     def __init__(self, config: ServerConfig) -> None:

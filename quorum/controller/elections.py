@@ -1,6 +1,7 @@
 """Elections that are not a consequence of anything: asked for by an operator, or due from time to time.
 
-Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`, `maybeElectUncleanLeaders`), KIP-460.
+Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`,
+`maybeElectUncleanLeaders`), KIP-460.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
 from wire.errors import ErrorCode, KafkaError
@@ -42,7 +43,8 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """In steps of a topic or a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
+    """In steps of a topic or a partition: elections that an operator asks for: of preferred leaders, or unclean ones
+    where there is no leader.
 
     Of all partitions, when none are named, those are not answered that need no election.
 
@@ -101,7 +103,10 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
     record = change_partition(
-        Place(topic, index, partition), state, state.may_lead(partition), election=_KINDS[kind]
+        PartitionRef(topic, index, partition),
+        state,
+        state.may_lead(partition),
+        election=_KINDS[kind],
     )
     if record is None:
         raise _NOT_AVAILABLE[kind]
@@ -116,16 +121,16 @@ def balance_leaders(state: ControllerState, keys: Iterable[Key]) -> list[Message
 def elect_unclean(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
     """Leaders for partitions that have had none and whose topics rather lose records than wait."""
     leaderless = (
-        (place.topic.id, place.partition_id)
-        for place in state.places(keys)
-        if place.partition.leader == NO_LEADER and state.allows_unclean(place.topic)
+        (ref.topic.id, ref.partition_id)
+        for ref in state.partition_refs(keys)
+        if ref.partition.leader == NO_LEADER and state.allows_unclean(ref.topic)
     )
     return _elect_all(state, leaderless, Election.UNCLEAN)
 
 
 def _elect_all(state: ControllerState, keys: Iterable[Key], election: Election) -> list[Message]:
     found = (
-        change_partition(place, state, state.may_lead(place.partition), election=election)
-        for place in state.places(keys)
+        change_partition(ref, state, state.may_lead(ref.partition), election=election)
+        for ref in state.partition_refs(keys)
     )
     return [record for record in found if record is not None]

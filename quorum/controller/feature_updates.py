@@ -1,8 +1,9 @@
-"""UpdateFeatures as a decision: all of the levels move, or none. Source: Kafka's `FeatureControlManager`, KIP-584, KIP-778.
+"""UpdateFeatures as a decision: all of the levels move, or none. Source: Kafka's `FeatureControlManager`, KIP-584,
+KIP-778.
 
-A level must be supported by this controller, by every registered broker, fenced ones too, and by every controller of the quorum.
-`kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records. Left out: unsafe downgrades of
-metadata.version, which Kafka refuses as well.
+A level must be supported by this controller, by every registered broker, fenced ones too, and by every controller of
+the quorum. `kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records. Left
+out: unsafe downgrades of metadata.version, which Kafka refuses as well.
 """
 
 from __future__ import annotations
@@ -200,7 +201,9 @@ def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Clust
 
 
 def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
-    """What a node does not name it supports at 0. A node that has not registered kraft.version is not judged by it: the quorum asks its voters for that."""
+    """What a node does not name it supports at 0. A node that has not registered kraft.version is not judged by it: the
+    quorum asks its voters for that.
+    """
     low, high = next(((one.min_level, one.max_level) for one in ranges if one.name == name), (0, 0))
     if name == KRAFT_VERSION and high == 0:
         return None

@@ -1,7 +1,7 @@
 """Which partitions concern a broker, so that its coming and going costs what it changes and not what the cluster has.
 
-Kept in step with an image by its deltas, or by a look at what is another in the next. The order of keys is that in which they came, so that
-decisions can be repeated.
+Kept in step with an image by its deltas, or by a look at what is another in the next. The order of keys is that in
+which they came, so that decisions can be repeated.
 Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of `ReplicationControlManager`.
 """
 
@@ -24,7 +24,8 @@ Keys = dict[Key, None]
 _NONE: Keys = {}
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 
-# Partitions of one decision where not all need be decided together: others have their turn in between, and the first are not kept waiting.
+# Partitions of one decision where not all need be decided together: others have their turn in between, and the first
+# are not kept waiting.
 PARTITIONS_PER_STEP = 500
 
 
@@ -88,8 +89,8 @@ class PartitionIndex:
     # --- changes
 
     def follow(self, topics: TopicsImage) -> Iterator[None]:
-        """Goes on to another image, whatever lies between: what is the same object in both is the same. A step for each topic, and for each
-        partition of those that differ: a million takes seconds, in which others want a turn.
+        """Goes on to another image, whatever lies between: what is the same object in both is the same. A step for each
+        topic, and for each partition of those that differ: a million takes seconds, in which others want a turn.
         """
         before, self.topics = self.topics, None
         assert before is not None

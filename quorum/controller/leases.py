@@ -1,7 +1,8 @@
 """Which brokers are alive: the controller's only soft state, made anew by each active controller.
 
-A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that carried
-its last heartbeat: once that is closed the lease is `orphaned`, and somebody should look whether the process is still there.
+A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that
+carried its last heartbeat: once that is closed the lease is `disconnected`, and somebody should look whether the
+process is still there.
 Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. Left out: the clock; `now` is passed in, in seconds.
 """
 
@@ -16,8 +17,8 @@ NO_OFFSET = -1
 
 @dataclass(slots=True)
 class Lease:
-    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1 if it has not
-    begun; `emptying`: there is more to take.
+    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1
+    if it has not begun; `draining`: there is more to take.
     """
 
     broker_id: int
@@ -26,8 +27,8 @@ class Lease:
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int = NO_OFFSET
     connection_id: int | None = None
-    orphaned: bool = False
-    emptying: bool = False
+    disconnected: bool = False
+    draining: bool = False
 
 
 class Leases:
@@ -38,12 +39,12 @@ class Leases:
         self._leases: dict[int, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
-        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that died
-        with the last controller would never be seen to close a connection to this one.
+        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that
+        died with the last controller would never be seen to close a connection to this one.
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
-                self.extend(broker.id, broker.epoch, now).orphaned = True
+                self.extend(broker.id, broker.epoch, now).disconnected = True
 
     def extend(self, broker_id: int, broker_epoch: int, now: float) -> Lease:
         """Called for every heartbeat, before anything else can fail it."""
@@ -66,18 +67,18 @@ class Leases:
     def end(self, broker_id: int) -> None:
         self._leases.pop(broker_id, None)
 
-    def orphans(self) -> list[Lease]:
+    def disconnected_leases(self) -> list[Lease]:
         """Leases that no connection stands behind."""
-        return [lease for lease in self._leases.values() if lease.orphaned]
+        return [lease for lease in self._leases.values() if lease.disconnected]
 
-    def emptying(self) -> list[Lease]:
+    def draining(self) -> list[Lease]:
         """Leases of brokers from which partitions are still to be taken."""
-        return [lease for lease in self._leases.values() if lease.emptying]
+        return [lease for lease in self._leases.values() if lease.draining]
 
     def expired(self, now: float) -> list[Lease]:
         return [lease for lease in self._leases.values() if lease.deadline <= now]
 
-    def forgive(self, seconds: float) -> None:
+    def extend_all(self, seconds: float) -> None:
         """Time in which nobody here could listen counts against nobody."""
         for lease in self._leases.values():
             lease.deadline += seconds

@@ -14,11 +14,12 @@ from wire.endpoint import Endpoint
 from wire.transport.node_connection import connect
 
 CONNECT_SECONDS = 1.0
-# A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that broke.
+# A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that
+# broke.
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
 
-async def broker_is_gone(endpoints: Iterable[Endpoint]) -> bool:
+async def broker_is_down(endpoints: Iterable[Endpoint]) -> bool:
     """True if every endpoint refuses; False if any answers, cannot be reached, or there is none."""
     listed = list(endpoints)
     if not listed:

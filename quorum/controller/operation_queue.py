@@ -1,10 +1,11 @@
 """One decision after the other, in the order in which they were asked for, and none so long that the loop waits for it.
 
-A decision reads the state, writes records and changes the state by replaying them. Between its first step and its last nobody else
-may decide: they would see half of it. Most are over when `ask` returns. One of thousands of records goes on in `run`, so many steps
-in each turn of the loop, and what is asked for meanwhile waits behind it; votes, fetches and reads of the image do not wait.
-When the epoch ends in the middle, nothing of the decision was appended, or all of it, and who waits is told NOT_CONTROLLER. In Kafka the
-queue of `QuorumController`, whose one thread may take as long as it wants.
+A decision reads the state, writes records and changes the state by replaying them. Between its first step and its last
+nobody else may decide: they would see half of it. Most are over when `submit` returns. One of thousands of records goes
+on in `run`, so many steps in each turn of the loop, and what is asked for meanwhile waits behind it; votes, fetches and
+reads of the image do not wait. When the epoch ends in the middle, nothing of the decision was appended, or all of it,
+and who waits is told NOT_CONTROLLER. In Kafka the queue of `QuorumController`, whose one thread may take as long as it
+wants.
 """
 
 from __future__ import annotations
@@ -15,21 +16,23 @@ from typing import Any, Generic, NoReturn, TypeVar
 import trio
 
 from node.runtime.errors import NotLeaderError
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import Steps
+from node.runtime.steps import Steps, yield_to_loop
 from wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
 # Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, 10 to 15 with an election each.
 STEPS_PER_TURN = 250
-# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in five.
+# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in
+# five.
 OBJECTS_PER_STEP = 3
 # Decisions that wait; each connection has few under way.
 WAITING_MAX = 10_000
 
 
-class Asked(Generic[T]):
+class Operation(Generic[T]):
     """A decision that was asked for; `ended` once it was made, or refused."""
 
     __slots__ = ("_done", "_error", "_steps", "_value", "ended")
@@ -77,21 +80,21 @@ class Asked(Generic[T]):
         return self.result()
 
 
-class Turns:
-    """Belongs to one epoch of the active controller; the first of `_asked` is under way."""
+class OperationQueue:
+    """Belongs to one epoch of the active controller; the first of `_queue` is under way."""
 
     def __init__(self) -> None:
-        self._asked: deque[Asked[Any]] = deque()
-        self._awake = trio.Event()
+        self._queue: deque[Operation[Any]] = deque()
+        self._wakeup = AutoResetEvent()
         self._closed = False
         self._long_lived = LongLived()
 
     @property
     def busy(self) -> bool:
         """A decision is under way: one that is asked for now waits."""
-        return bool(self._asked)
+        return bool(self._queue)
 
-    def ask(self, steps: Steps[T]) -> Asked[T]:
+    def submit(self, steps: Steps[T]) -> Operation[T]:
         """Begins at once if nothing else is under way; what takes one turn has ended when this returns.
 
         Raises:
@@ -100,37 +103,36 @@ class Turns:
         """
         if self._closed:
             raise NotLeaderError
-        if len(self._asked) >= WAITING_MAX:
+        if len(self._queue) >= WAITING_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many decisions wait for their turn")
-        asked = Asked(steps)
+        operation = Operation(steps)
         if not self.busy:
-            self._go_on(asked)
-        if not asked.ended:
-            self._asked.append(asked)
-            self._awake.set()
-        return asked
+            self._go_on(operation)
+        if not operation.ended:
+            self._queue.append(operation)
+            self._wakeup.set()
+        return operation
 
-    async def take(self, steps: Steps[T]) -> T:
-        """The same, and what was decided. Raises what the decision raises, and as `ask`."""
-        return await self.ask(steps).wait()
+    async def submit_and_wait(self, steps: Steps[T]) -> T:
+        """The same, and what was decided. Raises what the decision raises, and as `submit`."""
+        return await self.submit(steps).wait()
 
     async def run(self) -> NoReturn:
         """Goes on with what did not end at once."""
         while True:
-            await self._awake.wait()
-            self._awake = trio.Event()
-            while self._asked:
-                await trio.lowlevel.checkpoint()
-                self._go_on(self._asked[0])
-                if self._asked[0].ended:
-                    self._asked.popleft()
+            await self._wakeup.wait()
+            while self._queue:
+                await yield_to_loop()
+                self._go_on(self._queue[0])
+                if self._queue[0].ended:
+                    self._queue.popleft()
 
-    def _go_on(self, asked: Asked[Any]) -> None:
+    def _go_on(self, operation: Operation[Any]) -> None:
         """What is decided stays until it is applied, as records, or longer, as an image."""
-        self._long_lived.add(OBJECTS_PER_STEP * asked.go_on())
+        self._long_lived.add(OBJECTS_PER_STEP * operation.go_on())
 
     def close(self) -> None:
         """Nobody decides any more."""
         self._closed = True
-        while self._asked:
-            self._asked.popleft().fail(NotLeaderError())
+        while self._queue:
+            self._queue.popleft().fail(NotLeaderError())

@@ -1,7 +1,8 @@
 """What becomes of partitions when a broker goes, comes, or may have lost its disk.
 
-Every decision reads the state and returns records; nothing here changes state. Where a broker has very many partitions the caller gives
-`keys`, so many at a time, and asks for the rest without: every part by itself leaves the cluster in order.
+Every decision reads the state and returns records; nothing here changes state. Where a broker has very many partitions
+the caller gives `keys`, so many at a time, and asks for the rest without: every part by itself leaves the cluster in
+order.
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 """
 
@@ -12,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key, in_slices
-from quorum.controller.state import ControllerState, MayLead, Place
+from quorum.controller.state import ControllerState, MayLead, PartitionRef
 from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from wire.errors import ErrorCode, KafkaError
 from wire.records.topics import PartitionChangeRecord
 from wire.schema import Message
 
 # Decided on between two looks whether it was enough for one turn; an election costs 20 to 60 µs.
-PARTITIONS_PER_LOOK = 50
+PARTITIONS_PER_CHECK = 50
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
@@ -42,13 +43,13 @@ def changes_without(
     """Takes a broker out of all ISRs and leaderships, or only those of its replicas in one directory."""
     records: list[Message] = []
     alone_stays = not state.has_eligible_leaders
-    for place in state.places(state.index.in_sync(broker_id) if keys is None else keys):
-        partition = place.partition
+    for ref in state.partition_refs(state.index.in_sync(broker_id) if keys is None else keys):
+        partition = ref.partition
         if broker_id not in partition.isr or (alone_stays and _is_alone(partition, broker_id)):
             continue
         if directory is not None and partition.directory_of(broker_id) != directory:
             continue
-        record = _without(state, place, broker_id)
+        record = _without(state, ref, broker_id)
         if record is not None:
             records.append(record)
     return records
@@ -61,10 +62,10 @@ def changes_after_loss(
     if keys is None:
         keys = dict.fromkeys((*state.index.in_sync(broker_id), *state.index.eligible(broker_id)))
     records: list[Message] = []
-    for place in state.places(keys):
-        partition = place.partition
+    for ref in state.partition_refs(keys):
+        partition = ref.partition
         if broker_id in partition.isr or broker_id in partition.elr:
-            record = _without(state, place, broker_id, lost=broker_id)
+            record = _without(state, ref, broker_id, lost=broker_id)
             if record is not None:
                 records.append(record)
     return records
@@ -82,7 +83,7 @@ def in_steps(
 ) -> Steps[list[Message]]:
     """What `decide` makes of all the keys, of however many, some at a time."""
     records: list[Message] = []
-    for some in in_slices(keys, PARTITIONS_PER_LOOK):
+    for some in in_slices(keys, PARTITIONS_PER_CHECK):
         records += decide(some)
         yield len(some)
     return records
@@ -97,40 +98,42 @@ def _is_alone(partition: PartitionImage, broker_id: int) -> bool:
 
 
 def _without(
-    state: ControllerState, place: Place, broker_id: int, lost: int | None = None
+    state: ControllerState, ref: PartitionRef, broker_id: int, lost: int | None = None
 ) -> PartitionChangeRecord | None:
-    partition = place.partition
+    partition = ref.partition
     isr = tuple(replica for replica in partition.isr if replica != broker_id)
     return change_partition(
-        place,
+        ref,
         state,
         _all_but(broker_id, state.may_lead(partition)),
         wanted=partition._replace(isr=isr),
-        election=election_of(state, place),
+        election=election_of(state, ref),
         lost=lost,
     )
 
 
-def election_of(state: ControllerState, place: Place) -> Election:
+def election_of(state: ControllerState, ref: PartitionRef) -> Election:
     """Which kind of election the topic's configs allow, when one is needed."""
-    return Election.UNCLEAN if state.allows_unclean(place.topic) else Election.ONLINE
+    return Election.UNCLEAN if state.allows_unclean(ref.topic) else Election.ONLINE
 
 
 def changes_with(
     state: ControllerState, returning: int | None = None, keys: Iterable[Key] | None = None
 ) -> list[Message]:
-    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are there."""
+    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are
+    there.
+    """
     records: list[Message] = []
     if returning is None and not any(one.active for one in state.image.cluster.brokers.values()):
         return records  # a cluster that starts: all partitions are leaderless, and nobody can lead
-    for place in state.places(state.index.leaderless if keys is None else keys):
-        if place.partition.leader != NO_LEADER:
+    for ref in state.partition_refs(state.index.leaderless if keys is None else keys):
+        if ref.partition.leader != NO_LEADER:
             continue
         record = change_partition(
-            place,
+            ref,
             state,
-            state.may_lead(place.partition, returning),
-            election=election_of(state, place),
+            state.may_lead(ref.partition, returning),
+            election=election_of(state, ref),
         )
         if record is not None:
             records.append(record)

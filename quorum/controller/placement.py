@@ -1,8 +1,8 @@
 """Which brokers get the replicas of new partitions: striped over racks and over the brokers of each rack.
 
-Consecutive partitions begin at consecutive racks, and in a rack at consecutive brokers, so leaders and replicas are spread
-evenly; the first replica is always on an unfenced broker, fenced ones come last in their rack. Once every unfenced broker has
-led one partition of the request everything is shuffled, so that patterns do not repeat.
+Consecutive partitions begin at consecutive racks, and in a rack at consecutive brokers, so leaders and replicas are
+spread evenly; the first replica is always on an unfenced broker, fenced ones come last in their rack. Once every
+unfenced broker has led one partition of the request everything is shuffled, so that patterns do not repeat.
 Source: Kafka's `StripedReplicaPlacer`. Randomness is passed in.
 """
 
@@ -124,7 +124,8 @@ def place_replicas(
 ) -> Iterator[tuple[int, ...]]:
     """Replicas for `partition_count` new partitions; the first of each is the preferred leader.
 
-    Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a fenced one like others.
+    Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a
+    fenced one like others.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR.
@@ -137,7 +138,8 @@ def place_replicas(
         why = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replication_factor > racks.total:
         why = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} broker(s) are "
+            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} "
+            f"broker(s) are "
             "registered or some brokers have all their log directories cordoned."
         )
     if why is not None:

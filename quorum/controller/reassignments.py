@@ -3,8 +3,9 @@
     replicas [1,2,3] → [1,2,4]:   replicas [1,2,4,3] adding [4] removing [3]   until 4 is in sync
                                   replicas [1,2,4]                             by the leader's AlterPartition
 
-A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's `ReplicationControlManager`,
-`PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment is in `changes`.
+A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's
+`ReplicationControlManager`, `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment
+is in `changes`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.partitions import election_of
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import (
     RECORDS_MAX,
     check_assignment,
@@ -45,7 +46,8 @@ from wire.schema import Message
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionReassignmentsResponse]]:
-    """In steps of a topic or a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
+    """In steps of a topic or a partition: begins, changes and cancels moves, those that can be, in one atomic batch;
+    each partition is answered by itself.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
@@ -101,13 +103,13 @@ def _alter(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition {name}:{asked.partition_index}.",
         )
-    place = Place(topic, asked.partition_index, partition)
+    ref = PartitionRef(topic, asked.partition_index, partition)
     if asked.replicas is None:
-        return _cancel(place, state)
+        return _cancel(ref, state)
     check_assignment(asked.replicas, state.image)
     if not may_change_factor:
         _check_factor(partition, asked.replicas)
-    return _begin(place, asked.replicas, state)
+    return _begin(ref, asked.replicas, state)
 
 
 def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
@@ -120,30 +122,32 @@ def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
 
 
 def _begin(
-    place: Place, target: Sequence[int], state: ControllerState
+    ref: PartitionRef, target: Sequence[int], state: ControllerState
 ) -> PartitionChangeRecord | None:
     """All present replicas stay until those that are added have caught up.
 
-    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that, so that its way back
-    to the first replicas never ends.
+    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that,
+    so that its way back to the first replicas never ends.
     """
-    partition = place.partition
+    partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     before = set(partition.replicas) - set(partition.adding)
     wanted = _with_replicas(partition, (*target, *removing), state)._replace(
         removing=removing, adding=tuple(sorted(set(target) - before))
     )
-    return change_partition(place, state, state.may_lead(partition), wanted=wanted)
+    return change_partition(ref, state, state.may_lead(partition), wanted=wanted)
 
 
-def _cancel(place: Place, state: ControllerState) -> PartitionChangeRecord | None:
-    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it has."""
-    partition = place.partition
+def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord | None:
+    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it
+    has.
+    """
+    partition = ref.partition
     if not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(one for one in partition.replicas if one not in partition.adding)
     isr = tuple(one for one in partition.isr if one not in partition.adding)
-    election = election_of(state, place)
+    election = election_of(state, ref)
     if not isr:
         if not replicas:
             raise KafkaError(
@@ -153,14 +157,12 @@ def _cancel(place: Place, state: ControllerState) -> PartitionChangeRecord | Non
         if election is not Election.UNCLEAN:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert partition assignment for {place.topic.name}:{place.partition_id} because it would "
+                f"Unable to revert partition assignment for {ref.topic.name}:{ref.partition_id} because it would "
                 "require an unclean leader election.",
             )
         isr = replicas[:1]
     wanted = _with_replicas(partition, replicas, state)._replace(isr=isr, adding=(), removing=())
-    return change_partition(
-        place, state, state.may_lead(partition), wanted=wanted, election=election
-    )
+    return change_partition(ref, state, state.may_lead(partition), wanted=wanted, election=election)
 
 
 def _with_replicas(
@@ -182,15 +184,15 @@ def list_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """The moves under way, all or of the partitions named; what is unknown or does not move is left out."""
     topics: dict[str, OngoingTopicReassignment] = {}
-    for place in state.places(_asked(request, state)):
-        partition = place.partition
+    for ref in state.partition_refs(_asked(request, state)):
+        partition = ref.partition
         if not partition.adding and not partition.removing:
             continue
-        name = place.topic.name
+        name = ref.topic.name
         topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
         topic.partitions.append(
             OngoingPartitionReassignment(
-                partition_index=place.partition_id,
+                partition_index=ref.partition_id,
                 replicas=list(partition.replicas),
                 adding_replicas=list(partition.adding),
                 removing_replicas=list(partition.removing),

@@ -1,6 +1,7 @@
 """Registers this controller with the active one, whenever the metadata does not say what it should of us (KIP-919).
 
-Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the wire.
+Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the
+wire.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from quorum.metadata.image import ControllerRegistration, MetadataImage
 from quorum.metadata.loader import Manifest
 from quorum.raft.listener import LeaderAndEpoch
 from quorum.replica.peers import CALL_ERRORS
+from wire.client.backoff import ExponentialBackoff
 from wire.endpoint import Endpoint
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -73,13 +75,13 @@ class Registrar:
         """Registers as often as need be, for ever."""
         while True:
             await self._known.wait_for(lambda known: known != self._wanted)
-            pause = PAUSE_SECONDS
+            backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
             while self._known.value != self._wanted:
                 leader = await self._leader.wait_for(lambda value: value.leader_id is not None)
                 registered = await self._register(leader)
-                with trio.move_on_after(TIMEOUT_SECONDS if registered else pause):
+                pause = TIMEOUT_SECONDS if registered else backoff.failed()
+                with trio.move_on_after(pause):
                     await self._known.wait_for(lambda known: known == self._wanted)
-                pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _register(self, leader: LeaderAndEpoch) -> bool:
         assert leader.leader_id is not None

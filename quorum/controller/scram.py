@@ -1,6 +1,7 @@
 """AlterUserScramCredentials as a decision. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
 
-The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be had.
+The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be
+had.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A controller process put together: started in order, ended in order.
 
-Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with the active
-controller. End (the caller cancels): leadership handed over while everything still runs, answers that are owed, logs flushed.
+Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with
+the active controller. End (the caller cancels): leadership handed over while everything still runs, answers that are
+owed, logs flushed.
 Source: `ControllerServer`, `SharedServer` of Kafka.
 """
 
@@ -43,8 +44,8 @@ from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a tenth
-# of it; when all controllers are stopped together the last ones wait in vain.
+# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a
+# tenth of it; when all controllers are stopped together the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 
@@ -87,7 +88,8 @@ async def run_controller(
     `sockets` were bound before, by listener name.
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and why.
+        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and
+        why.
         StorageFailure: its directory went offline.
         InvariantViolated: it must not go on.
     """
@@ -200,7 +202,7 @@ async def _run_shielded(
                 task_status.started(_running(parts, server))
                 log.info("[ControllerServer id=%d] started", parts.config.node_id)
                 await stop.wait()
-                await _take_leave(parts, server)
+                await _hand_over(parts, server)
                 nursery.cancel_scope.cancel()
             await run_blocking(_close_directory, parts.directory)
             log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
@@ -241,7 +243,7 @@ async def _serve(
     )
 
 
-async def _take_leave(parts: _Parts, server: Server) -> None:
+async def _hand_over(parts: _Parts, server: Server) -> None:
     others = parts.node.voters.others(parts.node.settings.identity.key)
     await parts.node.stop(HAND_OVER_SECONDS if others else 0.0)
     await server.drain(DRAIN_SECONDS)

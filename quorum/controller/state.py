@@ -25,7 +25,7 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 MayLead = Callable[[int], bool]
 
 
-class Place(NamedTuple):
+class PartitionRef(NamedTuple):
     """A partition and where it is."""
 
     topic: TopicImage
@@ -79,13 +79,13 @@ class ControllerState:
                 return value
         return str(self.config[key])
 
-    def places(self, keys: Iterable[Key]) -> Iterator[Place]:
+    def partition_refs(self, keys: Iterable[Key]) -> Iterator[PartitionRef]:
         """The partitions of `keys` that are still there."""
         for topic_id, number in keys:
             topic = self.image.topics.by_id.get(topic_id)
             partition = None if topic is None else topic.partitions.get(number)
             if topic is not None and partition is not None:
-                yield Place(topic, number, partition)
+                yield PartitionRef(topic, number, partition)
 
     def may_lead(self, partition: PartitionImage, returning: int | None = None) -> MayLead:
         """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""

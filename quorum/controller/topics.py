@@ -1,7 +1,8 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a partition or a topic.
+"""CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a
+partition or a topic.
 
-Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: create-topic policies, quotas,
-authorization.
+Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: create-topic policies,
+quotas, authorization.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ DEFAULT = -1
 
 
 def new_topic_id() -> bytes:
-    """A random id; never one that is reserved, nor one whose text begins with a dash (command lines take that for an option)."""
+    """A random id; never one that is reserved, nor one whose text begins with a dash (command lines take that for an
+    option).
+    """
     while True:
         found = os.urandom(16)
         if found > (100).to_bytes(16, "big") and found[0] >> 2 != 0b111110:
@@ -259,7 +262,9 @@ def _assigned_by_hand(topic: CreatableTopic, new: NewPartitions) -> Steps[list[P
 def check_assignment(
     broker_ids: Sequence[int], image: MetadataImage, factor: int | None = None
 ) -> None:
-    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and `factor` of them."""
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and
+    `factor` of them.
+    """
     why = None
     unknown = sorted(one for one in broker_ids if one not in image.cluster.brokers)
     twice = sorted(one for one, times in Counter(broker_ids).items() if times > 1)
@@ -282,8 +287,8 @@ def check_assignment(
 
 
 class NewPartitions:
-    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands. Those that have the same replicas
-    are one value.
+    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands. Those that have
+    the same replicas are one value.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -294,7 +299,9 @@ class NewPartitions:
         self._made: dict[tuple[int, ...], PartitionImage] = {}
 
     def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
-        """So many, where there is room. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster has."""
+        """So many, where there is room. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
+        has.
+        """
         made = []
         for replicas in place_replicas(self.image.cluster.brokers.values(), count, factor, prng):
             made.append(self.make(replicas))
@@ -318,7 +325,8 @@ class NewPartitions:
         except KafkaError as error:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                f"controlled "
                 "shutdown.",
             ) from error
 
@@ -396,7 +404,8 @@ def _add_partitions(
     if asked.assignments is not None and len(asked.assignments) != added:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+            f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were "
+            f"specified.",
         )
     if added > RECORDS_MAX:
         raise too_much()

@@ -24,7 +24,7 @@ def parse_initial_voters(text: str, listener: str) -> VoterSet:
         raise ValueError(f"no voters; they are written {FORM},…")
     found = VoterSet.of(voters)
     if len(found) < len(voters):
-        raise ValueError("a node is there more than once")
+        raise ValueError("a node is listed more than once")
     return found
 
 

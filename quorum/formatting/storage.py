@@ -5,7 +5,8 @@
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
                             the first voters of a dynamic quorum (kraft.version 1)
 
-Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM credentials.
+Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM
+credentials.
 """
 
 from __future__ import annotations
@@ -64,12 +65,14 @@ def format_directories(
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins with the levels of
-    `features`, and of the others with those that come with its metadata.version; older Kafkas read only theirs.
+    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new
+    cluster begins with the levels of `features`, and of the others with those that come with its metadata.version;
+    older Kafkas read only theirs.
 
     Raises:
-        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a level cannot be.
-        OSError: the disk will not have it.
+        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a
+            level cannot be.
+        OSError: the disk refuses.
     """
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
     quorum = None if voters is None else FirstVoters(config.metadata_directory, voters)
@@ -84,7 +87,9 @@ def format_directories(
 
 
 class FirstVoters(NamedTuple):
-    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set has for it."""
+    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set
+    has for it.
+    """
 
     directory: Path
     voters: VoterSet
@@ -142,7 +147,8 @@ def _write_first_voters(path: Path, voters: VoterSet, files: Files) -> None:
 def check_quorum_kind(
     config: ServerConfig, *, is_dynamic: bool, kraft_version: int | None = None
 ) -> None:
-    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that they are elsewhere.
+    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that
+    they are elsewhere.
 
     Raises:
         FormatError: it contradicts controller.quorum.voters or kraft.version, or nothing was said.
@@ -154,14 +160,14 @@ def check_quorum_kind(
         )
     if config.is_controller and not config.voters and not is_dynamic:
         raise FormatError(
-            "controller.quorum.voters is not set on this controller, and nobody said who votes first",
-            "--standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
+            "no initial voters given, and controller.quorum.voters is not set on this controller",
+            "use --standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
         )
     if kraft_version is not None and kraft_version != (
         STATIC_QUORUM if config.voters else DYNAMIC_QUORUM
     ):
         raise FormatError(
-            f"kraft.version {kraft_version} cannot be",
+            f"kraft.version {kraft_version} does not fit the configuration",
             "it is 0 with controller.quorum.voters, 1 without",
         )
 
@@ -173,7 +179,8 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
         MetaProperties.load(path, files).check(path, cluster_id=cluster_id, node_id=node_id)
     except MetaPropertiesError as error:
         raise FormatError(
-            str(error), "name other directories: these are somebody else's"
+            f"already formatted for another cluster or node: {error}",
+            "name other directories, or empty this one if its data may go",
         ) from error
     return True
 
@@ -209,7 +216,9 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with any."""
+    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with
+    any.
+    """
 
     identities: dict[Path, MetaProperties]
     problems: list[str]

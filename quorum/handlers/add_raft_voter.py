@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import AddVoterAnswer
-from quorum.translate.voters import read_add, write_add_answer
+from quorum.raft import messages as core
+from quorum.translate.voters import read_add, write_add_response
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
@@ -22,4 +22,4 @@ from wire.transport.registry import handles
 def add_raft_voter(
     request: AddRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> DeferredResponse[AddRaftVoterResponse]:
-    return defer(ctx, call, read_add(request), AddVoterAnswer, write_add_answer)
+    return defer(ctx, call, read_add(request), core.AddVoterResponse, write_add_response)

@@ -6,9 +6,9 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import BeginQuorumEpochAnswer
-from quorum.translate.answers import write_begin_answer
+from quorum.raft import messages as core
 from quorum.translate.requests import read_begin
+from quorum.translate.responses import write_begin_response
 from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from wire.security.acls import Operation
@@ -31,4 +31,4 @@ def begin_quorum_epoch(
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, BeginQuorumEpochAnswer, write_begin_answer)
+    return defer(ctx, call, message, core.BeginQuorumEpochResponse, write_begin_response)

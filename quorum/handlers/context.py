@@ -10,7 +10,7 @@ from quorum.replica.node import QuorumNode
 from wire.schema import Message
 from wire.transport.calls import Call, DeferredResponse
 
-A = TypeVar("A", bound=core.Answer)
+A = TypeVar("A", bound=core.Response)
 R = TypeVar("R", bound=Message)
 
 
@@ -25,16 +25,16 @@ def defer(
     ctx: QuorumContext,
     call: Call,
     request: core.Request,
-    answer_class: type[A],
+    response_class: type[A],
     write: Callable[[A, int], R],
 ) -> DeferredResponse[R]:
     """Gives the request to the core now; the answer is written when the core has it."""
-    finish = ctx.node.ask(request)
+    pending = ctx.node.handle(request)
     version = call.header.api_version
 
-    async def answer() -> R:
-        found = await finish()
-        assert isinstance(found, answer_class)
+    async def response() -> R:
+        found = await pending()
+        assert isinstance(found, response_class)
         return write(cast(A, found), version)
 
-    return DeferredResponse(answer, ready=lambda: finish.ready)
+    return DeferredResponse(response, ready=lambda: pending.ready)

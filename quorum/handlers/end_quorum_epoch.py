@@ -6,9 +6,9 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import EndQuorumEpochAnswer
-from quorum.translate.answers import write_end_answer
+from quorum.raft import messages as core
 from quorum.translate.requests import read_end
+from quorum.translate.responses import write_end_response
 from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from wire.security.acls import Operation
@@ -31,4 +31,4 @@ def end_quorum_epoch(
         message = read_end(request)
     except WrongShape as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, EndQuorumEpochAnswer, write_end_answer)
+    return defer(ctx, call, message, core.EndQuorumEpochResponse, write_end_response)

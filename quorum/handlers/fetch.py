@@ -1,14 +1,15 @@
 """Fetch on a controller: followers and observers replicate the metadata log (KIP-595, KIP-630, KIP-1166).
 
-Below version 12 a Fetch cannot speak of divergence, so it is not served. Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+Below version 12 a Fetch cannot speak of divergence, so it is not served. Not about the metadata partition alone, or
+about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
 """
 
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import FetchAnswer
-from quorum.translate.answers import write_fetch_answer
+from quorum.raft import messages as core
 from quorum.translate.requests import read_fetch
+from quorum.translate.responses import write_fetch_response
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.security.acls import Operation
@@ -31,4 +32,4 @@ def fetch(
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return defer(ctx, call, message, FetchAnswer, write_fetch_answer)
+    return defer(ctx, call, message, core.FetchResponse, write_fetch_response)

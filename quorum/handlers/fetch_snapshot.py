@@ -6,9 +6,9 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import FetchSnapshotAnswer
-from quorum.translate.answers import write_snapshot_answer
+from quorum.raft import messages as core
 from quorum.translate.requests import read_fetch_snapshot
+from quorum.translate.responses import write_snapshot_response
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.security.acls import Operation
@@ -31,4 +31,4 @@ def fetch_snapshot(
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, FetchSnapshotAnswer, write_snapshot_answer)
+    return defer(ctx, call, message, core.FetchSnapshotResponse, write_snapshot_response)

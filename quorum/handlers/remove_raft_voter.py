@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import RemoveVoterAnswer
-from quorum.translate.voters import read_remove, write_remove_answer
+from quorum.raft import messages as core
+from quorum.translate.voters import read_remove, write_remove_response
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
@@ -16,4 +16,4 @@ from wire.transport.registry import handles
 def remove_raft_voter(
     request: RemoveRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> DeferredResponse[RemoveRaftVoterResponse]:
-    return defer(ctx, call, read_remove(request), RemoveVoterAnswer, write_remove_answer)
+    return defer(ctx, call, read_remove(request), core.RemoveVoterResponse, write_remove_response)

@@ -1,10 +1,12 @@
-"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports (KIP-853)."""
+"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports
+(KIP-853).
+"""
 
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import UpdateVoterAnswer
-from quorum.translate.voters import read_update, write_update_answer
+from quorum.raft import messages as core
+from quorum.translate.voters import read_update, write_update_response
 from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
@@ -22,4 +24,4 @@ from wire.transport.registry import handles
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> DeferredResponse[UpdateRaftVoterResponse]:
-    return defer(ctx, call, read_update(request), UpdateVoterAnswer, write_update_answer)
+    return defer(ctx, call, read_update(request), core.UpdateVoterResponse, write_update_response)

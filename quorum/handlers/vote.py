@@ -6,9 +6,9 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, defer
-from quorum.raft.messages import VoteAnswer
-from quorum.translate.answers import write_vote_answer
+from quorum.raft import messages as core
 from quorum.translate.requests import read_vote
+from quorum.translate.responses import write_vote_response
 from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.security.acls import Operation
@@ -31,4 +31,4 @@ def vote(
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, VoteAnswer, write_vote_answer)
+    return defer(ctx, call, message, core.VoteResponse, write_vote_response)

@@ -1,7 +1,7 @@
 """ACLs: which ACL a filter matches, and how DescribeAcls (29) tells of them.
 
-Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for
-brokers and controllers. Left out: what follows from ACLs, which is in `authorizer`.
+Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`;
+KIP-290. The same for brokers and controllers. Left out: what follows from ACLs, which is in `authorizer`.
 """
 
 from __future__ import annotations

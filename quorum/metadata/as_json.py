@@ -1,4 +1,6 @@
-"""The whole state of the metadata log as JSON, for people and scripts. Secrets (SCRAM keys, tokens' HMACs, sensitive configs) are never in it."""
+"""The whole state of the metadata log as JSON, for people and scripts. Secrets (SCRAM keys, tokens' HMACs, sensitive
+configs) are never in it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Who may do what, by the ACLs of the metadata: DENY beats ALLOW beats nothing said.
 
-Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer looks at the literal name, the
-wildcard and all prefixes of the name, so it costs the length of the name and not the number of ACLs.
-Left out: enforcing it in every handler; `authorizeByResourceType`.
+Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer
+looks at the literal name, the wildcard and all prefixes of the name, so it costs the length of the name and not the
+number of ACLs. Left out: enforcing it in every handler; `authorizeByResourceType`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Action(NamedTuple):
 
 
 def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
-    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the cluster."""
+    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the
+    cluster.
+    """
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
@@ -96,11 +98,11 @@ def _pattern(acl: Acl) -> _Pattern:
 
 
 def allows(
-    index: AclIndex, principal: str, host: str, action: Action, *, if_nothing_is_said: bool = False
+    index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
 ) -> bool:
     """Whether `principal` ("User:alice"), connected from `host` (an address), may do it.
 
-    `if_nothing_is_said`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
+    `allow_if_no_acl`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
     """
     nothing_said, allowed = True, False
     for acl in index.about(action.resource_type, action.resource_name):
@@ -110,7 +112,7 @@ def allows(
         if acl.permission != Permission.ALLOW:
             return False
         allowed = True
-    return if_nothing_is_said if nothing_said else allowed
+    return allow_if_no_acl if nothing_said else allowed
 
 
 def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
@@ -128,15 +130,13 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
 class Authorizer:
     """A `Publisher` that keeps an index of the committed ACLs and answers by it.
 
-    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older snapshot may lack the very ACL
-    that forbids what is asked.
+    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older
+    snapshot may lack the very ACL that forbids what is asked.
     """
 
-    def __init__(
-        self, super_users: Iterable[str] = (), *, if_nothing_is_said: bool = False
-    ) -> None:
+    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
         self._super_users = frozenset(super_users)
-        self._if_nothing_is_said = if_nothing_is_said
+        self._allow_if_no_acl = allow_if_no_acl
         self._index = AclIndex()
         self._loaded = False
 
@@ -156,14 +156,15 @@ class Authorizer:
                 self._index.add(Acl.of(record))
 
     def allows(self, principal: str, host: str, action: Action) -> bool:
-        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for either."""
+        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for
+        either.
+        """
         if principal in self._super_users:
             return True
         if not self._loaded:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                "this node does not know all ACLs yet and judges super users only: ask again when it has caught up with the metadata",
+                "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up "
+                "with the metadata",
             )
-        return allows(
-            self._index, principal, host, action, if_nothing_is_said=self._if_nothing_is_said
-        )
+        return allows(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)

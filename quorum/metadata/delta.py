@@ -4,9 +4,9 @@
     for record in records: delta.replay(record)
     image = delta.apply(Provenance(last_offset, epoch, timestamp_ms))
 
-The same code replays on the active controller, on standbys, in brokers and in the mirror. After `finish_snapshot` a delta
-asks the same questions and gives the same answers as one made of the log records between the two images. Source: Kafka's
-`MetadataDelta`. Left out: transactions of records, which the loader resolves.
+The same code replays on the active controller, on standbys, in brokers and in the mirror. After `finish_snapshot` a
+delta asks the same questions and gives the same answers as one made of the log records between the two images. Source:
+Kafka's `MetadataDelta`. Left out: transactions of records, which the loader resolves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from wire.schema import Message
 
 
 class MetadataDelta:
-    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`, `scram`, `tokens`, `quotas`."""
+    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`, `scram`, `tokens`,
+    `quotas`.
+    """
 
     __slots__ = (
         "acls",

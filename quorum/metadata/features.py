@@ -1,7 +1,7 @@
 """The features of Kafka 4.3: which levels there are, which we serve, and what a new cluster gets.
 
-Source: Kafka's `MetadataVersion`, `Feature` and the versions beside it, KIP-584, KIP-778, KIP-1022. A feature that is not served stays at 0,
-which is not written; setting it is refused as Kafka refuses what it does not know.
+Source: Kafka's `MetadataVersion`, `Feature` and the versions beside it, KIP-584, KIP-778, KIP-1022. A feature that is
+not served stays at 0, which is not written; setting it is refused as Kafka refuses what it does not know.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ STREAMS_VERSION = "streams.version"
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest.
+    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served`
+    is our highest.
 
     `needs`: by level, the levels of other features that it depends on.
     """
@@ -65,7 +66,8 @@ SUPPORTED_FEATURES = (
         if feature.served
     ),
 )
-# What our nodes register with: the quorum's own version too, or Apache Kafka's controllers of a dynamic quorum refuse them.
+# What our nodes register with: the quorum's own version too, or Apache Kafka's controllers of a dynamic quorum refuse
+# them.
 REGISTERED_FEATURES = (
     *SUPPORTED_FEATURES,
     FeatureRange(KRAFT_VERSION, STATIC_QUORUM, DYNAMIC_QUORUM),
@@ -73,8 +75,8 @@ REGISTERED_FEATURES = (
 
 
 def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
-    """What a new cluster begins with: the levels that were chosen, the newest metadata.version if that was not, and of each other
-    feature the level that comes with it.
+    """What a new cluster begins with: the levels that were chosen, the newest metadata.version if that was not, and of
+    each other feature the level that comes with it.
 
     Raises:
         ValueError: a feature or a level of it is not served, or needs another level.
@@ -106,7 +108,9 @@ def needs_of(name: str, level: int) -> Mapping[str, int]:
 
 
 def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
-    """What the metadata log of a new cluster begins with: metadata.version first, then the other features that are on."""
+    """What the metadata log of a new cluster begins with: metadata.version first, then the other features
+    that are on.
+    """
     found = first_levels({}) if levels is None else levels
     return [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in found.items() if level

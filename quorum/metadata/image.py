@@ -130,7 +130,9 @@ class BrokerRegistration:
         return not self.fenced and not self.in_controlled_shutdown
 
     def has_online(self, directory: bytes) -> bool:
-        """Unassigned and migrating directories are as good as online: the broker knows where the replica is (KIP-858)."""
+        """Unassigned and migrating directories are as good as online: the broker knows where the
+        replica is (KIP-858).
+        """
         if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             return True
         return directory != LOST_DIRECTORY and (

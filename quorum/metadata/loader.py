@@ -1,7 +1,7 @@
 """Turns what the Raft driver says into images, and tells publishers of each.
 
-Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece when
-it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
+Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece
+when it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
 """
 
 from __future__ import annotations

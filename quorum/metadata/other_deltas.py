@@ -1,7 +1,7 @@
 """Changes to features, configs, producer ids, and to what is kept as the records it came as.
 
-Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `AclsDelta`, `ScramDelta`, `DelegationTokenDelta`,
-`ClientQuotasDelta`.
+Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `AclsDelta`, `ScramDelta`,
+`DelegationTokenDelta`, `ClientQuotasDelta`.
 """
 
 from __future__ import annotations

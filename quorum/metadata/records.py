@@ -118,7 +118,9 @@ def _topics(image: MetadataImage) -> Iterator[Message]:
 
 
 def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
-    """Directories that are known to their brokers alone are not written: records from before KIP-858 have no room for them."""
+    """Directories that are known to their brokers alone are not written: records from before KIP-858 have no room for
+    them.
+    """
     told = any(one != MIGRATING_DIRECTORY for one in partition.directories)
     return PartitionRecord(
         partition_id=index,

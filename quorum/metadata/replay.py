@@ -5,8 +5,8 @@
     for batch in batches: replay.apply(batch, upto)
     replay.state                                # at the last offset applied
 
-Beside the image it follows what control records say of the quorum itself. Transactions of records are visible only once they have
-ended, as for everybody (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
+Beside the image it follows what control records say of the quorum itself. Transactions of records are visible only once
+they have ended, as for everybody (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
 """
 
 from __future__ import annotations

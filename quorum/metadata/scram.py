@@ -1,4 +1,6 @@
-"""DescribeUserScramCredentials (50): mechanisms and iterations of users, never a key. Source: Kafka's `ScramImage`, KIP-554."""
+"""DescribeUserScramCredentials (50): mechanisms and iterations of users, never a key. Source: Kafka's `ScramImage`,
+KIP-554.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Delegation tokens: their HMACs, and how DescribeDelegationToken (41) tells of them. Source: Kafka's `DelegationTokenManager`, KIP-48.
+"""Delegation tokens: their HMACs, and how DescribeDelegationToken (41) tells of them. Source: Kafka's
+`DelegationTokenManager`, KIP-48.
 
-The log has no secret of a token: its HMAC, the password that it logs in with, follows from its id and `delegation.token.secret.key`,
-which all nodes share.
+The log has no secret of a token: its HMAC, the password that it logs in with, follows from its id and
+`delegation.token.secret.key`, which all nodes share.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def describe_tokens(
     *,
     version: int,
 ) -> DescribeDelegationTokenResponse:
-    """Tokens that one of the asked owners has or may renew, all where none is asked for; of others' those that `requester` `may_see`."""
+    """Tokens that one of the asked owners has or may renew, all where none is asked for; of others' those that
+    `requester` `may_see`.
+    """
     owners = (
         None
         if request.owners is None

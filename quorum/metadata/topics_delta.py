@@ -32,8 +32,8 @@ SHARED_MAX = 1 << 14
 class TopicDelta:
     """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
 
-    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the topic becomes
-    is made with every change: for many partitions, making it at the end would hold the loop.
+    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the
+    topic becomes is made with every change: for many partitions, making it at the end would hold the loop.
     """
 
     __slots__ = ("_applied", "_becomes", "image", "partitions", "replaces")
@@ -142,7 +142,7 @@ class TopicsDelta:
         partition = topic.partition(record.partition_id)
         if partition is None:
             raise RemoteProtocolError(
-                f"the metadata log changes partition {record.partition_id} of {topic.name}, which is not there"
+                f"the metadata log changes partition {record.partition_id} of {topic.name}, which does not exist"
             )
         topic.set_partition(record.partition_id, merge_change(partition, record))
 
@@ -156,7 +156,7 @@ class TopicsDelta:
             return known.name
         if changed is None:
             raise RemoteProtocolError(
-                f"the metadata log removes topic {uuid_to_text(topic_id)}, which is not there"
+                f"the metadata log removes topic {uuid_to_text(topic_id)}, which does not exist"
             )
         del self.created[topic_id]
         self._id_of.pop(changed.name, None)
@@ -189,7 +189,9 @@ class TopicsDelta:
             return [self._id_of[name]]
         if known is not None and known.id not in self.deleted:
             return [known.id]
-        raise RemoteProtocolError(f"the metadata log clears replicas of topic {name}, not there")
+        raise RemoteProtocolError(
+            f"the metadata log clears replicas of topic {name}, which does not exist"
+        )
 
     def _topic(self, topic_id: bytes) -> TopicDelta:
         topic = self.changed.get(topic_id)
@@ -197,7 +199,7 @@ class TopicsDelta:
             known = self.image.by_id.get(topic_id)
             if known is None or topic_id in self.deleted:
                 raise RemoteProtocolError(
-                    f"the metadata log changes topic {uuid_to_text(topic_id)}, which is not there"
+                    f"the metadata log changes topic {uuid_to_text(topic_id)}, which does not exist"
                 )
             topic = self.changed[topic_id] = TopicDelta(known)
         return topic
@@ -226,7 +228,8 @@ class TopicsDelta:
 def shared(node_ids: tuple[int, ...]) -> tuple[int, ...]:
     """An equal tuple, the same for all who ask while it is remembered.
 
-    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter of the memory.
+    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter
+    of the memory.
     """
     return node_ids
 

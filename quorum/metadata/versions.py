@@ -1,4 +1,6 @@
-"""Features and their levels; those of `metadata.version` at which something begins to be written. Source: Kafka 4.3's `MetadataVersion`."""
+"""Features and their levels; those of `metadata.version` at which something begins to be written. Source: Kafka 4.3's
+`MetadataVersion`.
+"""
 
 from __future__ import annotations
 

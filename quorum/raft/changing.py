@@ -1,9 +1,10 @@
 """Rules of a leader that is asked to change the voters, or to make a static quorum dynamic.
 
-One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities in
-force share a voter (R10). A voter to be added is asked for its versions first and must have caught up; the new set counts once it is
-appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
-`LeaderState.maybeAppendUpgradedKRaftVersion`, whose order of checks and error codes these are.
+One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities
+in force share a voter (R10). A voter to be added is asked for its versions first and must have caught up; the new set
+counts once it is appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHandler`,
+`RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, whose order of checks and
+error codes these are.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Iterable
 
 from quorum.raft.leader_state import PendingChange
 from quorum.raft.messages import (
-    AddVoterAnswer,
     AddVoterRequest,
-    ApiVersionsAnswer,
+    AddVoterResponse,
     ApiVersionsRequest,
-    ChangeAnswer,
-    RemoveVoterAnswer,
+    ApiVersionsResponse,
+    ChangeResponse,
     RemoveVoterRequest,
-    UpdateVoterAnswer,
+    RemoveVoterResponse,
     UpdateVoterRequest,
+    UpdateVoterResponse,
 )
 from quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
 from quorum.raft.refusals import leader_refusal
@@ -65,29 +66,31 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
                 f"New voter {_full(voter.key)} is not ready to receive requests",
             )
     except _Refused as refusal:
-        _refuse(state, AddVoterAnswer, refusal, token)
+        _refuse(state, AddVoterResponse, refusal, token)
         return
-    leader.reign.change = PendingChange(
-        AddVoterAnswer,
+    leader.leader_state.change = PendingChange(
+        AddVoterResponse,
         token,
         expires=now + state.timeouts.request,
         voter=voter,
-        asked=state.send(peer, ApiVersionsRequest(), now),
+        versions_token=state.send(peer, ApiVersionsRequest(), now),
         ack_when_committed=request.ack_when_committed,
     )
 
 
-def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now: float) -> None:
-    """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a change given up."""
+def on_versions(state: State, token: int, response: ApiVersionsResponse | None, now: float) -> None:
+    """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a
+    change given up.
+    """
     role = state.role
-    change = role.reign.change if isinstance(role, Leader) else None
-    if change is None or change.asked != token or change.voter is None:
+    change = role.leader_state.change if isinstance(role, Leader) else None
+    if change is None or change.versions_token != token or change.voter is None:
         return
     assert isinstance(role, Leader)
-    change.asked = None
+    change.versions_token = None
     try:
-        voter = _supporting(state, change.voter, answer)
-        if not role.reign.has_caught_up(voter.key, now):
+        voter = _supporting(state, change.voter, response)
+        if not role.leader_state.has_caught_up(voter.key, now):
             raise _Refused(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"Aborted add voter operation for {_full(voter.key)} since it is lagging behind",
@@ -101,18 +104,18 @@ def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now:
     change.offset = _append_voters(state, role, voters)
     if not change.ack_when_committed and change.token is not None:
         # the change stays pending until it is committed
-        state.reply(change.token, AddVoterAnswer())
+        state.reply(change.token, AddVoterResponse())
         change.token = None
 
 
-def _supporting(state: State, voter: Voter, answer: ApiVersionsAnswer | None) -> Voter:
-    error = ErrorCode.BROKER_NOT_AVAILABLE if answer is None else ErrorCode.of(answer.error)
-    if answer is None or error:
+def _supporting(state: State, voter: Voter, response: ApiVersionsResponse | None) -> Voter:
+    error = ErrorCode.BROKER_NOT_AVAILABLE if response is None else ErrorCode.of(response.error)
+    if response is None or error:
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,
             f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}",
         )
-    low, high = answer.kraft_versions or (0, 0)
+    low, high = response.kraft_versions or (0, 0)
     level = state.log.history.kraft_version
     if not low <= level <= high:
         raise _Refused(
@@ -137,10 +140,10 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
                 f"Cannot remove voter {_full(key)} from the set of voters {_keys(before)}",
             )
     except _Refused as refusal:
-        _refuse(state, RemoveVoterAnswer, refusal, token)
+        _refuse(state, RemoveVoterResponse, refusal, token)
         return
-    leader.reign.change = PendingChange(
-        RemoveVoterAnswer,
+    leader.leader_state.change = PendingChange(
+        RemoveVoterResponse,
         token,
         expires=now + state.timeouts.request,
         offset=_append_voters(state, leader, voters),
@@ -152,7 +155,7 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
     error = _update(state, request, now)
-    state.reply(token, state.answer(UpdateVoterAnswer, error))
+    state.reply(token, state.make_response(UpdateVoterResponse, error))
 
 
 def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
@@ -166,7 +169,7 @@ def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
     if not is_sane or not 0 <= low <= high:
         return ErrorCode.INVALID_REQUEST
     assert request.voter is not None
-    if leader.reign.change is not None or leader.reign.high_watermark is None:
+    if leader.leader_state.change is not None or leader.leader_state.high_watermark is None:
         return ErrorCode.REQUEST_TIMED_OUT
     before = _updatable(state, leader)
     if before is None:
@@ -177,17 +180,17 @@ def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
     if voters is None:
         return ErrorCode.VOTER_NOT_FOUND
     if not state.log.history.is_dynamic:
-        leader.reign.told = voters
+        leader.leader_state.discovered_voters = voters
     elif before.needs_update(voters.by_id[request.voter.id]):
         _append_voters(state, leader, voters)
-    leader.reign.heard_from(request.voter, now)
+    leader.leader_state.update_check_quorum(request.voter, now)
     return ErrorCode.NONE
 
 
 def _updatable(state: State, leader: Leader) -> VoterSet | None:
     """The set to change: of the log, or what the voters of a static quorum have told; None while it is not certain."""
     if not state.log.history.is_dynamic:
-        return leader.reign.told
+        return leader.leader_state.discovered_voters
     return state.voters if _is_committed(state, leader) else None
 
 
@@ -195,33 +198,36 @@ def _updatable(state: State, leader: Leader) -> VoterSet | None:
 
 
 def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) -> None:
-    """Appends the level and the voters, as they have told their directories, in one batch. Nothing to do if it is that level.
+    """Appends the level and the voters, as they have told their directories, in one batch. Nothing to do if it is that
+    level.
 
     Raises:
         UpgradeRefused: a downgrade, an unknown level, or not every voter is known to support it.
     """
-    present = leader.reign.asked_version or state.log.history.kraft_version
+    present = leader.leader_state.pending_kraft_version or state.log.history.kraft_version
     if version == present:
         return
-    told = leader.reign.told
+    discovered_voters = leader.leader_state.discovered_voters
     if version < present:
         raise UpgradeRefused(
             f"Invalid upgrade of kraft.version from version {present} to {version}"
             " because the new version is a downgrade"
         )
-    if told is None or version != DYNAMIC_QUORUM:
+    if discovered_voters is None or version != DYNAMIC_QUORUM:
         raise UpgradeRefused(
             f"Invalid upgrade of kraft.version from version {present} to {version}"
         )
-    if not told.supports(version) or any(v.key.directory_id == NO_DIRECTORY for v in told):
+    if not discovered_voters.supports(version) or any(
+        v.key.directory_id == NO_DIRECTORY for v in discovered_voters
+    ):
         raise UpgradeRefused(
             f"Invalid upgrade of kraft.version to {version} because not all of the voters support it"
         )
     if validate_only:
         return
-    leader.reign.told = None
-    leader.reign.asked_version = version
-    state.append(ControlBatch((KRaftVersionChange(version), VotersChange(told))))
+    leader.leader_state.discovered_voters = None
+    leader.leader_state.pending_kraft_version = version
+    state.append(ControlBatch((KRaftVersionChange(version), VotersChange(discovered_voters))))
 
 
 # --- what they share
@@ -229,7 +235,7 @@ def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) 
 
 def poll_change(state: State, leader: Leader, now: float) -> None:
     """Finishes the change that is committed or has taken too long."""
-    change, reached = leader.reign.change, leader.reign.high_watermark
+    change, reached = leader.leader_state.change, leader.leader_state.high_watermark
     assert change is not None
     if change.offset is not None and reached is not None and reached > change.offset:
         _finish(state, leader, ErrorCode.NONE)
@@ -239,7 +245,7 @@ def poll_change(state: State, leader: Leader, now: float) -> None:
 
 def is_voted_out(state: State, leader: Leader) -> bool:
     """The set without us is committed: others lead from now on."""
-    return not leader.reign.is_voter and _is_committed(state, leader)
+    return not leader.leader_state.is_voter and _is_committed(state, leader)
 
 
 def _check_change(
@@ -263,8 +269,8 @@ def _check_change(
 
 def _committed_voters(state: State, leader: Leader, doing: str) -> VoterSet:
     """The set that the next one is made of."""
-    reached, history = leader.reign.high_watermark, state.log.history
-    if leader.reign.change is not None:
+    reached, history = leader.leader_state.high_watermark, state.log.history
+    if leader.leader_state.change is not None:
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,
             "Request timed out waiting for leader to handle previous voter change request",
@@ -290,7 +296,7 @@ def _committed_voters(state: State, leader: Leader, doing: str) -> VoterSet:
 
 
 def _is_committed(state: State, leader: Leader) -> bool:
-    offset, reached = state.log.history.voters_offset, leader.reign.high_watermark
+    offset, reached = state.log.history.voters_offset, leader.leader_state.high_watermark
     return offset is not None and reached is not None and offset < reached
 
 
@@ -301,16 +307,16 @@ def _append_voters(state: State, leader: Leader, voters: VoterSet) -> int:
 
 
 def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
-    change = leader.reign.change
+    change = leader.leader_state.change
     assert change is not None
-    leader.reign.change = None
+    leader.leader_state.change = None
     if change.token is not None:
-        state.reply(change.token, change.answer_class(error=int(error), message=message))
+        state.reply(change.token, change.response_class(error=int(error), message=message))
 
 
-def _refuse(state: State, cls: type[ChangeAnswer], refusal: _Refused, token: int) -> None:
-    answer = cls(error=int(refusal.error), message=refusal.message)
-    state.reply(token, answer)  # type: ignore[arg-type]
+def _refuse(state: State, cls: type[ChangeResponse], refusal: _Refused, token: int) -> None:
+    response = cls(error=int(refusal.error), message=refusal.message)
+    state.reply(token, response)  # type: ignore[arg-type]
 
 
 def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:

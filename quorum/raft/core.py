@@ -1,8 +1,9 @@
-"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its own.
+"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its
+own.
 
-Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_gone`, `resign`, `shutdown`. After each of them
-(after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
-`deadline()` or the next input. `now` is in seconds of one monotonic clock.
+Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_down`, `resign`, `shutdown`. After
+each of them (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then
+sleeps until `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
 Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`, `BatchAccumulator`.
 """
@@ -15,25 +16,25 @@ from quorum.raft import changing, elections, following, joining, leading
 from quorum.raft.log_view import LogView
 from quorum.raft.messages import (
     AddVoterRequest,
-    Answer,
-    AnyAnswer,
-    ApiVersionsAnswer,
+    AnyResponse,
     ApiVersionsRequest,
+    ApiVersionsResponse,
     BeginQuorumEpochRequest,
-    ChangeAnswer,
-    EndQuorumEpochAnswer,
+    ChangeResponse,
     EndQuorumEpochRequest,
-    FetchAnswer,
+    EndQuorumEpochResponse,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Message,
     RemoveVoterRequest,
     Request,
-    UpdateVoterAnswer,
+    Response,
     UpdateVoterRequest,
-    VoteAnswer,
+    UpdateVoterResponse,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.ready import Proposal, Ready
 from quorum.raft.roles import (
@@ -89,8 +90,12 @@ class Raft:
         self._state = State(identity, log, timeouts, prng, role, election)
         self._fetched_watermark = -1
         self._polled_at = now
-        self._counted = self._state.voters
-        if self._state.is_voter and self._state.may_stand and self._state.voters.majority == 1:
+        self._known_voters = self._state.voters
+        if (
+            self._state.is_voter
+            and self._state.can_be_candidate
+            and self._state.voters.majority == 1
+        ):
             elections.become_prospective(self._state, now)
         self._poll(now)
 
@@ -99,8 +104,8 @@ class Raft:
     def receive(self, token: int, message: Message, now: float) -> None:
         """A request (to be answered under its token) or an answer (to a request sent under its token)."""
         ensure(self._state.is_drained, _UNDONE)
-        if isinstance(message, Answer):
-            self._on_answer(token, message, now)
+        if isinstance(message, Response):
+            self._on_response(token, message, now)
         else:
             self._on_request(token, message, now)
         self._poll(now)
@@ -157,7 +162,7 @@ class Raft:
 
     def log_changed(self, now: float) -> None:
         """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
-        self._count_voters(now)
+        self._update_voters(now)
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state, now)
         else:
@@ -165,21 +170,21 @@ class Raft:
             self._fetched_watermark = -1
         self._poll(now)
 
-    def _count_voters(self, now: float) -> None:
+    def _update_voters(self, now: float) -> None:
         """The log may have another set of voters now: from here on it counts."""
         state = self._state
-        if self._counted is state.voters:
+        if self._known_voters is state.voters:
             return
-        self._counted = state.voters
+        self._known_voters = state.voters
         if isinstance(state.role, Leader):
-            state.role.reign.take_voters(state.voters, now)
+            state.role.leader_state.update_voters(state.voters, now)
         elif isinstance(state.role, Follower):
-            following.mind_leader(state, state.role, now)
+            following.update_fetch_timer(state, state.role, now)
 
-    def peer_gone(self, node_id: int, now: float) -> None:
-        """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
+    def peer_down(self, node_id: int, now: float) -> None:
+        """The process of `node_id` is gone: its connection broke and its endpoint refuses."""
         ensure(self._state.is_drained, _UNDONE)
-        elections.leader_gone(self._state, node_id, now)
+        elections.leader_down(self._state, node_id, now)
         self._poll(now)
 
     def resign(self, now: float) -> None:
@@ -207,7 +212,7 @@ class Raft:
         role = state.role
         if isinstance(role, Leader):
             requests = state.requests.deadline(inf)
-            return min(role.reign.deadline(), state.linger.deadline, requests)
+            return min(role.leader_state.deadline(), state.linger.deadline, requests)
         resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
         requests = state.requests.deadline(resumes_after)
         own = self._role_deadline(role) if state.shutting_down else role.deadline
@@ -291,40 +296,40 @@ class Raft:
             case ApiVersionsRequest():
                 raise ValueError("the registry of handlers answers ApiVersions")
 
-    def _on_answer(self, token: int, answer: AnyAnswer, now: float) -> None:
+    def _on_response(self, token: int, response: AnyResponse, now: float) -> None:
         state = self._state
         sent = state.requests.answered(token)
         if sent is None:
             return
         source = sent.peer
-        if self._on_answer_without_head(token, source, answer, now):
+        if self._on_response_without_header(token, source, response, now):
             return
-        handled = following.judge_head(state, source, answer, now)
+        handled = following.check_response_header(state, source, response, now)
         if handled is False:
             state.requests.back_off(source, now)
             return
-        if isinstance(answer, FetchAnswer) and following.is_second_voice(state, sent):
+        if isinstance(response, FetchResponse) and following.is_duplicate_response(state, sent):
             state.requests.back_off(source, now)
             return
         state.requests.succeeded(source)
         if handled is None:
-            self._on_present_answer(source, answer, now)
+            self._on_current_epoch_response(source, response, now)
 
-    def _on_answer_without_head(
-        self, token: int, source: Peer, answer: AnyAnswer, now: float
+    def _on_response_without_header(
+        self, token: int, source: Peer, response: AnyResponse, now: float
     ) -> bool:
         """True for an answer that says nothing about epoch and leader, and is dealt with."""
         state = self._state
-        match answer:
-            case ChangeAnswer():
-                joining.on_change_answer(state, source, answer, now)
-            case ApiVersionsAnswer():
+        match response:
+            case ChangeResponse():
+                joining.on_change_response(state, source, response, now)
+            case ApiVersionsResponse():
                 state.requests.succeeded(source)
-                changing.on_versions(state, token, answer, now)
-            case UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION):
-                joining.on_update_answer(state, now)
-            case VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION) if (
-                answer.is_top_level and isinstance(state.role, Prospective)
+                changing.on_versions(state, token, response, now)
+            case UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION):
+                joining.on_update_response(state, now)
+            case VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION) if (
+                response.is_top_level and isinstance(state.role, Prospective)
             ):
                 # a voter from before KIP-996: no pre-vote in this quorum
                 elections.become_candidate(state, now)
@@ -332,20 +337,20 @@ class Raft:
                 return False
         return True
 
-    def _on_present_answer(self, source: Peer, answer: AnyAnswer, now: float) -> None:
+    def _on_current_epoch_response(self, source: Peer, response: AnyResponse, now: float) -> None:
         state = self._state
-        match answer:
-            case FetchAnswer():
-                following.on_fetch_answer(state, answer, now)
-                self._fetched_watermark = answer.high_watermark if state.has_fetched else -1
-            case VoteAnswer():
-                elections.on_vote_answer(state, source, answer, now)
-            case FetchSnapshotAnswer():
-                following.on_snapshot_answer(state, answer, now)
-            case EndQuorumEpochAnswer():
-                leading.on_end_answer(state, source.id)
-            case UpdateVoterAnswer():
-                joining.on_update_answer(state, now)
+        match response:
+            case FetchResponse():
+                following.on_fetch_response(state, response, now)
+                self._fetched_watermark = response.high_watermark if state.has_fetched else -1
+            case VoteResponse():
+                elections.on_vote_response(state, source, response, now)
+            case FetchSnapshotResponse():
+                following.on_snapshot_response(state, response, now)
+            case EndQuorumEpochResponse():
+                leading.on_end_response(state, source.id)
+            case UpdateVoterResponse():
+                joining.on_update_response(state, now)
             case _:
                 pass
 
@@ -381,18 +386,18 @@ def _first_role(
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
-    may_stand = log.refetch_upto is None and log.history.may_stand(identity.key, None)
+    can_be_candidate = log.refetch_upto is None and log.history.can_be_candidate(identity.key, None)
     rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
-    deadline = soon if may_stand else inf
+    deadline = soon if can_be_candidate else inf
     if election.epoch < log.last_epoch:
         return Unattached(log.last_epoch, deadline)
     if election.leader_id == identity.node_id and identity.can_vote:
         return Resigned(election.epoch, soon)
     leader = voters.get(election.leader_id)
     if leader is not None and leader.id != identity.node_id:
-        patience = now + timeouts.fetch if may_stand else inf
-        look = now + timeouts.fetch if identity.has_news else inf
+        patience = now + timeouts.fetch if can_be_candidate else inf
+        look = now + timeouts.fetch if identity.maintains_voter else inf
         peer = leader.peer_on(identity.listener)
-        return Follower(election.epoch, patience, peer, election.voted, look_at_voters=look)
+        return Follower(election.epoch, patience, peer, election.voted, next_voter_check=look)
     return Unattached(election.epoch, deadline, election.leader_id, election.voted)

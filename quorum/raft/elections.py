@@ -1,9 +1,9 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
-Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from Kafka:
-who has seen the leader's process vanish asks for pre-votes at once and grants them (idea 11); a refused candidate tries again
-after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers are refused. In a
-dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
+Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from
+Kafka: who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries
+again after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers
+are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from math import inf
 from quorum.raft import leading
 from quorum.raft.log_view import end_of
 from quorum.raft.messages import (
-    BeginQuorumEpochAnswer,
     BeginQuorumEpochRequest,
-    EndQuorumEpochAnswer,
+    BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
-    VoteAnswer,
+    EndQuorumEpochResponse,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.refusals import is_our_cluster
 from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
@@ -45,19 +45,20 @@ def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> E
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch >= EPOCH_LIMIT or epoch - state.epoch > EPOCH_JUMP_MAX:
         return ErrorCode.INVALID_REQUEST
-    if sender < 0 or sender == state.identity.node_id or _is_stranger(state, sender):
+    if sender < 0 or sender == state.identity.node_id or _is_unknown_sender(state, sender):
         return ErrorCode.INVALID_REQUEST
     return None
 
 
-def _is_stranger(state: State, sender: int) -> bool:
+def _is_unknown_sender(state: State, sender: int) -> bool:
     voters = state.voters
     return not state.log.history.is_dynamic and len(voters) > 0 and voters.get(sender) is None
 
 
 def contradicts(state: State, leader_id: int, epoch: int) -> bool:
-    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no leader, or a node id
-    is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with one message to each the whole quorum.
+    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no
+    leader, or a node id is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with
+    one message to each the whole quorum.
     """
     known = state.election.leader_id
     return epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known
@@ -78,21 +79,21 @@ def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
 
 
 def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
-    state.reply(token, _judge_vote(state, request, now))
+    state.reply(token, _handle_vote(state, request, now))
 
 
-def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
+def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse:
     error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
     # the log of a candidate cannot reach into the epoch it stands for; that of a mere asker can
     newest = request.epoch if request.pre_vote else request.epoch - 1
     if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
-        return state.answer(VoteAnswer, error)
+        return state.make_response(VoteResponse, error)
     if not _is_for_us(
         state, request.voter
     ):  # a letter for somebody else: its epoch is no news to us
-        return state.answer(VoteAnswer, ErrorCode.INVALID_VOTER_KEY)
+        return state.make_response(VoteResponse, ErrorCode.INVALID_VOTER_KEY)
     if request.epoch > state.epoch:
         state.become_unattached(request.epoch, now)
     up_to_date = (
@@ -104,11 +105,11 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
     if granted and not request.pre_vote:
         _record_vote(state, request.candidate, now)
     elif not granted:
-        _ask_anew(state, request.candidate)
-    return state.answer(VoteAnswer, granted=granted)
+        _forget_rejection(state, request.candidate)
+    return state.make_response(VoteResponse, granted=granted)
 
 
-def _ask_anew(state: State, candidate: ReplicaKey) -> None:
+def _forget_rejection(state: State, candidate: ReplicaKey) -> None:
     """Who asks for a pre-vote itself has given its leader up: that it refused us ours before is void."""
     role = state.role
     if isinstance(role, Prospective) and candidate.id in role.rejected:
@@ -117,7 +118,11 @@ def _ask_anew(state: State, candidate: ReplicaKey) -> None:
 
 def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
     role = state.role
-    ensure(isinstance(role, (Unattached, Prospective)), "R3 only who has no leader votes", role)
+    ensure(
+        isinstance(role, (Unattached, Prospective)),
+        "R3 only a replica without a leader votes",
+        role,
+    )
     assert isinstance(role, (Unattached, Prospective))
     if role.voted is None:
         # the candidate has as good a chance as we have: leave it a whole election timeout
@@ -129,31 +134,31 @@ def on_begin_request(
 ) -> None:
     error = _claim_refusal(state, request)
     if error is None:
-        follow_if_news(
+        maybe_follow(
             state,
             request.leader_id,
             request.epoch,
             _first(request.leader_id, request.endpoints),
             now,
         )
-        _see_alive(state, now)
+        _on_leader_contact(state, now)
         if not _is_for_us(state, request.voter):
             error = ErrorCode.INVALID_VOTER_KEY
-    state.reply(token, state.answer(BeginQuorumEpochAnswer, error or 0))
+    state.reply(token, state.make_response(BeginQuorumEpochResponse, error or 0))
 
 
-def _see_alive(state: State, now: float) -> None:
+def _on_leader_contact(state: State, now: float) -> None:
     """Our leader spoke: it is not gone after all."""
     role = state.role
-    if isinstance(role, Follower) and role.leader_gone:
+    if isinstance(role, Follower) and role.leader_down:
         deadline = state.fetch_deadline(role.leader_id, now)
-        state.update(role._replace(leader_gone=False, deadline=deadline))
+        state.update(role._replace(leader_down=False, deadline=deadline))
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
     error = _claim_refusal(state, request)
     if error is None:
-        follow_if_news(
+        maybe_follow(
             state,
             request.leader_id,
             request.epoch,
@@ -161,11 +166,15 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
             now,
         )
         role = state.role
-        if isinstance(role, Follower) and role.leader_id == request.leader_id and state.may_stand:
+        if (
+            isinstance(role, Follower)
+            and role.leader_id == request.leader_id
+            and state.can_be_candidate
+        ):
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
-            state.update(role._replace(leader_gone=True, deadline=deadline))
-    state.reply(token, state.answer(EndQuorumEpochAnswer, error or 0))
+            state.update(role._replace(leader_down=True, deadline=deadline))
+    state.reply(token, state.make_response(EndQuorumEpochResponse, error or 0))
 
 
 def _first(node_id: int, endpoints: tuple[tuple[str, str, int], ...]) -> Peer | None:
@@ -182,7 +191,7 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
     return longest
 
 
-def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
+def maybe_follow(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
     """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`; True if the role changed."""
     if epoch < state.epoch or epoch >= EPOCH_LIMIT or contradicts(state, leader_id, epoch):
         return False
@@ -225,7 +234,7 @@ def on_expired(state: State, now: float) -> None:
     role = state.role
     if isinstance(role, Prospective):
         give_up_pre_vote(state, now)
-    elif state.may_stand:
+    elif state.can_be_candidate:
         become_prospective(state, now)
     elif isinstance(role, (Follower, Unattached)):
         # the set without us is committed meanwhile
@@ -235,7 +244,7 @@ def on_expired(state: State, now: float) -> None:
 def become_prospective(state: State, now: float) -> None:
     """Asks the others whether they would vote for us; the epoch stays."""
     role = state.role
-    gone = isinstance(role, Follower) and role.leader_gone
+    gone = isinstance(role, Follower) and role.leader_down
     leader = role.leader if isinstance(role, Follower) else None
     election = state.election
     state.become(
@@ -246,19 +255,19 @@ def become_prospective(state: State, now: float) -> None:
             election.leader_id,
             election.voted,
             granted=state.own_vote,
-            leader_gone=gone,
+            leader_down=gone,
         )
     )
-    _go_on_if_granted(state, now)
+    _advance_if_granted(state, now)
 
 
 def become_candidate(state: State, now: float) -> None:
     deadline = state.election_deadline(now)
     state.become(Candidate(state.epoch + 1, deadline, state.key, granted=state.own_vote))
-    _go_on_if_granted(state, now)
+    _advance_if_granted(state, now)
 
 
-def _go_on_if_granted(state: State, now: float) -> None:
+def _advance_if_granted(state: State, now: float) -> None:
     role = state.role
     assert isinstance(role, (Prospective, Candidate))
     if not state.voters.is_majority(role.granted):
@@ -269,14 +278,14 @@ def _go_on_if_granted(state: State, now: float) -> None:
         leading.become_leader(state, role.granted, now)
 
 
-def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) -> None:
+def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, (Prospective, Candidate)):
         return
-    if answer.granted:
+    if response.granted:
         state.update(role._replace(granted=role.granted | {voter.id}))
-        _go_on_if_granted(state, now)
-    elif isinstance(role, Prospective) and role.leader_gone:
+        _advance_if_granted(state, now)
+    elif isinstance(role, Prospective) and role.leader_down:
         # it will see within milliseconds what we saw: ask again
         state.requests.back_off(voter, now)
     else:
@@ -285,8 +294,9 @@ def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) ->
 
 
 def _handle_loss(state: State, now: float) -> None:
-    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those that have said nothing:
-    the dead leader is among them, and after a split vote its answer would be waited for in vain.
+    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those
+    that have said nothing: the dead leader is among them, and after a split vote its answer would be waited for in
+    vain.
     """
     role = state.role
     assert isinstance(role, (Prospective, Candidate))
@@ -336,14 +346,14 @@ def _can_win(state: State, role: Prospective | Candidate) -> bool:
     return len(state.voters) - len(role.rejected) >= state.voters.majority
 
 
-def leader_gone(state: State, node_id: int, now: float) -> None:
+def leader_down(state: State, node_id: int, now: float) -> None:
     """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
     role = state.role
-    if not state.may_stand:
+    if not state.can_be_candidate:
         return
-    if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
-        state.update(role._replace(leader_gone=True, rejected=frozenset()))
-    if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
+    if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_down:
+        state.update(role._replace(leader_down=True, rejected=frozenset()))
+    if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_down:
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
         wait = state.succession_wait(node_id) + jitter
-        state.update(role._replace(leader_gone=True, deadline=min(role.deadline, now + wait)))
+        state.update(role._replace(leader_down=True, deadline=min(role.deadline, now + wait)))

@@ -11,11 +11,11 @@ from math import inf
 from quorum.raft import elections, joining
 from quorum.raft.log_view import end_of, truncation_offset
 from quorum.raft.messages import (
-    Answer,
-    FetchAnswer,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Response,
 )
 from quorum.raft.ready import SnapshotChunk
 from quorum.raft.requests import Sent
@@ -24,46 +24,50 @@ from quorum.raft.state import State
 from quorum.raft.types import OffsetAndEpoch, Peer
 from wire.errors import ErrorCode
 
-# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader finds the damage at its next
-# start, or writes another snapshot: until then trying costs both sides the whole of it.
+# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
+# finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.
 SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 
 
-def judge_head(state: State, source: Peer, answer: Answer, now: float) -> bool | None:
+def check_response_header(
+    state: State, source: Peer, response: Response, now: float
+) -> bool | None:
     """What every answer has in common.
 
     Returns True if the answer is dealt with, False if the peer shall be left alone for a while, None if the answer is
     about the present and its own handler goes on.
     """
-    if answer.is_top_level:
+    if response.is_top_level:
         return False
-    hint = answer.leader
+    hint = response.leader
     if (
-        answer.error == 0
+        response.error == 0
         and hint is None
-        and answer.leader_id >= 0
-        and isinstance(answer, FetchAnswer)
+        and response.leader_id >= 0
+        and isinstance(response, FetchResponse)
     ):
         # only a leader answers a fetch without error, so it is at the address that we asked
-        hint = Peer(answer.leader_id, source.host, source.port)
-    if elections.contradicts(state, answer.leader_id, answer.epoch):
+        hint = Peer(response.leader_id, source.host, source.port)
+    if elections.contradicts(state, response.leader_id, response.epoch):
         return False
-    changed = elections.follow_if_news(state, answer.leader_id, answer.epoch, hint, now)
-    if changed and answer.error:
+    changed = elections.maybe_follow(state, response.leader_id, response.epoch, hint, now)
+    if changed and response.error:
         return True
-    if answer.epoch != state.epoch or answer.error in _STALE:
+    if response.epoch != state.epoch or response.error in _STALE:
         return False
-    if changed and not isinstance(answer, FetchAnswer):
+    if changed and not isinstance(response, FetchResponse):
         return True
-    if isinstance(answer, (FetchAnswer, FetchSnapshotAnswer)) and not _is_of_leader(state, answer):
+    if isinstance(response, (FetchResponse, FetchSnapshotResponse)) and not _is_of_leader(
+        state, response
+    ):
         return False
-    return None if answer.error == 0 or answer.error in _SNAPSHOT_LOST else False
+    return None if response.error == 0 or response.error in _SNAPSHOT_LOST else False
 
 
-def _is_of_leader(state: State, answer: FetchAnswer | FetchSnapshotAnswer) -> bool:
+def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse) -> bool:
     """Only he who leads has a log to copy, and says that he does."""
-    return isinstance(state.role, Follower) and answer.leader_id == state.role.leader_id
+    return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
 _STALE = (
@@ -75,96 +79,107 @@ _STALE = (
 _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
-def is_second_voice(state: State, sent: Sent) -> bool:
-    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered there already."""
+def is_duplicate_response(state: State, sent: Sent) -> bool:
+    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered
+    there already.
+    """
     role = state.role
     if not isinstance(role, Follower) or sent.peer.id == role.leader.id:
         return False
     return state.requests.is_in_flight(role.leader) or sent.log_end != state.log.end_offset
 
 
-def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
+def on_fetch_response(state: State, response: FetchResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, Follower):
         return
-    if not _leads_on(state, answer):
+    if not _makes_progress(state, response):
         # his silence counts: a voter looks for another leader when its fetch timeout is over
         state.requests.back_off(role.leader, now)
         return
-    if answer.diverging is not None:
-        state.truncate(truncation_offset(state.log, answer.diverging))
-    elif answer.snapshot_id is not None:
-        role = _begin_snapshot(state, role, answer.snapshot_id, now)
+    if response.diverging is not None:
+        state.truncate(truncation_offset(state.log, response.diverging))
+    elif response.snapshot_id is not None:
+        role = _begin_snapshot(state, role, response.snapshot_id, now)
     else:
-        if len(answer.records):
-            state.append_fetched(answer.records)
-        elif answer.high_watermark >= 0:
-            state.commit(min(answer.high_watermark, state.log.end_offset))
-    state.update(_fed(state, role, now))
+        if len(response.records):
+            state.append_fetched(response.records)
+        elif response.high_watermark >= 0:
+            state.commit(min(response.high_watermark, state.log.end_offset))
+    state.update(_reset_fetch_timeout(state, role, now))
 
 
-def _leads_on(state: State, answer: FetchAnswer) -> bool:
+def _makes_progress(state: State, response: FetchResponse) -> bool:
     """False where the leader takes back what is committed (R7), or where we would ask the same again."""
     log, committed = state.log, state.committed_offset
-    if answer.diverging is not None:
-        return committed <= truncation_offset(log, answer.diverging) < log.end_offset
-    if answer.snapshot_id is not None:
-        is_newer = answer.snapshot_id.rank > end_of(log).rank
-        is_known = answer.snapshot_id.epoch <= state.epoch
-        return is_newer and is_known and answer.snapshot_id.offset >= committed
+    if response.diverging is not None:
+        return committed <= truncation_offset(log, response.diverging) < log.end_offset
+    if response.snapshot_id is not None:
+        is_newer = response.snapshot_id.rank > end_of(log).rank
+        is_known = response.snapshot_id.epoch <= state.epoch
+        return is_newer and is_known and response.snapshot_id.offset >= committed
     return True
 
 
 def after_append(state: State, high_watermark: int, now: float) -> None:
-    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not stand without."""
+    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not
+    stand without.
+    """
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
         if isinstance(state.role, Follower):
-            mind_leader(state, state.role, now)
+            update_fetch_timer(state, state.role, now)
 
 
-def _fed(state: State, role: Follower, now: float) -> Follower:
+def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
-    deadline = state.fetch_deadline(role.leader_id, now) if state.may_stand else inf
-    return role._replace(deadline=deadline, has_fetched=True, leader_gone=False)
+    deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
+    return role._replace(deadline=deadline, has_fetched=True, leader_down=False)
 
 
 def on_flushed(state: State, role: Follower, now: float) -> None:
     """We may ask on: a slow disk of ours was not the leader's silence."""
-    if role.deadline < inf and not role.leader_gone and _is_flushed(state):
+    if role.deadline < inf and not role.leader_down and _is_flushed(state):
         deadline = state.fetch_deadline(role.leader_id, now)
         state.update(role._replace(deadline=max(role.deadline, deadline)))
 
 
-def mind_leader(state: State, role: Follower, now: float) -> None:
+def update_fetch_timer(state: State, role: Follower, now: float) -> None:
     """A follower that may stand from now on minds its leader; one that may no more only listens."""
-    if not state.may_stand:
+    if not state.can_be_candidate:
         if role.deadline < inf:
             state.update(role._replace(deadline=inf))
     elif role.deadline == inf:
         state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
 
-def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:
+def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, Follower) or role.snapshot is None:
         return
     fetch = role.snapshot
-    is_gone = answer.error != 0 or answer.snapshot_id != fetch.snapshot_id
+    is_gone = response.error != 0 or response.snapshot_id != fetch.snapshot_id
     # what we hold meanwhile is more, and committed: whom we asked beside him leads too
     is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
-    end = fetch.position + len(answer.data)
-    if is_gone or answer.position != fetch.position or end > answer.size or end == fetch.position:
+    end = fetch.position + len(response.data)
+    if (
+        is_gone
+        or response.position != fetch.position
+        or end > response.size
+        or end == fetch.position
+    ):
         # it was damaged, the leader has dropped it or talks of another: ask again by Fetch
-        state.update(_lose_snapshot(state, _fed(state, role, now), fetch.snapshot_id, now))
+        state.update(
+            _lose_snapshot(state, _reset_fetch_timeout(state, role, now), fetch.snapshot_id, now)
+        )
         return
-    is_last = end == answer.size
+    is_last = end == response.size
     state.take_snapshot_chunk(
-        SnapshotChunk(fetch.snapshot_id, fetch.position, answer.data, is_last)
+        SnapshotChunk(fetch.snapshot_id, fetch.position, response.data, is_last)
     )
     onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
     loss = None if is_last else role.loss
-    state.update(_fed(state, role, now)._replace(snapshot=onward, loss=loss))
+    state.update(_reset_fetch_timeout(state, role, now)._replace(snapshot=onward, loss=loss))
     if is_last:
         state.commit(fetch.snapshot_id.offset)
 
@@ -178,21 +193,23 @@ def _begin_snapshot(
         return role._replace(snapshot=SnapshotFetch(snapshot_id), loss=None)
     if now >= loss.until:
         return role._replace(snapshot=SnapshotFetch(snapshot_id))
-    return role._replace(resume=_next_word(state, loss.until, now))
+    return role._replace(resume=_next_fetch_time(state, loss.until, now))
 
 
 def _lose_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched ever more seldom."""
+    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched
+    ever more seldom.
+    """
     before = role.loss
     losses = 1 if before is None or before.snapshot_id != snapshot_id else before.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
     loss = SnapshotLoss(snapshot_id, losses, until)
-    return role._replace(snapshot=None, loss=loss, resume=_next_word(state, until, now))
+    return role._replace(snapshot=None, loss=loss, resume=_next_fetch_time(state, until, now))
 
 
-def _next_word(state: State, until: float, now: float) -> float:
+def _next_fetch_time(state: State, until: float, now: float) -> float:
     """The leader hears of us as often as if there were nothing to fetch, and tells when it has another snapshot."""
     return min(until, now + state.timeouts.fetch_max_wait)
 
@@ -203,31 +220,32 @@ def _next_word(state: State, until: float, now: float) -> float:
 def poll_follower(state: State, role: Follower, now: float) -> None:
     """Keeps one fetch with the leader; while the leader does not answer, asks around.
 
-    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen leader refuses nothing.
+    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen
+    leader refuses nothing.
     """
     if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return
     requests = state.requests
     if requests.is_ready(role.leader, now):
         if not requests.is_waiting(now):
-            news = joining.next_request(state, role, now) if now >= role.look_at_voters else None
+            news = joining.next_request(state, role, now) if now >= role.next_voter_check else None
             state.send(role.leader, news or _next_request(state, role), now)
     elif requests.is_backing_off(role.leader, now) or (
         role.deadline == inf and requests.is_overdue(role.leader, now)
     ):
-        _look_around(state, now)
+        _find_leader(state, now)
 
 
 def poll_unattached(state: State, now: float) -> None:
     if _is_flushed(state) and not state.shutting_down:
-        _look_around(state, now)
+        _find_leader(state, now)
 
 
 def _is_flushed(state: State) -> bool:
     return not state.can_vote or state.flushed_offset >= state.log.end_offset
 
 
-def _look_around(state: State, now: float) -> None:
+def _find_leader(state: State, now: float) -> None:
     if state.requests.is_waiting(now):
         return
     peer = state.next_discovery(now)
@@ -262,8 +280,10 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
 
 
 def next_request_at(role: Follower, after: float) -> float:
-    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it waits for wakes us."""
-    look = role.look_at_voters if role.look_at_voters > after else inf
+    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it
+    waits for wakes us.
+    """
+    look = role.next_voter_check if role.next_voter_check > after else inf
     return min(look, role.resume) if role.resume > after else look
 
 

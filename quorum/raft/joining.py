@@ -1,9 +1,10 @@
 """Rules of a follower that has something to say about its place among the voters: update, automatic join.
 
-Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says sends
-UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum dynamic. A controller that
-is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an older incarnation of its node removed, which
-has another directory, then itself added. Source: KIP-853, KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
+Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says
+sends UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum
+dynamic. A controller that is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an
+older incarnation of its node removed, which has another directory, then itself added. Source: KIP-853, KAFKA-19082;
+Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import inf
 
 from quorum.raft.messages import (
     AddVoterRequest,
-    ChangeAnswer,
+    ChangeResponse,
     RemoveVoterRequest,
     Request,
     UpdateVoterRequest,
@@ -33,7 +34,7 @@ _NO_FAILURE = (
 
 def next_request(state: State, role: Follower, now: float) -> Request | None:
     """What is to be said to the leader, once the look at the voters is due; asking counts as having looked."""
-    state.update(role._replace(look_at_voters=now + state.timeouts.fetch))
+    state.update(role._replace(next_voter_check=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None
     if state.identity.auto_join and state.log.history.is_dynamic:
@@ -44,7 +45,7 @@ def next_request(state: State, role: Follower, now: float) -> Request | None:
 def _must_update(state: State, role: Follower) -> bool:
     if state.log.history.is_dynamic:
         return state.voters.needs_update(state.me)
-    return not role.has_told_leader
+    return not role.has_updated_voter
 
 
 def _update(state: State) -> UpdateVoterRequest:
@@ -71,16 +72,16 @@ def _join(state: State) -> AddVoterRequest | RemoveVoterRequest:
     )
 
 
-def on_update_answer(state: State, now: float) -> None:
+def on_update_response(state: State, now: float) -> None:
     """The leader knows us now, or is too old to want to."""
     role = state.role
     if isinstance(role, Follower):
-        deadline = now + state.timeouts.fetch if state.may_stand else inf
-        state.update(role._replace(has_told_leader=True, deadline=deadline))
+        deadline = now + state.timeouts.fetch if state.can_be_candidate else inf
+        state.update(role._replace(has_updated_voter=True, deadline=deadline))
 
 
-def on_change_answer(state: State, source: Peer, answer: ChangeAnswer, now: float) -> None:
-    if answer.error in _NO_FAILURE:
+def on_change_response(state: State, source: Peer, response: ChangeResponse, now: float) -> None:
+    if response.error in _NO_FAILURE:
         state.requests.succeeded(source)
     else:
         state.requests.back_off(source, now)

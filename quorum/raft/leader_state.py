@@ -1,6 +1,7 @@
 """What a leader knows of its replicas: fetch offsets, high watermark, check-quorum, fetches that wait.
 
-A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed end.
+A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed
+end.
 Source: Kafka's `LeaderState` (KIP-595); check-quorum as KAFKA-15489.
 A leader that the newest set does not have leads on until that set is committed, and does not count itself.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.messages import AddVoterAnswer, FetchRequest, RemoveVoterAnswer
+from quorum.raft.messages import AddVoterResponse, FetchRequest, RemoveVoterResponse
 from quorum.raft.types import ReplicaKey, Timeouts, ensure
 from quorum.raft.voters import Voter, VoterSet
 
@@ -42,7 +43,7 @@ class Progress:
         self.last_fetch_leader_end = leader_end
 
 
-class ParkedFetch(NamedTuple):
+class DeferredFetch(NamedTuple):
     """A fetch that is answered when there is something new, or at `expires`."""
 
     token: int
@@ -52,33 +53,35 @@ class ParkedFetch(NamedTuple):
 
 @dataclass(slots=True)
 class PendingChange:
-    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is appended.
+    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is
+    appended.
 
-    `voter` is the one to be added, `asked` the token of the question for its versions.
+    `voter` is the one to be added, `versions_token` the token of the question for its versions.
     """
 
-    answer_class: type[AddVoterAnswer | RemoveVoterAnswer]
+    response_class: type[AddVoterResponse | RemoveVoterResponse]
     token: int | None
     expires: float
     voter: Voter | None = None
-    asked: int | None = None
+    versions_token: int | None = None
     ack_when_committed: bool = True
     offset: int | None = None
 
 
-# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and asks again after its backoff:
-# an answer without news it would follow with the next fetch at once. So many more are kept free for voters.
-PARKED_MAX = 4000
-PARKED_BY_VOTERS_MAX = 100
+# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and
+# asks again after its backoff: an answer without news it would follow with the next fetch at once. So many more are
+# kept free for voters.
+DEFERRED_MAX = 4000
+DEFERRED_BY_VOTERS_MAX = 100
 
 
 @dataclass(slots=True)
-class Reign:
+class LeaderState:
     """State of one leadership; dies with it.
 
-    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if we are a voter);
-    `told` is the set of a static quorum as its voters have described themselves, `asked_version` a level
-    of kraft.version that is being appended.
+    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if
+    we are a voter); `discovered_voters` is the set of a static quorum as its voters have described themselves,
+    `pending_kraft_version` a level of kraft.version that is being appended.
     """
 
     me: Voter
@@ -94,11 +97,11 @@ class Reign:
     high_watermark: int | None = None
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
-    parked: dict[int, ParkedFetch] = field(default_factory=dict)
+    deferred: dict[int, DeferredFetch] = field(default_factory=dict)
     fetched: set[int] = field(default_factory=set)
     change: PendingChange | None = None
-    told: VoterSet | None = None
-    asked_version: int = 0
+    discovered_voters: VoterSet | None = None
+    pending_kraft_version: int = 0
 
     @classmethod
     def begin(
@@ -109,9 +112,9 @@ class Reign:
         start_offset: int,
         granting: frozenset[int],
         now: float,
-    ) -> Reign:
+    ) -> LeaderState:
         alone = not voter_set.others(me.key)
-        reign = cls(
+        leader_state = cls(
             me,
             voter_set,
             timeouts,
@@ -121,13 +124,13 @@ class Reign:
             begin_deadline=inf if alone else now,
             own=Progress(me.key),
         )
-        reign._sort_replicas()
-        return reign
+        leader_state._classify_replicas()
+        return leader_state
 
-    def take_voters(self, voter_set: VoterSet, now: float) -> None:
+    def update_voters(self, voter_set: VoterSet, now: float) -> None:
         """The log has another set."""
         self.voter_set = voter_set
-        self._sort_replicas()
+        self._classify_replicas()
         self.fetched &= set(voter_set.ids)
         if not self.others:
             self.check_deadline = self.begin_deadline = inf
@@ -135,7 +138,7 @@ class Reign:
             self.check_deadline = now + self.timeouts.check_quorum
             self.begin_deadline = now
 
-    def _sort_replicas(self) -> None:
+    def _classify_replicas(self) -> None:
         """Who was an observer may be a voter now, and the reverse."""
         known = {progress.key: progress for progress in self.voters.values()} | self.observers
         self.others = self.voter_set.others(self.me.key)
@@ -167,10 +170,10 @@ class Reign:
             return False
         progress = self._find(replica, now)
         progress.fetched(offset, leader_end, now)
-        self.heard_from(replica, now)
+        self.update_check_quorum(replica, now)
         return progress is self.voters.get(replica.id) and self._advance()
 
-    def heard_from(self, replica: ReplicaKey, now: float) -> None:
+    def update_check_quorum(self, replica: ReplicaKey, now: float) -> None:
         """A majority of voters that fetch, ourselves included if we are one, postpones the resignation (R11)."""
         if replica not in self.voter_set or replica.id == self.me.id:
             return
@@ -200,7 +203,7 @@ class Reign:
 
     def deadline(self) -> float:
         earliest = min(self.check_deadline, self.begin_deadline)
-        for fetch in self.parked.values():
+        for fetch in self.deferred.values():
             if fetch.expires < earliest:
                 earliest = fetch.expires
         return earliest if self.change is None else min(earliest, self.change.expires)

@@ -1,7 +1,8 @@
 """Rules of a leader: append, answer fetches, advance the high watermark, resign.
 
-Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`, which wakes
-everybody for the record and again for the watermark: two fetches of every replica for each change, where one will do.
+Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`,
+which wakes everybody for the record and again for the watermark: two fetches of every replica for each change, where
+one will do.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 from math import inf
 
 from quorum.raft import changing
-from quorum.raft.leader_state import PARKED_BY_VOTERS_MAX, PARKED_MAX, ParkedFetch, Reign
+from quorum.raft.leader_state import (
+    DEFERRED_BY_VOTERS_MAX,
+    DEFERRED_MAX,
+    DeferredFetch,
+    LeaderState,
+)
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
-    FetchAnswer,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Read,
     SnapshotRead,
 )
@@ -45,14 +51,14 @@ def become_leader(state: State, granting: frozenset[int], now: float) -> None:
     ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
     ensure(state.voters.is_majority(granting), "R1 a majority elects", granting)
     start = state.log.end_offset
-    reign = Reign.begin(state.me, state.voters, state.timeouts, start, granting, now)
+    leader_state = LeaderState.begin(state.me, state.voters, state.timeouts, start, granting, now)
     if not state.log.history.is_dynamic:
-        reign.told = state.voters.update(state.me)
-    state.become(Leader(state.epoch, start, reign))
+        leader_state.discovered_voters = state.voters.update(state.me)
+    state.become(Leader(state.epoch, start, leader_state))
     state.lost_elections = 0
     change = LeaderChange(state.me.id, state.voters.ids, tuple(sorted(granting)))
     state.append(ControlBatch((change, *_voters_to_repeat(state))))
-    reign.flushed(state.flushed_offset)
+    leader_state.flushed(state.flushed_offset)
 
 
 def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
@@ -75,12 +81,12 @@ def after_append(state: State, now: float) -> None:
 
 
 def on_flushed(state: State, leader: Leader, now: float) -> None:
-    if leader.reign.flushed(state.flushed_offset):
+    if leader.leader_state.flushed(state.flushed_offset):
         _on_high_watermark(state, leader, now)
 
 
 def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
-    reached = leader.reign.high_watermark
+    reached = leader.leader_state.high_watermark
     assert reached is not None
     ensure(reached <= state.log.end_offset, "R6 the high watermark is in the log", reached)
     state.commit(reached)
@@ -94,38 +100,38 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
     """Answers, or parks the fetch until there is something new."""
     error, role = _fetch_error(state, request), state.role
     if error is not None or not isinstance(role, Leader):
-        state.reply(token, state.answer(FetchAnswer, error or 0))
+        state.reply(token, state.make_response(FetchResponse, error or 0))
         return
     position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
     if position == ON_OUR_LOG:
         end = state.log.end_offset
-        if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
+        if role.leader_state.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
-        tell_at = _tell_at(state, role, request, now)
-        if tell_at > now and request.max_wait > 0:
-            expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
-            _park(state, role.reign, ParkedFetch(token, request, expires))
+        respond_at = _respond_time(state, role, request, now)
+        if respond_at > now and request.max_wait > 0:
+            expires = min(respond_at, now + min(request.max_wait, MAX_WAIT))
+            _defer(state, role.leader_state, DeferredFetch(token, request, expires))
             return
-    state.reply(token, _fetch_answer(state, role, request, position))
+    state.reply(token, _fetch_response(state, role, request, position))
 
 
-def _park(state: State, reign: Reign, fetch: ParkedFetch) -> None:
-    waiting = len(reign.parked)
-    is_late_voter = waiting >= PARKED_MAX and fetch.request.replica in reign.voter_set
-    if waiting < PARKED_MAX + is_late_voter * PARKED_BY_VOTERS_MAX:
-        reign.parked[fetch.token] = fetch
+def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> None:
+    waiting = len(leader_state.deferred)
+    is_late_voter = waiting >= DEFERRED_MAX and fetch.request.replica in leader_state.voter_set
+    if waiting < DEFERRED_MAX + is_late_voter * DEFERRED_BY_VOTERS_MAX:
+        leader_state.deferred[fetch.token] = fetch
     else:
-        state.reply(fetch.token, state.answer(FetchAnswer, ErrorCode.BROKER_NOT_AVAILABLE))
+        state.reply(fetch.token, state.make_response(FetchResponse, ErrorCode.BROKER_NOT_AVAILABLE))
 
 
-def _fetch_answer(
+def _fetch_response(
     state: State, leader: Leader, request: FetchRequest, position: FetchPosition
-) -> FetchAnswer:
+) -> FetchResponse:
     read = None
     if position == ON_OUR_LOG and request.fetch_offset < state.log.end_offset:
         max_bytes = min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
         read = Read(request.fetch_offset, max_bytes)
-    return FetchAnswer(
+    return FetchResponse(
         epoch=state.epoch,
         leader_id=state.election.leader_id,
         leader=state.leader_peer,
@@ -151,17 +157,18 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
 
 
 def _known_watermark(leader: Leader) -> int:
-    known = leader.reign.high_watermark
+    known = leader.leader_state.high_watermark
     return -1 if known is None else known
 
 
-def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
+def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
     """When the fetcher is told what it does not know yet; infinite if it knows everything.
 
-    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears with the next record, or after a
-    while, but for the first one that it hears of. An observer acts on what is committed only: one answer tells it both.
+    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears
+    with the next record, or after a while, but for the first one that it hears of. An observer acts on what is
+    committed only: one answer tells it both.
     """
-    is_voter = request.replica in leader.reign.voter_set
+    is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:
         return now
     if _known_watermark(leader) <= min(request.high_watermark, request.fetch_offset):
@@ -172,20 +179,20 @@ def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) ->
 
 def _wake(state: State, leader: Leader, now: float) -> None:
     """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
-    for parked in list(leader.reign.parked.values()):
-        tell_at = _tell_at(state, leader, parked.request, now)
-        if tell_at <= now:
-            _answer_parked(state, leader, parked)
-        elif tell_at < parked.expires:
-            leader.reign.parked[parked.token] = parked._replace(expires=tell_at)
+    for deferred in list(leader.leader_state.deferred.values()):
+        respond_at = _respond_time(state, leader, deferred.request, now)
+        if respond_at <= now:
+            _complete_deferred(state, leader, deferred)
+        elif respond_at < deferred.expires:
+            leader.leader_state.deferred[deferred.token] = deferred._replace(expires=respond_at)
 
 
-def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
+def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) -> None:
     """It was good when it came, and whoever leads keeps leading that epoch; but the log may begin later by now."""
-    if leader.reign.parked.pop(parked.token, None) is not None:
-        request = parked.request
+    if leader.leader_state.deferred.pop(deferred.token, None) is not None:
+        request = deferred.request
         position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
-        state.reply(parked.token, _fetch_answer(state, leader, request, position))
+        state.reply(deferred.token, _fetch_response(state, leader, request, position))
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
@@ -196,16 +203,16 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
     if error is None and size is not None and not 0 <= request.position < size:
         error = ErrorCode.POSITION_OUT_OF_RANGE
     if error is not None or size is None:
-        state.reply(token, state.answer(FetchSnapshotAnswer, error or 0))
+        state.reply(token, state.make_response(FetchSnapshotResponse, error or 0))
         return
     assert isinstance(state.role, Leader)
-    state.role.reign.heard_from(request.replica, now)
+    state.role.leader_state.update_check_quorum(request.replica, now)
     max_bytes = min(max(request.max_bytes, 1), state.timeouts.snapshot_max_bytes)
     read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
     state.reply(
         token,
-        state.answer(
-            FetchSnapshotAnswer,
+        state.make_response(
+            FetchSnapshotResponse,
             snapshot_id=request.snapshot_id,
             size=size,
             position=request.position,
@@ -218,22 +225,24 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
-    reign = leader.reign
-    if reign.change is not None:
+    leader_state = leader.leader_state
+    if leader_state.change is not None:
         changing.poll_change(state, leader, now)
-    if now >= reign.check_deadline or changing.is_voted_out(state, leader):
+    if now >= leader_state.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)
         return
     if state.linger.has_ended(now):
         state.end_linger()
-    for parked in [parked for parked in reign.parked.values() if now >= parked.expires]:
-        _answer_parked(state, leader, parked)
-    if now >= reign.begin_deadline:
+    for deferred in [
+        deferred for deferred in leader_state.deferred.values() if now >= deferred.expires
+    ]:
+        _complete_deferred(state, leader, deferred)
+    if now >= leader_state.begin_deadline:
         _announce(state, leader, now)
 
 
 def _announce(state: State, leader: Leader, now: float) -> None:
-    for voter in leader.reign.silent_voters(now):
+    for voter in leader.leader_state.silent_voters(now):
         peer = state.peer_of(voter)
         if state.requests.is_ready(peer, now):
             request = BeginQuorumEpochRequest(
@@ -244,14 +253,14 @@ def _announce(state: State, leader: Leader, now: float) -> None:
                 endpoints=state.identity.endpoints,
             )
             state.send(peer, request, now)
-    leader.reign.begin_deadline = now + state.timeouts.begin_quorum_epoch
+    leader.leader_state.begin_deadline = now + state.timeouts.begin_quorum_epoch
 
 
 def resign(state: State, leader: Leader, now: float) -> None:
     """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
     others = frozenset(peer.id for _, peer in state.other_voters)
     deadline = inf if state.shutting_down else state.election_deadline(now)
-    state.become(Resigned(state.epoch, deadline, others, leader.reign.successors()))
+    state.become(Resigned(state.epoch, deadline, others, leader.leader_state.successors()))
 
 
 def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
@@ -271,6 +280,6 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
             state.send(peer, request, now)
 
 
-def on_end_answer(state: State, voter: int) -> None:
+def on_end_response(state: State, voter: int) -> None:
     if isinstance(state.role, Resigned):
         state.update(state.role._replace(unacked=state.role.unacked - {voter}))

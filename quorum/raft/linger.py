@@ -1,7 +1,8 @@
 """Proposals that wait for company before they are appended.
 
-The first one starts the clock; when its time is up, or there is a largest batch of them, all are appended with one write and one fsync.
-Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which makes one batch of them.
+The first one starts the clock; when its time is up, or there is a largest batch of them, all are appended with one
+write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which makes one batch of
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from quorum.raft.ready import Proposal
 
 
 class Linger:
-    """`deadline` is when `poll` wants to be called: at once for the first proposal, which was made without a look at the clock."""
+    """`deadline` is when `poll` wants to be called: at once for the first proposal, which was made without a look at
+    the clock.
+    """
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
         self.deadline = inf

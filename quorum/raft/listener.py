@@ -1,8 +1,9 @@
 """What the Raft driver tells the state machine above it.
 
-The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver (`quorum.replica.node`) calls it.
-Calls are plain and never block; they come in log order, each committed offset exactly once between two snapshots.
-Large batches and snapshots come in pieces, so that others have their turn in between; nothing of them may be seen before the last.
+The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver (`quorum.replica.node`)
+calls it. Calls are plain and never block; they come in log order, each committed offset exactly once between two
+snapshots. Large batches and snapshots come in pieces, so that others have their turn in between; nothing of them may be
+seen before the last.
 Source: `RaftClient.Listener` of KIP-595, with leadership as a block instead of a notification.
 """
 
@@ -28,7 +29,8 @@ class CommittedBatch:
     """One batch of the metadata log below the high watermark, or a piece of it, the last one if `ends`.
 
     `records` are decoded metadata records, empty for a control batch (which still moves offset and epoch).
-    `appended_at_ms` is the wall-clock time the leader wrote into the batch; `size_bytes` that of the whole, 0 in all pieces but the last.
+    `appended_at_ms` is the wall-clock time the leader wrote into the batch; `size_bytes` that of the whole, 0 in all
+    pieces but the last.
     """
 
     base_offset: int
@@ -42,7 +44,9 @@ class CommittedBatch:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSnapshot:
-    """A whole `.checkpoint`, or a piece of it: the state of all offsets below `end_offset`, `epoch` that of the last of them."""
+    """A whole `.checkpoint`, or a piece of it: the state of all offsets below `end_offset`, `epoch` that of the last of
+    them.
+    """
 
     end_offset: int
     epoch: int

@@ -20,7 +20,9 @@ class LogView(Protocol):
 
     @property
     def refetch_upto(self) -> int | None:
-        """Where the log ended before damaged data was taken out of it; None once all of it is here again, or if there was none."""
+        """Where the log ended before damaged data was taken out of it; None once all of it is here again, or if there
+        was none.
+        """
 
     @property
     def start_offset(self) -> int: ...

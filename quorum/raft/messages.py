@@ -141,13 +141,13 @@ A = TypeVar("A")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def _answer(cls: type[A]) -> type[A]:
+def _response(cls: type[A]) -> type[A]:
     """Frozen for who checks types: making sure while it runs takes as long as all else that is done with an answer."""
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
 
 
-@_answer
-class Answer:
+@_response
+class Response:
     """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
 
     error: int = 0
@@ -165,35 +165,37 @@ class Answer:
         return f"{name}{error} epoch={self.epoch}{leader}"
 
 
-@_answer
-class VoteAnswer(Answer):
+@_response
+class VoteResponse(Response):
     granted: bool = False
 
     def __str__(self) -> str:
         return self._head("Granted" if self.granted else "Refused")
 
 
-@_answer
-class BeginQuorumEpochAnswer(Answer):
+@_response
+class BeginQuorumEpochResponse(Response):
     def __str__(self) -> str:
         return self._head("Begun")
 
 
-@_answer
-class EndQuorumEpochAnswer(Answer):
+@_response
+class EndQuorumEpochResponse(Response):
     def __str__(self) -> str:
         return self._head("Ended")
 
 
 class Read(NamedTuple):
-    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if there is one."""
+    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if
+    there is one.
+    """
 
     offset: int
     max_bytes: int
 
 
-@_answer
-class FetchAnswer(Answer):
+@_response
+class FetchResponse(Response):
     """Made by a leader with `read`, which the driver fills in; received with `records` that the driver has validated.
 
     Validated means: whole batches with good checksums that continue from the offset that was asked for.
@@ -227,8 +229,8 @@ class SnapshotRead(NamedTuple):
     max_bytes: int
 
 
-@_answer
-class FetchSnapshotAnswer(Answer):
+@_response
+class FetchSnapshotResponse(Response):
     snapshot_id: OffsetAndEpoch | None = None
     size: int = 0
     position: int = 0
@@ -239,8 +241,8 @@ class FetchSnapshotAnswer(Answer):
         return f"{self._head('FetchedSnapshot')} {self.snapshot_id} at={self.position}/{self.size}"
 
 
-@_answer
-class ChangeAnswer(Answer):
+@_response
+class ChangeResponse(Response):
     """Of AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
 
     message: str | None = None
@@ -249,26 +251,26 @@ class ChangeAnswer(Answer):
         return f"{name} {ErrorCode.of(self.error).name}" if self.error else name
 
 
-@_answer
-class AddVoterAnswer(ChangeAnswer):
+@_response
+class AddVoterResponse(ChangeResponse):
     def __str__(self) -> str:
         return self._said("VoterAdded")
 
 
-@_answer
-class RemoveVoterAnswer(ChangeAnswer):
+@_response
+class RemoveVoterResponse(ChangeResponse):
     def __str__(self) -> str:
         return self._said("VoterRemoved")
 
 
-@_answer
-class UpdateVoterAnswer(Answer):
+@_response
+class UpdateVoterResponse(Response):
     def __str__(self) -> str:
         return self._head("VoterUpdated")
 
 
-@_answer
-class ApiVersionsAnswer(Answer):
+@_response
+class ApiVersionsResponse(Response):
     """`kraft_versions` is the lowest and highest level supported; None if the node names none."""
 
     kraft_versions: tuple[int, int] | None = None
@@ -277,39 +279,41 @@ class ApiVersionsAnswer(Answer):
         return f"ApiVersions kraft.version={self.kraft_versions}"
 
 
-AnyAnswer = (
-    VoteAnswer
-    | BeginQuorumEpochAnswer
-    | EndQuorumEpochAnswer
-    | FetchAnswer
-    | FetchSnapshotAnswer
-    | AddVoterAnswer
-    | RemoveVoterAnswer
-    | UpdateVoterAnswer
-    | ApiVersionsAnswer
+AnyResponse = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
+    | AddVoterResponse
+    | RemoveVoterResponse
+    | UpdateVoterResponse
+    | ApiVersionsResponse
 )
-Message = Request | AnyAnswer
+Message = Request | AnyResponse
 
 
-def with_records(answer: FetchAnswer, records: bytes | memoryview) -> FetchAnswer:
-    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every fetch."""
-    return FetchAnswer(
-        error=answer.error,
-        epoch=answer.epoch,
-        leader_id=answer.leader_id,
-        leader=answer.leader,
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
-        diverging=answer.diverging,
-        snapshot_id=answer.snapshot_id,
+def with_records(response: FetchResponse, records: bytes | memoryview) -> FetchResponse:
+    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every
+    fetch.
+    """
+    return FetchResponse(
+        error=response.error,
+        epoch=response.epoch,
+        leader_id=response.leader_id,
+        leader=response.leader,
+        high_watermark=response.high_watermark,
+        log_start_offset=response.log_start_offset,
+        diverging=response.diverging,
+        snapshot_id=response.snapshot_id,
         records=records,
     )
 
 
-def with_data(answer: FetchSnapshotAnswer, data: bytes | memoryview) -> FetchSnapshotAnswer:
-    return replace(answer, read=None, data=data)
+def with_data(response: FetchSnapshotResponse, data: bytes | memoryview) -> FetchSnapshotResponse:
+    return replace(response, read=None, data=data)
 
 
-def not_found(answer: FetchSnapshotAnswer) -> FetchSnapshotAnswer:
+def not_found(response: FetchSnapshotResponse) -> FetchSnapshotResponse:
     """As if the leader did not have the snapshot any more: the follower begins again."""
-    return replace(answer, error=int(ErrorCode.SNAPSHOT_NOT_FOUND), data=b"")
+    return replace(response, error=int(ErrorCode.SNAPSHOT_NOT_FOUND), data=b"")

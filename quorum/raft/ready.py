@@ -1,7 +1,7 @@
 """What the core wants done: a frozen value whose field order is the order of work.
 
-The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core sees
-is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
+The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core
+sees is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
 Source: the obligations of etcd's `Ready`, made a value that a driver walks through from top to bottom.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorum.raft.messages import AnyAnswer, Request
+from quorum.raft.messages import AnyResponse, Request
 from quorum.raft.types import Election, OffsetAndEpoch, Peer
 from quorum.raft.voters import VoterSet
 
@@ -91,7 +91,7 @@ class Reply(NamedTuple):
     """The answer to the request that arrived under `token`."""
 
     token: int
-    answer: AnyAnswer
+    response: AnyResponse
 
 
 class Ready(NamedTuple):

@@ -1,7 +1,8 @@
 """Requests on their way: at most one per peer, each with a deadline, and a backoff after a failure.
 
-Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late answers
-unknown, and unknown answers are dropped: no answer is ever judged by another role than the one that asked.
+Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late
+answers unknown, and unknown answers are dropped: no response is ever handled by another role than the one that sent the
+request.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from math import inf
 from typing import NamedTuple
 
 from quorum.raft.types import Peer, Timeouts
+from wire.client.backoff import exponential_seconds
 
-# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever id he likes: when there are
-# so many, the idle ones are forgotten.
-LINES_KEPT = 64
+# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever
+# id he likes: when there are so many, the idle ones are forgotten.
+CONNECTIONS_MAX = 64
 
 
 @dataclass(slots=True)
-class _Line:
+class _ConnectionState:
     """What we know about sending to one peer."""
 
     token: int | None = None
@@ -38,14 +40,14 @@ class Sent(NamedTuple):
     log_end: int
 
 
-class Requests:
+class RequestManager:
     """Keyed by peer id; tokens are never reused."""
 
-    __slots__ = ("_by_token", "_lines", "_next_expiry", "_next_token", "_timeouts")
+    __slots__ = ("_by_token", "_connections", "_next_expiry", "_next_token", "_timeouts")
 
     def __init__(self, timeouts: Timeouts, first_token: int = 1) -> None:
         self._timeouts = timeouts
-        self._lines: dict[int, _Line] = {}
+        self._connections: dict[int, _ConnectionState] = {}
         self._by_token: dict[int, Sent] = {}
         self._next_token = first_token
         # nothing expires before
@@ -53,40 +55,42 @@ class Requests:
 
     def reset(self) -> None:
         """Forgets requests in flight and backoffs."""
-        self._lines.clear()
+        self._connections.clear()
         self._by_token.clear()
 
     def is_ready(self, peer: Peer, now: float) -> bool:
-        line = self._lines.get(peer.id)
-        return line is None or (line.token is None and now >= line.resume)
+        connection = self._connections.get(peer.id)
+        return connection is None or (connection.token is None and now >= connection.resume)
 
     def is_backing_off(self, peer: Peer, now: float) -> bool:
-        line = self._lines.get(peer.id)
-        return line is not None and line.token is None and now < line.resume
+        connection = self._connections.get(peer.id)
+        return connection is not None and connection.token is None and now < connection.resume
 
     def is_waiting(self, now: float) -> bool:
         """Whether an answer is on its way that is not overdue."""
-        for line in self._lines.values() if self._by_token else ():
-            if line.token is not None and now < line.overdue:
+        for connection in self._connections.values() if self._by_token else ():
+            if connection.token is not None and now < connection.overdue:
                 return True
         return False
 
     def is_in_flight(self, peer: Peer) -> bool:
-        line = self._lines.get(peer.id)
-        return line is not None and line.token is not None
+        connection = self._connections.get(peer.id)
+        return connection is not None and connection.token is not None
 
     def is_overdue(self, peer: Peer, now: float) -> bool:
-        line = self._lines.get(peer.id)
-        return line is not None and line.token is not None and now >= line.overdue
+        connection = self._connections.get(peer.id)
+        return connection is not None and connection.token is not None and now >= connection.overdue
 
     def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
-        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time; returns its token."""
+        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time;
+        returns its token.
+        """
         token = self._next_token
         self._next_token += 1
-        line = self._line_to(peer, now)
-        line.token, line.expires = token, now + self._timeouts.request
-        line.overdue = now if line.failures else now + patience
-        self._next_expiry = min(self._next_expiry, line.expires)
+        connection = self._connection_to(peer, now)
+        connection.token, connection.expires = token, now + self._timeouts.request
+        connection.overdue = now if connection.failures else now + patience
+        self._next_expiry = min(self._next_expiry, connection.expires)
         self._by_token[token] = Sent(peer, log_end)
         return token
 
@@ -94,48 +98,56 @@ class Requests:
         """What was sent under a token, its peer free again; None if the answer is no longer awaited."""
         sent = self._by_token.pop(token, None)
         if sent is not None:
-            line = self._lines[sent.peer.id]
-            line.token, line.overdue, line.expires = None, inf, inf
+            connection = self._connections[sent.peer.id]
+            connection.token, connection.overdue, connection.expires = None, inf, inf
         return sent
 
     def succeeded(self, peer: Peer) -> None:
-        line = self._lines.get(peer.id)
-        if line is not None:
-            line.failures, line.resume = 0, -inf
+        connection = self._connections.get(peer.id)
+        if connection is not None:
+            connection.failures, connection.resume = 0, -inf
 
     def back_off(self, peer: Peer, now: float) -> None:
-        line = self._line_to(peer, now)
-        line.failures += 1
+        connection = self._connection_to(peer, now)
         first = self._timeouts.retry_backoff
-        delay = first * 2 ** min(line.failures - 1, 16)
-        line.resume = now + min(delay, max(first, self._timeouts.retry_backoff_max))
+        most = max(first, self._timeouts.retry_backoff_max)
+        connection.resume = now + exponential_seconds(first, most, connection.failures)
+        connection.failures += 1
 
-    def _line_to(self, peer: Peer, now: float) -> _Line:
-        line = self._lines.get(peer.id)
-        if line is None:
-            if len(self._lines) >= LINES_KEPT:
-                self._lines = {id_: line for id_, line in self._lines.items() if line.is_busy(now)}
-            line = self._lines[peer.id] = _Line()
-        return line
+    def _connection_to(self, peer: Peer, now: float) -> _ConnectionState:
+        connection = self._connections.get(peer.id)
+        if connection is None:
+            if len(self._connections) >= CONNECTIONS_MAX:
+                self._connections = {
+                    id_: connection
+                    for id_, connection in self._connections.items()
+                    if connection.is_busy(now)
+                }
+            connection = self._connections[peer.id] = _ConnectionState()
+        return connection
 
     def expire(self, now: float) -> None:
         """Gives up the requests whose time is over; their peers back off."""
         if now < self._next_expiry:
             return
-        for line in [line for line in self._lines.values() if line.expires <= now]:
-            sent = None if line.token is None else self.answered(line.token)
+        for connection in [
+            connection for connection in self._connections.values() if connection.expires <= now
+        ]:
+            sent = None if connection.token is None else self.answered(connection.token)
             if sent is not None:
                 self.back_off(sent.peer, now)
-        self._next_expiry = min((line.expires for line in self._lines.values()), default=inf)
+        self._next_expiry = min(
+            (connection.expires for connection in self._connections.values()), default=inf
+        )
 
     def deadline(self, now: float) -> float:
         """When a request is overdue or expires, or a peer may be asked again."""
         earliest = inf
-        for line in self._lines.values():
-            if line.token is not None:
-                when = line.overdue if line.overdue > now else line.expires
+        for connection in self._connections.values():
+            if connection.token is not None:
+                when = connection.overdue if connection.overdue > now else connection.expires
             else:
-                when = line.resume if line.resume > now else inf
+                when = connection.resume if connection.resume > now else inf
             if when < earliest:
                 earliest = when
         return earliest

@@ -1,8 +1,9 @@
 """The roles of a replica: frozen values that hold what dies with the role, and the table of allowed changes.
 
 Source: Kafka's `QuorumState` and the `EpochState` classes (KIP-595, KIP-996). An observer is a replica that is
-`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate of the
-same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail lost between.
+`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate
+of the same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail
+lost between.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
 
 if TYPE_CHECKING:
-    from quorum.raft.leader_state import Reign
+    from quorum.raft.leader_state import LeaderState
 
 
 class Unattached(NamedTuple):
@@ -35,7 +36,7 @@ class Prospective(NamedTuple):
     voted: ReplicaKey | None
     granted: frozenset[int]
     rejected: frozenset[int] = frozenset()
-    leader_gone: bool = False
+    leader_down: bool = False
 
 
 class Candidate(NamedTuple):
@@ -56,7 +57,9 @@ class SnapshotFetch(NamedTuple):
 
 
 class SnapshotLoss(NamedTuple):
-    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun again before `until`."""
+    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun
+    again before `until`.
+    """
 
     snapshot_id: OffsetAndEpoch
     losses: int
@@ -67,10 +70,10 @@ class Follower(NamedTuple):
     """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
-    `leader_gone`: it resigned or its process is gone; we grant them again.
-    `look_at_voters`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
-    `resume`: nothing is asked before (after a snapshot was lost).
-    `has_told_leader`: a leader of a static quorum knows our directory and versions.
+    `leader_down`: it resigned or its process is gone; we grant them again.
+    `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have
+    nothing to say). `resume`: nothing is asked before (after a snapshot was lost). `has_updated_voter`: a leader of a
+    static quorum knows our directory and versions.
     """
 
     epoch: int
@@ -78,12 +81,12 @@ class Follower(NamedTuple):
     leader: Peer
     voted: ReplicaKey | None = None
     has_fetched: bool = False
-    leader_gone: bool = False
+    leader_down: bool = False
     snapshot: SnapshotFetch | None = None
     loss: SnapshotLoss | None = None
     resume: float = -inf
-    look_at_voters: float = inf
-    has_told_leader: bool = False
+    next_voter_check: float = inf
+    has_updated_voter: bool = False
 
     @property
     def leader_id(self) -> int:
@@ -91,11 +94,11 @@ class Follower(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Leading `epoch` from `start_offset` on; what it knows of the others is in `reign`."""
+    """Leading `epoch` from `start_offset` on; what it knows of the others is in `leader_state`."""
 
     epoch: int
     start_offset: int
-    reign: Reign
+    leader_state: LeaderState
     deadline: float = inf
 
 
@@ -176,8 +179,8 @@ def _grants_pre_vote(role: Role) -> bool:
     match role:
         case Leader():
             return False
-        case Follower(has_fetched=has_fetched, leader_gone=leader_gone):
-            return leader_gone or not has_fetched
+        case Follower(has_fetched=has_fetched, leader_down=leader_down):
+            return leader_down or not has_fetched
         case _:
             return True
 
@@ -200,10 +203,10 @@ def describe(role: Role) -> str:
         case Prospective() | Candidate():
             extra = f" granted={sorted(role.granted)} rejected={sorted(role.rejected)}"
         case Follower():
-            extra = f" leader={role.leader.id}" + (" gone" if role.leader_gone else "")
+            extra = f" leader={role.leader.id}" + (" down" if role.leader_down else "")
             extra += f" snapshot={role.snapshot.snapshot_id}" if role.snapshot else ""
         case Leader():
-            extra = f" start={role.start_offset} hw={role.reign.high_watermark}"
+            extra = f" start={role.start_offset} hw={role.leader_state.high_watermark}"
         case Resigned():
             extra = f" unacked={sorted(role.unacked)}"
     return f"{type(role).__name__} epoch={role.epoch}{extra}"

@@ -1,7 +1,7 @@
 """The one mutable value of the core: role, requests on their way, and the effects not yet taken by the driver.
 
-The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of role
-lives here, in `become`, and nowhere else.
+The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of
+role lives here, in `become`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from quorum.raft import roles
 from quorum.raft.linger import Linger
 from quorum.raft.log_view import LogView
-from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, FetchRequest, Request
+from quorum.raft.messages import AnyResponse, FetchRequest, FetchResponse, Request, Response
 from quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
@@ -23,7 +23,7 @@ from quorum.raft.ready import (
     Send,
     SnapshotChunk,
 )
-from quorum.raft.requests import Requests
+from quorum.raft.requests import RequestManager
 from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from quorum.raft.types import (
     NO_NODE,
@@ -35,9 +35,10 @@ from quorum.raft.types import (
     ensure,
 )
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
+from wire.client.backoff import exponential_seconds
 from wire.errors import ErrorCode
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Response)
 
 # The first pause after a lost election; doubles up to `Timeouts.election_backoff_max`.
 ELECTION_BACKOFF = 0.1
@@ -46,8 +47,8 @@ ELECTION_BACKOFF = 0.1
 class State:
     """What the modules of rules share. Attributes without underscore may be read by all of them.
 
-    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does. `has_log_work`: the log is
-    about to change under the next `Ready`.
+    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does.
+    `has_log_work`: the log is about to change under the next `Ready`.
     """
 
     # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
@@ -82,7 +83,7 @@ class State:
         self.epoch: int
         self.election: Election
         self._take_role(role)
-        self.requests = Requests(timeouts)
+        self.requests = RequestManager(timeouts)
         self.high_watermark: int | None = None
         self.flushed_offset = log.end_offset
         self.lost_elections = 0
@@ -120,15 +121,19 @@ class State:
 
     @property
     def committed_offset(self) -> int:
-        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back (R7)."""
+        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back
+        (R7).
+        """
         latest = self.log.latest_snapshot
         in_snapshot = self.log.start_offset if latest is None else latest.offset
         return max(in_snapshot, self.high_watermark or 0)
 
     @property
-    def may_stand(self) -> bool:
-        """See `QuorumHistory.may_stand`."""
-        return self.keeps_promises and self.log.history.may_stand(self.key, self.high_watermark)
+    def can_be_candidate(self) -> bool:
+        """See `QuorumHistory.can_be_candidate`."""
+        return self.keeps_promises and self.log.history.can_be_candidate(
+            self.key, self.high_watermark
+        )
 
     @property
     def keeps_promises(self) -> bool:
@@ -143,7 +148,7 @@ class State:
     @property
     def other_voters(self) -> tuple[tuple[Voter, Peer], ...]:
         """With where to reach them."""
-        self._look_at_voters()
+        self._refresh_voters()
         return self._other_voters
 
     def peer_of(self, voter: Voter) -> Peer:
@@ -179,13 +184,13 @@ class State:
         before = self.role
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
-        if isinstance(role, (Prospective, Candidate, Leader)) and not self.may_stand:
-            ensure(False, "an observer neither stands nor leads", roles.describe(role))
+        if isinstance(role, (Prospective, Candidate, Leader)) and not self.can_be_candidate:
+            ensure(False, "an observer is neither candidate nor leader", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
         self._take_role(role)
         if isinstance(before, Leader):
-            self._refuse_waiting(before)
+            self._fail_pending(before)
         self.requests.reset()
 
     def update(self, role: Role) -> None:
@@ -213,26 +218,28 @@ class State:
     def become_follower(self, epoch: int, leader: Peer, now: float) -> None:
         ensure(
             leader.id != self.key.id,
-            "R1 somebody follows us in an epoch that we do not lead",
+            "R1 a replica follows us in an epoch that we do not lead",
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
-        deadline = self.fetch_deadline(leader.id, now) if self.may_stand else inf
-        look = now + self.timeouts.fetch if self.identity.has_news else inf
-        self.become(Follower(epoch, deadline, leader, voted, look_at_voters=look))
+        deadline = self.fetch_deadline(leader.id, now) if self.can_be_candidate else inf
+        look = now + self.timeouts.fetch if self.identity.maintains_voter else inf
+        self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
 
     def fetch_deadline(self, leader_id: int, now: float) -> float:
-        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps they would all stand at once."""
+        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps
+        they would all stand at once.
+        """
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
     def succession_wait(self, leader_id: int) -> float:
         """So much later than the first in line does this voter try to succeed `leader_id`."""
-        self._look_at_voters()
+        self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step
 
     def _unattached_deadline(self, now: float) -> float:
-        if not self.may_stand:
+        if not self.can_be_candidate:
             return inf
         match self.role:
             case Candidate() | Unattached() | Resigned() if self.role.deadline < inf:
@@ -244,8 +251,9 @@ class State:
         return now + self.prng.uniform(1, 2) * self.timeouts.election
 
     def backoff_deadline(self, now: float) -> float:
-        """After a lost election: a random pause that doubles with every loss in a row, and by rank. Who split a vote lose it at the same moment: of pauses
-        of 50 to 100 ms alone, every fourth two are less than 7 ms apart, a round of pre-votes, and split the next.
+        """After a lost election: a random pause that doubles with every loss in a row, and by rank. Who split a vote
+        lose it at the same moment: of pauses of 50 to 100 ms alone, every fourth two are less than 7 ms apart, a round
+        of pre-votes, and split the next.
         """
         pause = self.random_pause(
             ELECTION_BACKOFF, self.timeouts.election_backoff_max, self.lost_elections
@@ -255,21 +263,23 @@ class State:
 
     def random_pause(self, first: float, most: float, losses: int) -> float:
         """Up to `first` seconds, doubled by each loss in a row before up to `most`; at least half of that."""
-        return float(self.prng.uniform(0.5, 1) * min(most, first * 2 ** min(losses, 16)))
+        return float(self.prng.uniform(0.5, 1) * exponential_seconds(first, most, losses))
 
-    def _refuse_waiting(self, leader: Leader) -> None:
-        change = leader.reign.change
+    def _fail_pending(self, leader: Leader) -> None:
+        change = leader.leader_state.change
         if change is not None and change.token is not None:
             error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.reply(change.token, change.answer_class(error=error))
-        leader.reign.change = None
-        for parked in leader.reign.parked.values():
-            self.reply(parked.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        leader.reign.parked.clear()
+            self.reply(change.token, change.response_class(error=error))
+        leader.leader_state.change = None
+        for deferred in leader.leader_state.deferred.values():
+            self.reply(
+                deferred.token, self.make_response(FetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            )
+        leader.leader_state.deferred.clear()
 
     # --- effects
 
-    def answer(self, cls: type[A], error: int = 0, **body: Any) -> A:
+    def make_response(self, cls: type[A], error: int = 0, **body: Any) -> A:
         """An answer with its head filled in: who leads, as far as we know."""
         return cls(
             error=int(error),
@@ -279,8 +289,8 @@ class State:
             **body,
         )
 
-    def reply(self, token: int, answer: AnyAnswer) -> None:
-        self._replies.append(Reply(token, answer))
+    def reply(self, token: int, response: AnyResponse) -> None:
+        self._replies.append(Reply(token, response))
         self.has_effects, self.is_drained = True, False
 
     def send(self, peer: Peer, request: Request, now: float) -> int:
@@ -294,7 +304,7 @@ class State:
 
     def next_discovery(self, now: float) -> Peer | None:
         """The next of the servers that may know the leader, in turn; None while all back off."""
-        self._look_at_voters()
+        self._refresh_voters()
         peers = self._servers
         for _ in peers:
             peer = peers[self._discovery_turn % len(peers)]
@@ -303,7 +313,7 @@ class State:
                 return peer
         return None
 
-    def _look_at_voters(self) -> None:
+    def _refresh_voters(self) -> None:
         voters = self.log.history.voters
         if voters is not self._seen_voters:
             others = voters.others(self.key)

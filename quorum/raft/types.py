@@ -16,7 +16,8 @@ NO_NODE = -1
 # A Vote or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.
 EPOCH_JUMP_MAX = 1 << 20
 EPOCH_MAX = (1 << 31) - 1
-# What a peer says of this epoch or a later one is not believed: as many are left for elections of our own, which must not overflow.
+# What a peer says of this epoch or a later one is not believed: as many are left for elections of our own, which must
+# not overflow.
 EPOCH_LIMIT = 1 << 30
 
 
@@ -102,17 +103,20 @@ class Timeouts:
     fetch: float = 2.0
     election_backoff_max: float = 1.0
     request: float = 2.0
-    # An answer that is so late has others asked as well whether there is another leader: who is frozen leaves its sockets open and says nothing.
+    # An answer that is so late has others asked as well whether there is another leader: who is frozen leaves its
+    # sockets open and says nothing.
     patience: float = 0.1
     retry_backoff: float = 0.02
-    # What is proposed waits so long for more of it, or until there is so much, and is then written together. Kafka waits 25 ms;
-    # without, what is proposed in one turn of the event loop is written together and what comes meanwhile shares an fsync.
+    # What is proposed waits so long for more of it, or until there is so much, and is then written together. Kafka
+    # waits 25 ms; without, what is proposed in one turn of the event loop is written together and what comes meanwhile
+    # shares an fsync.
     append_linger: float = 0.0
     linger_max_bytes: int = 8 << 20
     # Kafka retries every 20 ms for ever; we double up to this, so that a dead peer costs little.
     retry_backoff_max: float = 0.1
     fetch_max_wait: float = 0.5
-    # A voter that has every record hears of the watermark with the next one, or after this: nothing but its own image waits for it.
+    # A voter that has every record hears of the watermark with the next one, or after this: nothing but its own image
+    # waits for it.
     watermark_linger: float = 0.05
     fetch_max_bytes: int = 1 << 20
     snapshot_max_bytes: int = 1 << 20
@@ -125,7 +129,9 @@ class Timeouts:
 
     @property
     def check_quorum(self) -> float:
-        """A leader without fetches of a majority for so long resigns (R11); 1.5 leaves room for slow disks and networks."""
+        """A leader without fetches of a majority for so long resigns (R11); 1.5 leaves room for slow disks and
+        networks.
+        """
         return self.fetch * 1.5
 
     @property
@@ -136,11 +142,13 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are and what the configuration says of the others. `node_id` is -1 for an observer that wants to stay invisible.
+    """Who we are and what the configuration says of the others. `node_id` is -1 for an observer that wants to stay
+    invisible.
 
-    `voters` are the static voters by id; they count until the log says who votes. `bootstrap` are servers that may know more.
-    `endpoints` are our own listeners, told to the other voters; `listener` is the name of those where voters reach each other.
-    `is_controller`: may become a voter while it runs, so it flushes as one; `auto_join`: and asks for it by itself.
+    `voters` are the static voters by id; they count until the log says who votes. `bootstrap` are servers that may know
+    more. `endpoints` are our own listeners, told to the other voters; `listener` is the name of those where voters
+    reach each other. `is_controller`: may become a voter while it runs, so it flushes as one; `auto_join`: and asks for
+    it by itself.
     """
 
     node_id: int
@@ -163,6 +171,6 @@ class Identity:
         return self.is_controller or self.node_id in self.voters
 
     @property
-    def has_news(self) -> bool:
+    def maintains_voter(self) -> bool:
         """Whether we have something to say about our place among the voters."""
         return self.can_vote and bool(self.endpoints)

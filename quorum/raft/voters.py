@@ -1,8 +1,9 @@
 """Who votes: frozen voter sets, and the sets that the log has had at its offsets.
 
-A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic (kraft.version 1: the set is
-a control record in the log or snapshot, and counts as soon as it is appended, committed or not). Source: KIP-853, Kafka's `VoterSet`,
-`VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation, section 4.1 (one change at a time keeps majorities overlapping).
+A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic
+(kraft.version 1: the set is a control record in the log or snapshot, and counts as soon as it is appended, committed or
+not). Source: KIP-853, Kafka's `VoterSet`, `VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation,
+section 4.1 (one change at a time keeps majorities overlapping).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ DYNAMIC_QUORUM = 1
 
 
 class Voter(NamedTuple):
-    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it supports."""
+    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it
+    supports.
+    """
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
@@ -44,7 +47,7 @@ class Voter(NamedTuple):
         endpoint = next(named, self.endpoints[0])
         return Peer(self.id, endpoint.host, endpoint.port)
 
-    def says_the_same_as(self, other: Voter) -> bool:
+    def has_same_endpoints_and_versions_as(self, other: Voter) -> bool:
         """Equal but for the order of endpoints."""
         return self._replace(endpoints=()) == other._replace(endpoints=()) and set(
             self.endpoints
@@ -108,7 +111,11 @@ class VoterSet:
     def needs_update(self, voter: Voter) -> bool:
         """True if this voter is in the set with other endpoints or versions."""
         known = self.by_id.get(voter.id)
-        return known is not None and voter.key in self and not known.says_the_same_as(voter)
+        return (
+            known is not None
+            and voter.key in self
+            and not known.has_same_endpoints_and_versions_as(voter)
+        )
 
     def is_majority(self, node_ids: Iterable[int]) -> bool:
         return len(self.by_id.keys() & set(node_ids)) >= self.majority
@@ -195,12 +202,12 @@ class LogHistory(Generic[V]):
 class QuorumHistory:
     """What the log says of its quorum: voter sets and kraft.version, by offset.
 
-    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record (of a snapshot: at
-    the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
+    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record
+    (of a snapshot: at the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
 
-    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record says one it is
-    `static`, the configured set. `voters_offset` is where it was written (None for the configured one): a change is committed once that is
-    below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
+    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record
+    says one it is `static`, the configured set. `voters_offset` is where it was written (None for the configured one):
+    a change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
     """
 
     __slots__ = (
@@ -216,9 +223,9 @@ class QuorumHistory:
     def configure(self, static: VoterSet) -> None:
         """The set that counts while no record says another."""
         self._static = static
-        self._look_at_newest()
+        self._refresh()
 
-    def _look_at_newest(self) -> None:
+    def _refresh(self) -> None:
         voters, version = self._voters.last, self._versions.last
         self.voters: VoterSet = self._static if voters is None else voters.value
         self.voters_offset: int | None = None if voters is None else voters.offset
@@ -226,11 +233,13 @@ class QuorumHistory:
         # the level and the set are written together: without a set there is nothing but the configured one
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
-    def may_stand(self, key: ReplicaKey, committed: int | None) -> bool:
-        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).
+    def can_be_candidate(self, key: ReplicaKey, committed: int | None) -> bool:
+        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark,
+        if known).
 
-        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and it has
-        to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's waits for ever.
+        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and
+        it has to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's
+        waits for ever.
         """
         if key in self.voters:
             return True
@@ -252,16 +261,16 @@ class QuorumHistory:
     def set_voters(self, offset: int, voters: VoterSet) -> None:
         """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
         self._voters.add(offset, voters)
-        self._look_at_newest()
+        self._refresh()
 
     def set_kraft_version(self, offset: int, version: int) -> None:
         self._versions.add(offset, version)
-        self._look_at_newest()
+        self._refresh()
 
     def truncate_to(self, end_offset: int) -> None:
         self._voters.truncate_to(end_offset)
         self._versions.truncate_to(end_offset)
-        self._look_at_newest()
+        self._refresh()
 
     def trim_to(self, start_offset: int) -> None:
         self._voters.trim_to(start_offset)
@@ -270,4 +279,4 @@ class QuorumHistory:
     def clear(self) -> None:
         self._voters.clear()
         self._versions.clear()
-        self._look_at_newest()
+        self._refresh()

@@ -1,14 +1,15 @@
 """What a crash leaves of a metadata log, told apart from what a bad disk makes of it (R15).
 
-The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as zeros, for a file system
-shows nobody what was on the disk before. So of what lies above the recovery point
+The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as
+zeros, for a file system shows nobody what was on the disk before. So of what lies above the recovery point
 
 - a batch with a sector of zeros, or one that the file ends in, is torn: it was never acknowledged, and goes;
-- anything else that is not a whole batch where one belongs was written whole and changed afterwards: it is damaged, and may have been acknowledged.
+- anything else that is not a whole batch where one belongs was written whole and changed afterwards: it is damaged, and
+may have been acknowledged.
 
-Where the length of a batch cannot be believed, the next whole batch behind it is looked for; the CRC covers neither offset, length nor epoch.
-Below the recovery point all was flushed, and whatever is not whole is damaged. Source: protocol-aware recovery (FAST '18), 3.3.2, which keeps
-a second record of each append for this; zeros do without.
+Where the length of a batch cannot be believed, the next whole batch behind it is looked for; the CRC covers neither
+offset, length nor epoch. Below the recovery point all was flushed, and whatever is not whole is damaged. Source:
+protocol-aware recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; zeros do without.
 """
 
 from __future__ import annotations
@@ -52,23 +53,29 @@ class LogDamaged(Exception):
 def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDamaged:
     """What the only voter says."""
     return LogDamaged(
-        f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter has it: nothing was changed. "
+        f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter "
+        f"has it: nothing was changed. "
         f"Put the directory back from a copy"
     )
 
 
 def still_lacking(directory: Path, upto: int) -> LogDamaged:
-    """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did not ask)."""
+    """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did
+    not ask).
+    """
     mark = directory.with_name(directory.name + SUFFIX)
     return LogDamaged(
-        f"{directory} lacks a part of what was written below offset {upto} ({mark.name} beside it says so), and no other voter has it: nothing was "
+        f"{directory} lacks a part of what was written below offset {upto} ({mark.name} beside it says so), and no "
+        f"other voter has it: nothing was "
         f"changed. Put the directory back from a copy, without {mark.name}"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """From `position` of the segment `bases[at]` on nothing can be used; all that was ever acknowledged lies below `upto`."""
+    """From `position` of the segment `bases[at]` on nothing can be used; all that was ever acknowledged lies below
+    `upto`.
+    """
 
     bases: Sequence[int]
     at: int
@@ -80,7 +87,9 @@ class Damage:
 def find_damage(
     directory: Path, recovery_point: int | None, files: Files = REAL_FILES
 ) -> Damage | None:
-    """The first damage that is no torn end, in the segments that reach over `recovery_point` (None: all was flushed). Blocks; OSError."""
+    """The first damage that is no torn end, in the segments that reach over `recovery_point` (None: all was flushed).
+    Blocks; OSError.
+    """
     bases = offsets_of(directory, LOG_SUFFIX, files)
     if not bases:
         return _nothing_left(directory, recovery_point or 0, files)
@@ -161,7 +170,9 @@ def _read(path: Path, start: int, files: Files) -> bytes:
 
 
 def _is_torn(rest: bytes, position: int, offset: int, epoch: int) -> bool:
-    """Whether a crash alone can have left `rest`, which lies at `position` of the file and is no whole batch that goes on at `offset`."""
+    """Whether a crash alone can have left `rest`, which lies at `position` of the file and is no whole batch that goes
+    on at `offset`.
+    """
     view = header_at(rest, 0)
     size = None
     if view is not None and is_plausible(view) and view.size <= len(rest):
@@ -198,7 +209,9 @@ def _has_unwritten_sector(data: bytes, position: int) -> bool:
 
 
 def _whole_batches(data: bytes, offset: int) -> Iterator[tuple[int, BatchView]]:
-    """(position, batch) of those in `data` that are whole and begin at `offset` or above, in order; what lies between is passed over."""
+    """(position, batch) of those in `data` that are whole and begin at `offset` or above, in order; what lies between
+    is passed over.
+    """
     view = memoryview(data)
     at = 0
     while at < len(data):
@@ -228,7 +241,9 @@ def _whole_batch(data: memoryview, at: int, offset: int) -> BatchView | None:
 
 
 def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistory:
-    """What whole batches of the newest snapshot and of the log say of the quorum, also behind damage; no ground to vote on. Blocks."""
+    """What whole batches of the newest snapshot and of the log say of the quorum, also behind damage; no ground to vote
+    on. Blocks.
+    """
     history = QuorumHistory()
     latest = _newest_snapshot(directory, files)
     try:

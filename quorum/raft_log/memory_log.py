@@ -1,7 +1,7 @@
 """The metadata log of an observer that keeps nothing: batches in memory until they are applied.
 
-Serves the ZooKeeper mirror and tools. It holds at most what a leader has not committed yet, which check-quorum bounds in
-time (a leader without a majority resigns), and one snapshot while it is fetched.
+Serves the ZooKeeper mirror and tools. It holds at most what a leader has not committed yet, which check-quorum bounds
+in time (a leader without a majority resigns), and one snapshot while it is fetched.
 """
 
 from __future__ import annotations

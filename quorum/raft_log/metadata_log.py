@@ -1,4 +1,5 @@
-"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to it.
+"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to
+it.
 
 Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans when it has written a snapshot.
 """
@@ -63,11 +64,13 @@ def nobody_else(_history: QuorumHistory) -> bool:
 
 
 class MetadataLog:
-    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR.
+    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError
+    KAFKA_STORAGE_ERROR.
 
     Raises:
         SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
-        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is nobody to fetch from.
+        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is nobody to
+            fetch from.
     """
 
     def __init__(
@@ -109,7 +112,8 @@ class MetadataLog:
             )
 
     def _begin_anew(self, damage: SnapshotDamaged) -> None:
-        """What stood for the beginning of the log cannot be trusted: the whole is fetched again, and no vote until then (R15).
+        """What stood for the beginning of the log cannot be trusted: the whole is fetched again, and no vote until then
+        (R15).
 
         A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
         """
@@ -311,10 +315,12 @@ def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
 def validate_fetched(
     records: bytes | memoryview, offset: int, epoch: int, last_epoch: int = 0
 ) -> memoryview:
-    """The whole batches of a fetch from `offset`, behind a record of `last_epoch`, of a leader of `epoch`; a last one cut short is left out.
+    """The whole batches of a fetch from `offset`, behind a record of `last_epoch`, of a leader of `epoch`; a last one
+    cut short is left out.
 
     Raises:
-        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, are of an earlier or a later epoch, or do not have the
+        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, are of an earlier or a later
+        epoch, or do not have the
             records that their headers say: what is once in the log must be readable whenever it is opened.
     """
     view = memoryview(records)

@@ -1,4 +1,6 @@
-"""Records of the metadata log and of snapshots, decoded little by little: who applies a large batch lets others have their turn."""
+"""Records of the metadata log and of snapshots, decoded little by little: who applies a large batch lets others have
+their turn.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""How far the metadata log was flushed, saved every second: damage below it is no torn end but data to be fetched again (R15).
+"""How far the metadata log was flushed, saved every second: damage below it is no torn end but data to be fetched again
+(R15).
 
-    __cluster_metadata-0.flushed      in the node's directory: 20 digits, a blank, CRC-32C of them as 8 hex digits, a newline
+    __cluster_metadata-0.flushed      in the node's directory: 20 digits, a blank, CRC-32C of them as 8 hex digits, a
+    newline
 
-It is beside Kafka's `recovery-point-offset-checkpoint` because that one has a line for each partition of the directory and is replaced whole, with two
-fsyncs and a rename. This one stays within a sector, so it is overwritten in place with one fdatasync that changes no size. It counts
-only after a crash. One that is damaged is as if it were not there.
+It is beside Kafka's `recovery-point-offset-checkpoint` because that one has a line for each partition of the directory
+and is replaced whole, with two fsyncs and a rename. This one stays within a sector, so it is overwritten in place with
+one fdatasync that changes no size. It counts only after a crash. One that is damaged is as if it were not there.
 """
 
 from __future__ import annotations

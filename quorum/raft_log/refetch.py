@@ -1,9 +1,11 @@
 """A replica that has lost flushed data: how far it must fetch again before it votes or leads (R15).
 
-    __cluster_metadata-0.refetch      in the node's directory: one line, the end offset of the log when the damage was found
+    __cluster_metadata-0.refetch      in the node's directory: one line, the end offset of the log when the damage was
+    found
 
-Whatever this replica ever promised to a leader or a candidate lies below that offset. Until it knows that everything below is committed and
-fetched, its log may be shorter than its promises, so it neither votes nor stands. Source: CORDS (FAST '18), protocol-aware recovery.
+Whatever this replica ever promised to a leader or a candidate lies below that offset. Until it knows that everything
+below is committed and fetched, its log may be shorter than its promises, so it neither votes nor stands. Source: CORDS
+(FAST '18), protocol-aware recovery.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ SUFFIX = ".refetch"
 
 
 class RefetchMark:
-    """`upto` is None for a replica that has all that it promised. Methods block and raise OSError, ValueError for a damaged file."""
+    """`upto` is None for a replica that has all that it promised. Methods block and raise OSError, ValueError for a
+    damaged file.
+    """
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
         self._path = log_directory.with_name(log_directory.name + SUFFIX)

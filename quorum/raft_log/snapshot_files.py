@@ -27,7 +27,9 @@ def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
-    """What a complete snapshot is named for; None for any other file, one that is written or removed just now included."""
+    """What a complete snapshot is named for; None for any other file, one that is written or removed
+    just now included.
+    """
     match = _NAME.fullmatch(name)
     if match is None or match[3] or match[4]:
         return None

@@ -3,9 +3,10 @@
     snapshot = control batch { SnapshotHeader, [ KRaftVersion, [ Voters ] ] }, { batch of metadata records },
                control batch { SnapshotFooter }
 
-Offsets count from 0 through the file, every batch has the snapshot's epoch. A file without its footer, or with a batch whose
-checksum is wrong, is no snapshot. From kraft.version 1 on the header is followed by the version and the voters, which
-`voter_records.note_snapshot` reads. Source: KIP-630, KIP-853, Kafka's `RecordsSnapshotWriter` and `RecordsSnapshotReader`.
+Offsets count from 0 through the file, every batch has the snapshot's epoch. A file without its footer, or with a batch
+whose checksum is wrong, is no snapshot. From kraft.version 1 on the header is followed by the version and the voters,
+which `voter_records.note_snapshot` reads. Source: KIP-630, KIP-853, Kafka's `RecordsSnapshotWriter` and
+`RecordsSnapshotReader`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def encode_snapshot(
 ) -> Iterator[bytes]:
     """The batches of a snapshot of the encoded metadata records `values`, one after another.
 
-    `appended_at_ms` is the append time of the last record of the log that is contained, `kraft_version` and `voters` what counted there.
+    `appended_at_ms` is the append time of the last record of the log that is contained, `kraft_version` and `voters`
+    what counted there.
     """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=appended_at_ms)
     head: list[tuple[ControlType, ControlValue]] = [(ControlType.SNAPSHOT_HEADER, header)]
@@ -139,7 +141,8 @@ def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
 
 
 def appended_at_ms(snapshot_id: OffsetAndEpoch, head: Buffer) -> int:
-    """The clock of the last record that the snapshot stands for; `head` is the begin of it, the header's batch at least.
+    """The clock of the last record that the snapshot stands for; `head` is the begin of it, the header's batch at
+    least.
 
     Raises:
         SnapshotDamaged: there is no header.

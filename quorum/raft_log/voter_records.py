@@ -1,6 +1,8 @@
-"""Control records of the quorum: between the core's values and the bytes of log and snapshots, and the history that they make.
+"""Control records of the quorum: between the core's values and the bytes of log and snapshots, and the history that
+they make.
 
-Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersRecord`. Kafka writes every one of them in version 0.
+Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersRecord`. Kafka writes every one of them
+in version 0.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Gives what is committed to the listener, in order, a little at a time.
 
-A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one listener;
-`quorum.metadata.loader` has publishers for that.
+A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one
+listener; `quorum.metadata.loader` has publishers for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import trio
-
 from log.batches.batch import BatchView
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark
 from quorum.raft.listener import CommittedBatch, MetadataListener
@@ -49,7 +49,7 @@ class Applier:
         # the watermark that was found inside a batch
         self._cut_at = -1
         self._under_way: Iterator[None] | None = None
-        self._awake = trio.Event()
+        self._awake = AutoResetEvent()
 
     async def open(self) -> None:
         """Gives the newest snapshot on disk to the listener: committed it is, whoever leads."""
@@ -57,10 +57,12 @@ class Applier:
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
                 for _ in self._load(loaded):
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
 
     def wake(self) -> None:
-        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one turn's work."""
+        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one
+        turn's work.
+        """
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._go_on()
@@ -86,9 +88,8 @@ class Applier:
         """Goes on with what was too much for one turn."""
         while True:
             await self._awake.wait()
-            self._awake = trio.Event()
             while self._under_way is not None:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
                 self._go_on()
 
     def _go_on(self) -> None:
@@ -126,7 +127,9 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
 
     def _wait_for_more(self) -> None:
-        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word counts."""
+        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word
+        counts.
+        """
         upto = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)
         ensure(

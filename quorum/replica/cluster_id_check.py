@@ -8,8 +8,9 @@ from quorum.raft.types import Identity, Peer
 from wire.errors import ErrorCode
 
 
-class Strangers:
-    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his own.
+class ClusterIdCheck:
+    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his
+    own.
 
     One alone may be the stranger himself.
     """
@@ -20,11 +21,11 @@ class Strangers:
         self._identity = identity
         self._addresses: set[tuple[str, int]] | None = set()
 
-    def note(self, peer: Peer, answer: core.AnyAnswer, voter_count: int) -> None:
+    def note(self, peer: Peer, response: core.AnyResponse, voter_count: int) -> None:
         """What was answered; raises WrongCluster, see above."""
         if self._addresses is None:
             return
-        if answer.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
+        if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._addresses = None
             return
         self._addresses.add((peer.host, peer.port))

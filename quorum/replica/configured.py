@@ -21,12 +21,13 @@ from wire.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2
-# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever that is set to:
-# else its silence would be taken for its end.
+# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever
+# that is set to: else its silence would be taken for its end.
 FETCH_WAIT_SECONDS_MAX = 0.5
-ANSWERS_PER_TIMEOUT = 4
-# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can be, are some 20 ms of it.
-ANSWER_BYTES_MAX = 8 << 20
+RESPONSES_PER_TIMEOUT = 4
+# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can
+# be, are some 20 ms of it.
+RESPONSE_BYTES_MAX = 8 << 20
 
 
 def identity_of(
@@ -51,7 +52,9 @@ def identity_of(
 
 
 def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple[RaftEndpoint, ...]:
-    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in capitals, as Kafka writes them."""
+    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in
+    capitals, as Kafka writes them.
+    """
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
     ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
     return tuple(RaftEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
@@ -63,14 +66,14 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
     return Timeouts(
         election=config["controller.quorum.election.timeout.ms"] / 1000,
         fetch=fetch,
-        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / ANSWERS_PER_TIMEOUT),
+        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / RESPONSES_PER_TIMEOUT),
         election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
         request=config["controller.quorum.request.timeout.ms"] / 1000,
         retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
         append_linger=config["controller.quorum.append.linger.ms"] / 1000,
-        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], ANSWER_BYTES_MAX),
+        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], RESPONSE_BYTES_MAX),
         snapshot_max_bytes=min(
-            config["controller.quorum.fetch.snapshot.max.bytes"], ANSWER_BYTES_MAX
+            config["controller.quorum.fetch.snapshot.max.bytes"], RESPONSE_BYTES_MAX
         ),
     )
 
@@ -113,7 +116,9 @@ def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: Replica
 
 
 def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
-    """The newest image as a snapshot; None while a transaction of records is open, which may have begun inside a batch."""
+    """The newest image as a snapshot; None while a transaction of records is open, which may have begun
+    inside a batch.
+    """
     if loader.in_transaction:
         return None
     image = loader.image

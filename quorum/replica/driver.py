@@ -1,10 +1,12 @@
-"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say, from top to bottom.
+"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say,
+from top to bottom.
 
-Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work. What must be
-waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are done by `run`; what comes
-meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
+Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work.
+What must be waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are
+done by `run`; what comes meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
 
-Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with it.
+Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with
+it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import trio
 
 from node.runtime.alarm import Alarm
 from node.runtime.clock import now_ms
+from node.runtime.events import AutoResetEvent
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from quorum.raft import messages as core
@@ -28,12 +31,12 @@ from quorum.raft.types import ensure
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog, validate_fetched
 from quorum.replica.appliers import Applier
-from quorum.replica.cluster_id_check import Strangers
+from quorum.replica.cluster_id_check import ClusterIdCheck
 from quorum.replica.peers import CALL_ERRORS, Peers
-from quorum.replica.pending_requests import Finish, Questions
+from quorum.replica.pending_requests import PendingRequests, PendingResponse
 from quorum.replica.quorum_state_file import save_election
 from quorum.replica.snapshot_fetch import SnapshotFetch
-from quorum.translate.answers import read_answer
+from quorum.translate.responses import read_response
 from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.schema import Message
@@ -45,9 +48,9 @@ log = logging.getLogger(__name__)
 INBOX_MAX = 20_000
 
 # What a peer that does not know the request might have answered.
-_TOO_OLD: dict[type, core.AnyAnswer] = {
-    core.VoteRequest: core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
-    core.UpdateVoterRequest: core.UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+_UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
+    core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
+    core.UpdateVoterRequest: core.UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION),
 }
 Input = Callable[[float], object]
 """A method of the core that wants to know what time it is."""
@@ -79,18 +82,19 @@ class Driver:
         self._applier = applier
         self._directory = directory
         self._group_commit = group_commit
-        self._tell_committed = committed
-        self._tell_done = done
+        self._on_committed = committed
+        self._on_done = done
         self._inbox: deque[Input] = deque()
-        self._questions = Questions()
+        self._pending_requests = PendingRequests()
         self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
-        self._strangers = Strangers(raft.identity)
+        self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it waits for a disk.
-        self._at_work = True
+        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it
+        # waits for a disk.
+        self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._peers: Peers
         self._nursery: trio.Nursery
 
@@ -99,34 +103,33 @@ class Driver:
         self._peers, self._nursery = peers, nursery
         nursery.start_soon(self._alarm.run)
         try:
-            self._go_on()
+            self._drain()
             while True:
                 await self._wanted.wait()
-                self._wanted = trio.Event()
                 if self._failure is not None:
                     raise self._failure
                 if self._unfinished is not None:
                     ready, self._unfinished = self._unfinished, None
                     await self._wait_for(ready)
                     self._finish(ready)
-                self._go_on()
+                self._drain()
         finally:
-            self._at_work = True
-            self._questions.close()
+            self._is_busy = True
+            self._pending_requests.close()
 
     # --- inputs
 
     def submit(self, step: Input) -> None:
         """An input of the core; it has been worked off when this returns, unless it must wait."""
         self._inbox.append(step)
-        if not self._at_work:
-            self._go_on()
+        if not self._is_busy:
+            self._drain()
 
     def proposed(self) -> None:
         """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
         self._wanted.set()
 
-    def ask(self, request: core.Request) -> Finish:
+    def handle(self, request: core.Request) -> PendingResponse:
         """Gives a request to the core now; the result, awaited, is its answer.
 
         Raises:
@@ -134,15 +137,15 @@ class Driver:
         """
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
-        token, finish = self._questions.open()
+        token, finish = self._pending_requests.open()
         self.submit(partial(self.raft.receive, token, request))
         return finish
 
     # --- the work
 
-    def _go_on(self) -> None:
+    def _drain(self) -> None:
         """Works until nothing is left, or until something must be waited for."""
-        self._at_work = True
+        self._is_busy = True
         try:
             while (ready := self._next()) is not None:
                 if ready.snapshot is not None or self._has_vote_to_save(ready):
@@ -154,7 +157,7 @@ class Driver:
             self._failure = error
             self._wanted.set()
             return
-        self._at_work = False
+        self._is_busy = False
         self._alarm.set(self.raft.deadline())
 
     def _next(self) -> Ready | None:
@@ -185,14 +188,14 @@ class Driver:
             assert self._group_commit is not None
             self._group_commit.mark_dirty(self._log.log, self._on_flushed)
         for reply in ready.replies:
-            self._questions.answer(reply.token, self._fill(reply.answer))
+            self._pending_requests.complete(reply.token, self._fill(reply.response))
         for send in ready.sends:
-            self._peers.ask(send.to, send.request, send.timeout, self._taker(send))
+            self._peers.send(send.to, send.request, send.timeout, self._response_callback(send))
         if ready.committed is not None:
-            self._tell_committed(ready.committed)
+            self._on_committed(ready.committed)
         if ready.append or ready.snapshot or ready.truncate_to is not None:
             self.raft.log_changed(trio.current_time())
-        self._tell_done(self.raft)
+        self._on_done(self.raft)
 
     def _truncate_to(self, offset: int) -> None:
         applied = self._applier.applied.offset
@@ -218,70 +221,70 @@ class Driver:
 
     # --- answers that leave
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+    def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
         """Puts the bytes that the core names into an answer."""
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+        if isinstance(response, core.FetchResponse) and response.read is not None:
             assert isinstance(self._log, MetadataLog)
-            read = answer.read
+            read = response.read
             data = self._log.read_bytes(read.offset, read.max_bytes, self._log.end_offset)
-            return core.with_records(answer, data)
-        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
+            return core.with_records(response, data)
+        if isinstance(response, core.FetchSnapshotResponse) and response.read is not None:
             assert isinstance(self._log, MetadataLog)
-            return core.with_data(answer, self._log.snapshots.read(*answer.read))
-        return answer
+            return core.with_data(response, self._log.snapshots.read(*response.read))
+        return response
 
     # --- answers that come
 
-    def _taker(self, send: Send) -> OnAnswer:
-        return lambda found: self.submit(partial(self._take, send, found))
+    def _response_callback(self, send: Send) -> OnAnswer:
+        return lambda found: self.submit(partial(self._on_response, send, found))
 
-    def _take(self, send: Send, found: Message | Exception, now: float) -> None:
-        answer = self._understood(send, found)
-        if answer is None:
+    def _on_response(self, send: Send, found: Message | Exception, now: float) -> None:
+        response = self._parse_response(send, found)
+        if response is None:
             self.raft.request_failed(send.token, now)
-        elif isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
-            self._nursery.start_soon(self._take_snapshot, send.token, answer)
+        elif isinstance(response, core.FetchSnapshotResponse) and len(response.data):
+            self._nursery.start_soon(self._take_snapshot, send.token, response)
         else:
-            self.raft.receive(send.token, answer, now)
+            self.raft.receive(send.token, response, now)
 
-    def _understood(self, send: Send, found: Message | Exception) -> core.AnyAnswer | None:
+    def _parse_response(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
         """Nothing damaged or out of place reaches the core; None is no answer."""
         try:
             if isinstance(found, Exception):
                 raise found
-            answer = read_answer(found)
-            self._strangers.note(send.to, answer, len(self._log.history.voters))
-            return _checked(send, answer)
+            response = read_response(found)
+            self._cluster_id_check.note(send.to, response, len(self._log.history.voters))
+            return _checked(send, response)
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
-            return _TOO_OLD.get(type(send.request))
+            return _UNSUPPORTED_RESPONSES.get(type(send.request))
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)
             return None
 
-    async def _take_snapshot(self, token: int, answer: core.FetchSnapshotAnswer) -> None:
+    async def _take_snapshot(self, token: int, response: core.FetchSnapshotResponse) -> None:
         step: Input = partial(self.raft.request_failed, token)
         try:
-            checked = await self._snapshot_fetch.check(answer)
+            checked = await self._snapshot_fetch.check(response)
             step = partial(self.raft.receive, token, checked)
         except (RemoteProtocolError, KafkaError) as error:
             log.debug("a piece of a snapshot cannot be checked: %r", error)
         self.submit(step)
 
 
-def _checked(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+def _checked(send: Send, response: core.AnyResponse) -> core.AnyResponse:
     """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not what was asked for."""
     request = send.request
-    if isinstance(answer, core.FetchAnswer) and len(answer.records):
+    if isinstance(response, core.FetchResponse) and len(response.records):
         assert isinstance(request, core.FetchRequest)
-        epoch = max(answer.epoch, request.epoch)
+        epoch = max(response.epoch, request.epoch)
         records = validate_fetched(
-            answer.records, request.fetch_offset, epoch, request.last_fetched_epoch
+            response.records, request.fetch_offset, epoch, request.last_fetched_epoch
         )
-        return core.with_records(answer, records)
-    if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        return core.with_records(response, records)
+    if isinstance(response, core.FetchSnapshotResponse) and len(response.data):
         assert isinstance(request, core.FetchSnapshotRequest)
         asked = (request.snapshot_id, request.position)
-        if (answer.snapshot_id, answer.position) != asked:
-            raise RemoteProtocolError(f"{answer} answers {request}")
-    return answer
+        if (response.snapshot_id, response.position) != asked:
+            raise RemoteProtocolError(f"{response} answers {request}")
+    return response

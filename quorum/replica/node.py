@@ -1,9 +1,11 @@
 """One replica of the metadata quorum.
 
-Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its driver does what
-the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node leads. Source: KIP-595.
+Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its
+driver does what the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node
+leads. Source: KIP-595.
 
-Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with it.
+Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with
+it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from quorum.raft_log.metadata_log import MetadataLog
 from quorum.replica.appliers import Applier
 from quorum.replica.driver import Driver
 from quorum.replica.peers import Peers
-from quorum.replica.pending_requests import Finish
+from quorum.replica.pending_requests import PendingResponse
 from quorum.replica.quorum_state_file import load_election
 from quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from quorum.replica.status import QuorumStatus, status_of
@@ -54,7 +56,8 @@ log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 8 << 20
 # What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
-# Damage in what was flushed within so long before a crash is told from a torn end by its looks only (`quorum.raft_log.damage`).
+# Damage in what was flushed within so long before a crash is told from a torn end by its looks only
+# (`quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 Address = tuple[str, int]
@@ -119,7 +122,7 @@ class QuorumNode:
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
         self._scope = trio.CancelScope()
         self._hand_over: trio.CancelScope | None = None
-        self._heirs: set[int] = set()
+        self._pending_successors: set[int] = set()
 
     # --- life
 
@@ -132,7 +135,7 @@ class QuorumNode:
                     peers = Peers(
                         nursery,
                         self.settings.client_id,
-                        self.peer_gone,
+                        self.peer_down,
                         self.settings.connect_seconds,
                         self.settings.security,
                     )
@@ -150,7 +153,9 @@ class QuorumNode:
 
         Waits at most so long for a successor, and for none once every other voter is gone too.
         """
-        self._heirs = {voter.id for voter in self.voters.others(self.settings.identity.key)}
+        self._pending_successors = {
+            voter.id for voter in self.voters.others(self.settings.identity.key)
+        }
         with trio.move_on_after(seconds) as self._hand_over:
             if self._driver is not None and self.is_leader:
                 epoch = self._driver.raft.epoch
@@ -239,7 +244,8 @@ class QuorumNode:
 
     def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
         """Appends the records as one atomic batch; returns the last offset. They are committed when
-        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it did.
+        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it
+        did.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
@@ -313,24 +319,26 @@ class QuorumNode:
                 ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
             )
 
-    def peer_gone(self, node_id: int) -> None:
-        """The process of a node is gone: its connection broke and every address refuses (idea 11)."""
-        self._heirs.discard(node_id)
-        if self._hand_over is not None and not self._heirs:
+    def peer_down(self, node_id: int) -> None:
+        """The process of a node is gone: its connection broke and every address refuses."""
+        self._pending_successors.discard(node_id)
+        if self._hand_over is not None and not self._pending_successors:
             self._hand_over.cancel()
         if self._driver is not None:
-            self._driver.submit(partial(self._driver.raft.peer_gone, node_id))
+            self._driver.submit(partial(self._driver.raft.peer_down, node_id))
 
     def resign(self) -> None:
         """Gives up leadership, if we have it; another node is elected, or we again."""
         if self._driver is not None:
             self._driver.submit(self._driver.raft.resign)
 
-    def ask(self, request: core.Request) -> Finish:
-        """Gives a request to the core now; the result, awaited, is its answer. Raises KafkaError BROKER_NOT_AVAILABLE."""
+    def handle(self, request: core.Request) -> PendingResponse:
+        """Gives a request to the core now; the result, awaited, is its answer.
+        Raises KafkaError BROKER_NOT_AVAILABLE.
+        """
         if self._driver is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
-        return self._driver.ask(request)
+        return self._driver.handle(request)
 
     # --- what the driver tells
 

@@ -1,8 +1,8 @@
 """Connections to the other replicas, and what their breaking tells.
 
-Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one breaks and
-every address of the node refuses a new one, the process is gone (idea 11); `on_gone` hears of it at once.
-Left out: backoff; the Raft core decides when to ask again.
+Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one
+breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. Left
+out: backoff; the Raft core decides when to ask again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 
+from node.runtime.events import AutoResetEvent
 from quorum.raft import messages as core
 from quorum.raft.types import Peer
 from quorum.translate.requests import write_request
@@ -59,7 +60,7 @@ CALL_ERRORS = (
     RemoteProtocolError,
     LocalProtocolError,
 )
-_LineKey = tuple[str, int, bool]
+_PeerKey = tuple[str, int, bool]
 
 
 class Peers:
@@ -69,88 +70,96 @@ class Peers:
         self,
         nursery: trio.Nursery,
         client_id: str,
-        on_gone: Callable[[int], object],
+        on_peer_down: Callable[[int], object],
         connect_seconds: float,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self._security = security
         self._nursery = nursery
         self._client_id = client_id
-        self._on_gone = on_gone
+        self._on_peer_down = on_peer_down
         self._connect_seconds = connect_seconds
-        self._lines: dict[_LineKey, _Line] = {}
+        self._connections: dict[_PeerKey, _PeerConnection] = {}
 
-    def ask(self, peer: Peer, request: core.Request, seconds: float, on_answer: OnAnswer) -> None:
-        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer is the core's affair.
+    def send(
+        self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
+    ) -> None:
+        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer
+        is the core's affair.
 
-        `on_answer` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.
+        `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot
+        say what is asked.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
-        line = self._line((peer.host, peer.port, is_fetch), peer)
-        connection = line.open_connection()
+        peer_connection = self._connection_to((peer.host, peer.port, is_fetch), peer)
+        connection = peer_connection.open_connection()
         if connection is None:
-            self._nursery.start_soon(self._ask_when_open, line, peer, request, seconds, on_answer)
+            self._nursery.start_soon(
+                self._send_when_connected, peer_connection, peer, request, seconds, on_response
+            )
         else:
-            _ask(connection, request, on_answer)
+            _send(connection, request, on_response)
 
-    async def _ask_when_open(
+    async def _send_when_connected(
         self,
-        line: _Line,
+        peer_connection: _PeerConnection,
         peer: Peer,
         request: core.Request,
         seconds: float,
-        on_answer: OnAnswer,
+        on_response: OnAnswer,
     ) -> None:
         try:
             with trio.fail_after(seconds):
-                connection = await line.connection()
+                connection = await peer_connection.connection()
         except trio.TooSlowError:
-            on_answer(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
+            on_response(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
         except ConnectRefused as error:
-            self._on_gone(peer.id)
-            on_answer(error)
+            self._on_peer_down(peer.id)
+            on_response(error)
         except CALL_ERRORS as error:
             if isinstance(error, ConnectionLost):
                 await self._probe(peer)
-            on_answer(error)
+            on_response(error)
         else:
-            _ask(connection, request, on_answer)
+            _send(connection, request, on_response)
 
-    def _line(self, key: _LineKey, peer: Peer) -> _Line:
-        line = self._lines.get(key)
-        if line is None:
+    def _connection_to(self, key: _PeerKey, peer: Peer) -> _PeerConnection:
+        peer_connection = self._connections.get(key)
+        if peer_connection is None:
             on_broken = partial(self._nursery.start_soon, self._probe, peer)
-            line = _Line(key, self._client_id, self._connect_seconds, on_broken, self._security)
-            self._lines[key] = line
-            self._nursery.start_soon(self._run_line, key, line)
-        return line
+            peer_connection = _PeerConnection(
+                key, self._client_id, self._connect_seconds, on_broken, self._security
+            )
+            self._connections[key] = peer_connection
+            self._nursery.start_soon(self._run_connection, key, peer_connection)
+        return peer_connection
 
-    async def _run_line(self, key: _LineKey, line: _Line) -> None:
+    async def _run_connection(self, key: _PeerKey, peer_connection: _PeerConnection) -> None:
         try:
-            await line.run()
+            await peer_connection.run()
         finally:
-            del self._lines[key]
+            del self._connections[key]
 
     async def _probe(self, peer: Peer) -> None:
         """A connection broke: is there still a process that listens?"""
         try:
             sock = await connect(peer.host, peer.port, timeout=self._connect_seconds)
         except ConnectRefused:
-            self._on_gone(peer.id)
+            self._on_peer_down(peer.id)
         except ConnectionLost:
             pass
         else:
             sock.close()
 
 
-def _ask(connection: NodeConnection, request: core.Request, on_answer: OnAnswer) -> None:
+def _send(connection: NodeConnection, request: core.Request, on_response: OnAnswer) -> None:
     try:
         version = connection.negotiated.best(_WIRE[type(request)])
-        connection.ask(write_request(request, version), on_answer, version=version)
+        connection.ask(write_request(request, version), on_response, version=version)
     except LocalProtocolError as error:
-        on_answer(VersionMismatch(str(error)))
+        on_response(VersionMismatch(str(error)))
     except (ConnectionLost, VersionMismatch) as error:
-        on_answer(error)
+        on_response(error)
 
 
 class _Attempt:
@@ -169,12 +178,12 @@ class _Attempt:
         return closed or self.error is not None
 
 
-class _Line:
+class _PeerConnection:
     """One connection at a time, opened anew when it is wanted and gone."""
 
     def __init__(
         self,
-        key: _LineKey,
+        key: _PeerKey,
         client_id: str,
         connect_seconds: float,
         on_broken: Callable[[], object],
@@ -186,7 +195,7 @@ class _Line:
         self._connect_seconds = connect_seconds
         self._on_broken = on_broken
         self._attempt: _Attempt | None = None
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._used_at = 0.0
 
     def open_connection(self) -> NodeConnection | None:
@@ -213,9 +222,10 @@ class _Line:
         while True:
             with trio.move_on_after(IDLE_SECONDS) as scope:
                 await self._wanted.wait()
-            if scope.cancelled_caught and not self._wanted.is_set():
-                return
-            self._wanted = trio.Event()
+            if scope.cancelled_caught:
+                if not self._wanted.is_set():
+                    return
+                await self._wanted.wait()
             assert self._attempt is not None
             await self._hold(self._attempt)
 

@@ -9,14 +9,14 @@ from wire.errors import ErrorCode, KafkaError
 
 
 class _Waiter:
-    __slots__ = ("answer", "done")
+    __slots__ = ("done", "response")
 
     def __init__(self) -> None:
         self.done = trio.Event()
-        self.answer: core.AnyAnswer | None = None
+        self.response: core.AnyResponse | None = None
 
 
-class Questions:
+class PendingRequests:
     """As many as there are connections, each of which has few under way."""
 
     __slots__ = ("_closed", "_next_token", "_waiters")
@@ -26,19 +26,19 @@ class Questions:
         self._next_token = 0
         self._closed = False
 
-    def open(self) -> tuple[int, Finish]:
+    def open(self) -> tuple[int, PendingResponse]:
         """A token for the core, and where its answer will be. Raises KafkaError BROKER_NOT_AVAILABLE once closed."""
         if self._closed:
             raise _stopped()
         self._next_token += 1
         waiter = self._waiters[self._next_token] = _Waiter()
-        return self._next_token, Finish(self._waiters, self._next_token, waiter)
+        return self._next_token, PendingResponse(self._waiters, self._next_token, waiter)
 
-    def answer(self, token: int, answer: core.AnyAnswer) -> None:
+    def complete(self, token: int, response: core.AnyResponse) -> None:
         """Unknown tokens are of those who do not wait any more."""
         waiter = self._waiters.pop(token, None)
         if waiter is not None:
-            waiter.answer = answer
+            waiter.response = response
             waiter.done.set()
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class Questions:
             waiter.done.set()
 
 
-class Finish:
+class PendingResponse:
     """Awaits the answer to one request; forgets it when nobody waits any more."""
 
     __slots__ = ("_token", "_waiter", "_waiters")
@@ -62,14 +62,14 @@ class Finish:
     def ready(self) -> bool:
         return self._waiter.done.is_set()
 
-    async def __call__(self) -> core.AnyAnswer:
+    async def __call__(self) -> core.AnyResponse:
         try:
             await self._waiter.done.wait()
         finally:
             self._waiters.pop(self._token, None)
-        if self._waiter.answer is None:
+        if self._waiter.response is None:
             raise _stopped()
-        return self._waiter.answer
+        return self._waiter.response
 
 
 def _stopped() -> KafkaError:

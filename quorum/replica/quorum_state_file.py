@@ -2,9 +2,10 @@
 
     file = JSON, newline, [ "crc32c ", 8 hexadecimal digits: of the JSON, newline ]
 
-The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with the voted directory
-id, without the voters, which are in the log). Kafka reads the first line only and writes no second: a flipped bit may make another epoch or
-vote of its file, never of ours. A damaged file is refused, never guessed at (mD3, R15).
+The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with
+the voted directory id, without the voters, which are in the log). Kafka reads the first line only and writes no second:
+a flipped bit may make another epoch or vote of its file, never of ours. A damaged file is refused, never guessed at
+(mD3, R15).
 """
 
 from __future__ import annotations

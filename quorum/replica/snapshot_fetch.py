@@ -1,4 +1,5 @@
-"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of the log.
+"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of
+the log.
 
 Source: KIP-630, Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
 """
@@ -18,7 +19,8 @@ from quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 
-# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is looked at in memory.
+# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is
+# looked at in memory.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
@@ -30,21 +32,21 @@ class SnapshotFetch:
         self._applier = applier
         self._verified: CheckedSnapshot | None = None
 
-    async def check(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
+    async def check(self, response: core.FetchSnapshotResponse) -> core.FetchSnapshotResponse:
         """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
-        if answer.size > SNAPSHOT_BYTES_MAX:
-            log.warning("a snapshot of %d bytes is not fetched", answer.size)
-            return core.not_found(answer)
-        if answer.snapshot_id is None or answer.position + len(answer.data) < answer.size:
-            return answer
-        whole = await run_blocking(self._log.snapshot_part, answer.snapshot_id, answer.position)
-        whole += answer.data  # in place: a snapshot of a million partitions is 120 MB
+        if response.size > SNAPSHOT_BYTES_MAX:
+            log.warning("a snapshot of %d bytes is not fetched", response.size)
+            return core.not_found(response)
+        if response.snapshot_id is None or response.position + len(response.data) < response.size:
+            return response
+        whole = await run_blocking(self._log.snapshot_part, response.snapshot_id, response.position)
+        whole += response.data  # in place: a snapshot of a million partitions is 120 MB
         try:
-            self._verified = await run_computing(_verify, answer.snapshot_id, whole)
+            self._verified = await run_computing(_verify, response.snapshot_id, whole)
         except SnapshotDamaged as error:
             log.warning("a fetched snapshot is damaged, asking again: %s", error)
-            return core.not_found(answer)
-        return answer
+            return core.not_found(response)
+        return response
 
     async def take(self, chunk: SnapshotChunk) -> None:
         loaded = self._verified if chunk.is_last else None
@@ -70,7 +72,9 @@ class SnapshotFetch:
 
 
 def _verify(snapshot_id: OffsetAndEpoch, data: bytearray) -> CheckedSnapshot:
-    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when applied."""
+    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when
+    applied.
+    """
     checked = check_snapshot(snapshot_id, data)
     for _ in checked.records():
         pass

@@ -30,14 +30,16 @@ LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 5.0
 # Below it a start reads the log in a fraction of a second.
 BYTES_MIN = 1 << 20
-# A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into snapshots.
+# A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into
+# snapshots.
 LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in
-    seconds; 0: never by time), `metadata.max.retention.bytes` and `.ms` (negative: without limit); Kafka's defaults.
+    """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`),
+    `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by time), `metadata.max.retention.bytes` and `.ms`
+    (negative: without limit); Kafka's defaults.
     """
 
     bytes_between: int = 20 << 20
@@ -48,8 +50,9 @@ class SnapshotPolicy:
     def bytes_due(self, snapshot_bytes: int) -> int:
         """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
 
-        A start reads the newest snapshot and the log behind it. The log is held to a multiple of the state it stands for: twenty mebibytes of
-        leaders that went and came again are half a million records of perhaps a thousand partitions.
+        A start reads the newest snapshot and the log behind it. The log is held to a multiple of the state it stands
+        for: twenty mebibytes of leaders that went and came again are half a million records of perhaps a thousand
+        partitions.
         """
         return min(self.bytes_between, max(BYTES_MIN, LOG_BYTES_PER_SNAPSHOT_BYTE * snapshot_bytes))
 
@@ -124,7 +127,9 @@ class Snapshotter:
         await self.clean()
 
     async def clean(self) -> None:
-        """Drops the oldest snapshot and the log before the next one while there is more than may be retained, or it is too old."""
+        """Drops the oldest snapshot and the log before the next one while there is more than may be retained, or it is
+        too old.
+        """
         assert isinstance(self._log, MetadataLog)
         files = self._log.snapshots
         while len(files.ids) > 1 and (

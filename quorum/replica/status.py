@@ -46,12 +46,14 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
     # a leader shows what it exposes, not what it knew before
-    reached = role.reign.high_watermark if isinstance(role, Leader) else raft.high_watermark
+    reached = role.leader_state.high_watermark if isinstance(role, Leader) else raft.high_watermark
     if isinstance(role, Leader):
-        voters = tuple(_replica(raft, p, now, wall_ms) for p in role.reign.voters.values())
-        watching = role.reign.active_observers(now)
-        if raft.identity.key not in role.reign.voter_set:
-            watching.insert(0, role.reign.own)  # voted out, and leads on until that is committed
+        voters = tuple(_replica(raft, p, now, wall_ms) for p in role.leader_state.voters.values())
+        watching = role.leader_state.active_observers(now)
+        if raft.identity.key not in role.leader_state.voter_set:
+            watching.insert(
+                0, role.leader_state.own
+            )  # voted out, and leads on until that is committed
         observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
     return QuorumStatus(
         node_id=raft.identity.node_id,

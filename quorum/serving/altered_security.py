@@ -1,8 +1,9 @@
-"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open stay.
+"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open
+stay.
 
-Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location to what it
-is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`; a new certificate
-may have any name.
+Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location
+to what it is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`;
+a new certificate may have any name.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class AlteredSecurity:
                     new = make(config)
                     client.tls, client.sasl = new.tls, new.sasl
         except ConfigError as error:
-            log.error("what was altered cannot be used, and the old one stays: %s", error)
+            log.error(
+                "the altered configuration is invalid, the previous one stays in use: %s", error
+            )
 
 
 def altered(config: ServerConfig, configs: ConfigsImage) -> ServerConfig:

@@ -11,7 +11,7 @@ from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from wire.transport.api_versions import Features
 
 
-def told_features(image: MetadataImage, kraft_version: int) -> Features:
+def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:
     """Of a broker as of a controller."""
     finalized = dict(image.features.levels)
     if image.features.metadata_version:

@@ -56,15 +56,18 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
         raise ConfigError(
             "authorizer.class.name",
             config["authorizer.class.name"],
-            "ACLs do not protect topics, groups and transactions yet: everybody who can connect can produce, fetch and commit",
+            "ACLs do not protect topics, groups and transactions yet: anyone who can connect can produce, fetch and "
+            "commit",
             origin=config.origins.get("authorizer.class.name", ""),
             fix=f"leave it out, or set {OPEN_DATA}=true to have ACLs for administration only",
         )
     log.warning(
-        "authorizer.class.name is set: ACLs judge what nodes ask of each other and the administration of cluster, configs and tokens; "
-        "topics, groups and transactions are not protected by them yet: everybody who can connect can produce, fetch and commit"
+        "authorizer.class.name is set: ACLs authorize requests between nodes and the administration of cluster, "
+        "configs and tokens; "
+        "topics, groups and transactions are not protected by them yet: anyone who can connect can produce, fetch and "
+        "commit"
     )
-    return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
+    return Authorizer(users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])
 
 
 def may(ctx: Guarded, connection: ConnectionInfo, action: Action) -> bool:

@@ -1,6 +1,8 @@
-"""What DescribeConfigs tells of topics, groups, subscriptions and of this node: values, where they come from, what would hold otherwise.
+"""What DescribeConfigs tells of topics, groups, subscriptions and of this node: values, where they come from, what
+would hold otherwise.
 
-Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never shown.
+Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never
+shown.
 """
 
 from __future__ import annotations

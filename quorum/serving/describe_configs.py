@@ -1,5 +1,5 @@
-"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, groups and client metrics, of
-itself and its loggers, and of the brokers' default. Source: Kafka's `ConfigHelper`.
+"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, groups and client
+metrics, of itself and its loggers, and of the brokers' default. Source: Kafka's `ConfigHelper`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Altered configs that change nothing here: who altered them finds the reason in the log of the nodes, once for each key.
+"""Altered configs that change nothing here: who altered them finds the reason in the log of the nodes, once for each
+key.
 
 They are taken all the same, as Kafka's tools set some on their way: a reassignment with `--throttle` alters throttles.
 """

@@ -1,6 +1,7 @@
 """The values that hold on a node now: those altered for this node, else for all, else its file, else the default.
 
-Source: `DynamicBrokerConfig` of Kafka, KIP-226. What holds for topics adds their own configs (`broker/metadata/topic_settings.py`).
+Source: `DynamicBrokerConfig` of Kafka, KIP-226. What holds for topics adds their own configs
+(`broker/metadata/topic_settings.py`).
 """
 
 from __future__ import annotations

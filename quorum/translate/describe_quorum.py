@@ -1,4 +1,6 @@
-"""What everybody asks who wants to know how the quorum stands: DescribeQuorum of its one partition (KIP-595, KIP-642)."""
+"""What everybody asks who wants to know how the quorum stands: DescribeQuorum of its one
+partition (KIP-595, KIP-642).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What requests and answers about the metadata partition have in common.
 
-Shapes that name another partition, several, or none (mE10) end here with the code that Kafka answers; what passes is well-formed.
+Shapes that name another partition, several, or none (mE10) end here with the code that Kafka answers; what passes is
+well-formed.
 """
 
 from __future__ import annotations

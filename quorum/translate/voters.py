@@ -97,7 +97,7 @@ def write_api_versions() -> api_versions.ApiVersionsRequest:
 # --- answers
 
 
-def read_answer(response: Message) -> core.AnyAnswer:
+def read_response(response: Message) -> core.AnyResponse:
     """What the core makes of such a response.
 
     Raises:
@@ -105,24 +105,26 @@ def read_answer(response: Message) -> core.AnyAnswer:
     """
     match response:
         case add.AddRaftVoterResponse():
-            return core.AddVoterAnswer(error=response.error_code, message=response.error_message)
+            return core.AddVoterResponse(error=response.error_code, message=response.error_message)
         case remove.RemoveRaftVoterResponse():
-            return core.RemoveVoterAnswer(error=response.error_code, message=response.error_message)
+            return core.RemoveVoterResponse(
+                error=response.error_code, message=response.error_message
+            )
         case update.UpdateRaftVoterResponse():
-            return _read_update_answer(response)
+            return _read_update_response(response)
         case api_versions.ApiVersionsResponse():
             ranges = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
-            return core.ApiVersionsAnswer(
+            return core.ApiVersionsResponse(
                 error=response.error_code, kraft_versions=ranges.get(KRAFT_VERSION)
             )
         case _:
             raise RemoteProtocolError(f"{type(response).__name__} is no answer to a quorum request")
 
 
-def _read_update_answer(response: update.UpdateRaftVoterResponse) -> core.UpdateVoterAnswer:
+def _read_update_response(response: update.UpdateRaftVoterResponse) -> core.UpdateVoterResponse:
     leader = response.current_leader
     is_known = leader.leader_id >= 0 and leader.host
-    return core.UpdateVoterAnswer(
+    return core.UpdateVoterResponse(
         error=response.error_code,
         epoch=leader.leader_epoch,
         leader_id=leader.leader_id,
@@ -130,12 +132,12 @@ def _read_update_answer(response: update.UpdateRaftVoterResponse) -> core.Update
     )
 
 
-def write_add_answer(answer: core.AddVoterAnswer, _version: int) -> add.AddRaftVoterResponse:
+def write_add_response(answer: core.AddVoterResponse, _version: int) -> add.AddRaftVoterResponse:
     return add.AddRaftVoterResponse(error_code=answer.error, error_message=_cut(answer.message))
 
 
-def write_remove_answer(
-    answer: core.RemoveVoterAnswer, _version: int
+def write_remove_response(
+    answer: core.RemoveVoterResponse, _version: int
 ) -> remove.RemoveRaftVoterResponse:
     return remove.RemoveRaftVoterResponse(
         error_code=answer.error, error_message=_cut(answer.message)
@@ -146,8 +148,8 @@ def _cut(message: str | None) -> str | None:
     return None if message is None else cut_message(message)
 
 
-def write_update_answer(
-    answer: core.UpdateVoterAnswer, _version: int
+def write_update_response(
+    answer: core.UpdateVoterResponse, _version: int
 ) -> update.UpdateRaftVoterResponse:
     leader = answer.leader or Peer(NO_NODE)
     return update.UpdateRaftVoterResponse(

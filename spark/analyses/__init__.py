@@ -1,1 +1,3 @@
-"""One file for each analysis: a function DataFrame → DataFrame, its plot, its verdicts. `catalogue.ANALYSES` lists them."""
+"""One file for each analysis: a function DataFrame → DataFrame, its plot, its verdicts. `catalogue.ANALYSES` lists
+them.
+"""

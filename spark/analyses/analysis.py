@@ -53,7 +53,7 @@ class Analysis:
     sql: str
     compute: Callable[..., DataFrame]
     plot: Callable[[pd.DataFrame], go.Figure]
-    judge: Callable[[pd.DataFrame], Sequence[Verdict]]
+    evaluate: Callable[[pd.DataFrame], Sequence[Verdict]]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     also: str | None = None
 

@@ -51,7 +51,7 @@ def _range(start: int) -> str:
     return "1" if start == 1 else f"{start}–{2 * start - 1}"
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
     mean = float(frame["records"].sum() / frame["batches"].sum())
@@ -70,5 +70,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=batch_sizes,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

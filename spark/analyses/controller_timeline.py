@@ -33,9 +33,9 @@ def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
     """One row for each epoch of the quorum, in order.
 
     Returns:
-        epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp (its last
-        record), seconds double, records long, gap_before_ms long (from the last record of the
-        epoch before to its first: an upper bound of the time without a leader, since a leader may have had nothing to write)
+        epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
+        (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
+        its first: an upper bound of the time without a leader, since a leader may have had nothing to write)
     """
     return quorum_epochs.sparkSession.sql(SQL, quorum_epochs=quorum_epochs)
 
@@ -81,7 +81,7 @@ def _milliseconds(number: float) -> pd.Timedelta:
     return pd.Timedelta(milliseconds=number)
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("warn", "the metadata log names no leader")]
     gaps = frame["gap_before_ms"].dropna()
@@ -105,5 +105,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=controller_timeline,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

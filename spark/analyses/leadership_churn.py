@@ -54,7 +54,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     counts = frame.groupby("cause")["changes"].sum()
     told = ", ".join(f"{n} × {cause.replace('_', ' ')}" for cause, n in counts.items())
     return [Verdict("info", f"Changes of partitions: {told or 'none'}.")]
@@ -68,5 +68,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=leadership_churn,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

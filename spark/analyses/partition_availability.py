@@ -46,9 +46,9 @@ def partition_availability(partition_history: DataFrame) -> DataFrame:
 
     Returns:
         topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
-        under_replicated double (seconds in the state; offline only up to when the partition was online again, for at the log's
-        end the brokers may just have been shut down), state_at_end string (null: deleted), offline_at_end double, unclean boolean,
-        available_percent double (neither offline nor below the minimum ISR)
+        under_replicated double (seconds in the state; offline only up to when the partition was online again, for at
+        the log's end the brokers may just have been shut down), state_at_end string (null: deleted), offline_at_end
+        double, unclean boolean, available_percent double (neither offline nor below the minimum ISR)
     """
     return partition_history.sparkSession.sql(SQL, partition_history=partition_history)
 
@@ -74,7 +74,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     total = len(frame)
     offline = frame[frame["offline"] > 0]
@@ -83,7 +83,8 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
         verdicts.append(
             Verdict(
                 "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn",
-                f"Availability: {len(offline)} of {total} partitions were offline for a time; {worst['topic']}-{worst['partition']} "
+                f"Availability: {len(offline)} of {total} partitions were offline for a time; "
+                f"{worst['topic']}-{worst['partition']} "
                 f"longest, {seconds_text(worst['offline'])}.",
             )
         )
@@ -124,5 +125,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=partition_availability,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -18,7 +18,8 @@ BARS_MAX = 80
 
 SQL = """
 WITH held AS (
-  SELECT topic, partition, sum(record_count) AS records, sum(batch_bytes) AS bytes FROM {batches} GROUP BY topic, partition
+  SELECT topic, partition, sum(record_count) AS records, sum(batch_bytes) AS bytes
+  FROM {batches} GROUP BY topic, partition
 ), there AS (
   SELECT topic, partition FROM {partition_history}
   WHERE to_ts IS NULL AND state != 'deleted' AND topic IN (SELECT topic FROM held)
@@ -42,7 +43,8 @@ def partition_skew(batches: DataFrame, partition_history: DataFrame | None = Non
     """One row for each partition of every topic that holds records; empty partitions count.
 
     Args:
-        partition_history: tells which partitions there are; without it empty ones above the last with records are missed.
+        partition_history: tells which partitions there are; without it empty ones above the last with records are
+            missed.
 
     Returns:
         topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic)
@@ -68,14 +70,15 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["records"].groupby(frame["topic"]).transform("sum") > 0]
     if frame.empty:
         return []
     worst = frame.loc[frame["to_mean"].idxmax()]
-    text = f"Skew: {worst['topic']}-{worst['partition']} holds {worst['to_mean']:.2f} × the mean of its topic, the most of all"
+    name = f"{worst['topic']}-{worst['partition']}"
+    text = f"Skew: {name} holds {worst['to_mean']:.2f} × the mean of its topic, the most of all"
     records = frame.loc[frame["topic"] == worst["topic"], "records"]
     if empty := int((records == 0).sum()):
         text += f"; {empty} of its {len(records)} partitions {'is' if empty == 1 else 'are'} empty"
@@ -91,5 +94,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=partition_skew,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

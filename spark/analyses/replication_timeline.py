@@ -64,7 +64,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
     bad = frame[frame["state"].isin(["offline", "under_min_isr", "under_replicated"])]
@@ -73,7 +73,8 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     return [
         Verdict(
             "info",
-            f"Replication: the log tells {span}; at most {most} partitions were not whole at once.",
+            f"Replication: the log covers {span}; {most} partition{'s' * (most != 1)} under-replicated at once at "
+            f"most.",
         )
     ]
 
@@ -81,10 +82,10 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     name="replication_timeline",
     title="Replication over time",
-    question="How many partitions were whole, under-replicated, below their minimum ISR, or offline at each moment?",
+    question="How many partitions were in sync, under-replicated, below their minimum ISR, or offline at each moment?",
     view="partition_history",
     sql=SQL,
     compute=replication_timeline,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -17,7 +17,8 @@ PARTITIONS_SHOWN_MAX = 60
 
 SQL = """
 SELECT topic, partition, timestamp_millis(floor(unix_millis(max_timestamp) / :bucket_ms) * :bucket_ms) AS ts,
-       :bucket_ms / 1000.0D AS bucket_seconds, sum(record_count) AS records, sum(batch_bytes) AS bytes, count(*) AS batches
+       :bucket_ms / 1000.0D AS bucket_seconds, sum(record_count) AS records, sum(batch_bytes) AS bytes,
+        count(*) AS batches
 FROM {batches}
 GROUP BY ALL
 ORDER BY topic, partition, ts
@@ -95,7 +96,7 @@ def _wide(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(every)
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("info", "Throughput: no records up to the high watermark.")]
     width = float(frame["bucket_seconds"].iloc[0])
@@ -103,7 +104,8 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     span = (frame["ts"].max() - frame["ts"].min()).total_seconds() + width
     partitions = len(frame[["topic", "partition"]].drop_duplicates())
     text = (
-        f"Throughput: {frame['records'].sum():,} records ({bytes_text(float(frame['bytes'].sum()))} stored) in {partitions} "
+        f"Throughput: {frame['records'].sum():,} records ({bytes_text(float(frame['bytes'].sum()))} stored) in "
+        f"{partitions} "
         f"partitions (topics: {frame['topic'].nunique()}) over {seconds_text(span)}; peak {peak:,.0f} records/s."
     )
     return [Verdict("info", text)]
@@ -117,5 +119,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=throughput,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from wire.codec.plan import FieldPlan, plan_struct
-from wire.schema import Struct
+from wire.declarations import Struct
 
 S = TypeVar("S", bound=Struct)
 _ZEROES: dict[str, Any] = {

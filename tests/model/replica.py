@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from quorum.raft import messages as core
 from quorum.raft.core import Raft
 from quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
-from quorum.raft.requests import Requests
+from quorum.raft.requests import RequestManager
 from quorum.raft.roles import Follower, Leader
 from quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
 from quorum.raft.voters import QuorumHistory
@@ -88,7 +88,7 @@ class Watcher:
 
     def sends(self, token: Token, target: int, request: core.Request) -> None: ...
     def replies(
-        self, replica: Replica, token: Token, request: core.Request, answer: core.AnyAnswer
+        self, replica: Replica, token: Token, request: core.Request, response: core.AnyResponse
     ) -> None: ...
     def truncates(self, replica: Replica, offset: int) -> None: ...
 
@@ -134,7 +134,7 @@ class Replica:
         state._replies, state._sends, state._pending = [], [], []
         role = state.role
         if isinstance(role, Leader):
-            state.role = role._replace(reign=_copy_reign(role.reign))
+            state.role = role._replace(leader_state=_copy_leader_state(role.leader_state))
         new.raft._state = state
         return new
 
@@ -151,7 +151,7 @@ class Replica:
         """The role's deadline is over: election, fetch, resignation, or a leader's check of its quorum."""
         state = self.raft._state
         if isinstance(state.role, Leader):
-            state.role.reign.check_deadline = 0.0
+            state.role.leader_state.check_deadline = 0.0
         else:
             state.role = state.role._replace(deadline=0.0)
         self.step(lambda raft: raft.handle_timeout(0.0), watcher)
@@ -168,8 +168,8 @@ class Replica:
         self.askers[number] = (token, request)
         self.step(lambda raft: raft.receive(number, request, 0.0), watcher)
 
-    def hear(self, token: Token, answer: core.AnyAnswer, watcher: Watcher) -> None:
-        self.step(lambda raft: raft.receive(token.number, answer, 0.0), watcher)
+    def hear(self, token: Token, response: core.AnyResponse, watcher: Watcher) -> None:
+        self.step(lambda raft: raft.receive(token.number, response, 0.0), watcher)
 
     def miss(self, token: Token, watcher: Watcher) -> None:
         """No answer will come to a request of ours."""
@@ -184,7 +184,7 @@ class Replica:
             self._perform(ready, watcher)
             for reply in ready.replies:
                 token, request = self.askers.pop(reply.token)
-                watcher.replies(self, token, request, self._fill(reply.answer))
+                watcher.replies(self, token, request, self._fill(reply.response))
             for send in ready.sends:
                 if self._is_lost(send.request):
                     continue
@@ -212,16 +212,16 @@ class Replica:
         elif isinstance(ready.append, FollowerAppend):
             self.log.records += tuple(ready.append.records)  # type: ignore[arg-type]
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
-            return core.with_records(answer, self.log.records[answer.read.offset :])  # type: ignore[arg-type]
-        return answer
+    def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
+        if isinstance(response, core.FetchResponse) and response.read is not None:
+            return core.with_records(response, self.log.records[response.read.offset :])  # type: ignore[arg-type]
+        return response
 
     def _forget_time(self) -> None:
         state = self.raft._state
         role = state.role
         if isinstance(role, Leader):
-            role.reign.check_deadline, role.reign.begin_deadline = FAR, 0.0
+            role.leader_state.check_deadline, role.leader_state.begin_deadline = FAR, 0.0
         elif role.deadline != FAR:
             state.role = role._replace(deadline=FAR)
 
@@ -237,7 +237,7 @@ class Replica:
                 del self.askers[number]
                 role = self.raft._state.role
                 assert isinstance(role, Leader)
-                del role.reign.parked[number]
+                del role.leader_state.deferred[number]
         self._keys.clear()
 
     def rank(self) -> tuple[Any, ...]:
@@ -279,30 +279,30 @@ class Replica:
         )
 
 
-def _copy_requests(requests: Requests) -> Requests:
-    new = object.__new__(Requests)
+def _copy_requests(requests: RequestManager) -> RequestManager:
+    new = object.__new__(RequestManager)
     new._timeouts = requests._timeouts
-    new._lines = {}
-    for peer, line in requests._lines.items():
+    new._connections = {}
+    for peer, line in requests._connections.items():
         twin = object.__new__(type(line))
         twin.token, twin.overdue, twin.expires = line.token, line.overdue, line.expires
         twin.resume, twin.failures = line.resume, line.failures
-        new._lines[peer] = twin
+        new._connections[peer] = twin
     new._by_token = dict(requests._by_token)
     new._next_token = requests._next_token
     new._next_expiry = requests._next_expiry
     return new
 
 
-def _copy_reign(reign: Any) -> Any:
-    voters = {i: replace(progress) for i, progress in reign.voters.items()}
+def _copy_leader_state(leader_state: Any) -> Any:
+    voters = {i: replace(progress) for i, progress in leader_state.voters.items()}
     return replace(
-        reign,
-        own=voters[reign.me.id],
+        leader_state,
+        own=voters[leader_state.me.id],
         voters=voters,
-        observers=dict(reign.observers),
-        parked=dict(reign.parked),
-        fetched=set(reign.fetched),
+        observers=dict(leader_state.observers),
+        deferred=dict(leader_state.deferred),
+        fetched=set(leader_state.fetched),
     )
 
 
@@ -312,9 +312,11 @@ def _renamed(ids: frozenset[int], where: Permutation) -> frozenset[int]:
 
 def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
     if isinstance(role, Leader):
-        reign = role.reign
-        ends = frozenset((where[i], p.end_offset, p.last_fetch) for i, p in reign.voters.items())
-        return ("Leader", role.epoch, role.start_offset, reign.high_watermark, ends)
+        leader_state = role.leader_state
+        ends = frozenset(
+            (where[i], p.end_offset, p.last_fetch) for i, p in leader_state.voters.items()
+        )
+        return ("Leader", role.epoch, role.start_offset, leader_state.high_watermark, ends)
     voted = getattr(role, "voted", None)
     leader = getattr(role, "leader", None)
     return (
@@ -326,7 +328,7 @@ def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
         _renamed(getattr(role, "granted", frozenset()), where),
         _renamed(getattr(role, "rejected", frozenset()), where),
         _renamed(getattr(role, "unacked", frozenset()), where),
-        getattr(role, "leader_gone", False),
+        getattr(role, "leader_down", False),
         getattr(role, "has_fetched", False),
     )
 

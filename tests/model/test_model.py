@@ -9,8 +9,7 @@ from unittest import mock
 
 import pytest
 
-from quorum.raft import following
-from quorum.raft import leader_state as reign
+from quorum.raft import following, leader_state
 from quorum.raft.roles import Candidate
 from quorum.raft.voters import VoterSet
 from tests.model.search import Broken, search
@@ -42,7 +41,7 @@ def _fetch_before_flush() -> AbstractContextManager[Any]:
 
 
 def _one_replica_commits() -> AbstractContextManager[Any]:
-    return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
+    return mock.patch.object(leader_state, "majority_offset", lambda descending: descending[0])
 
 
 def _minority_elects() -> AbstractContextManager[Any]:

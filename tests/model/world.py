@@ -38,9 +38,9 @@ class Bounds(NamedTuple):
 
 
 class Letter:
-    """A request on its way to `target`, or (with `answer`) the answer on its way back from `source`."""
+    """A request on its way to `target`, or (with `response`) the answer on its way back from `source`."""
 
-    __slots__ = ("_keys", "answer", "request", "source", "target", "token")
+    __slots__ = ("_keys", "request", "response", "source", "target", "token")
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Letter:
         target: int,
         token: Token,
         request: core.Request,
-        answer: core.AnyAnswer | None = None,
+        response: core.AnyResponse | None = None,
     ) -> None:
         self.source, self.target, self.token = source, target, token
-        self.request, self.answer = request, answer
+        self.request, self.response = request, response
         self._keys: dict[Permutation, int] = {}
 
     def key(self, where: Permutation) -> int:
         found = self._keys.get(where)
         if found is None:
-            content = message_key(self.answer or self.request, where)
+            content = message_key(self.response or self.request, where)
             found = self._keys[where] = hash((where[self.source], where[self.target], content))
         return found
 
@@ -69,7 +69,7 @@ class Letter:
         return True
 
     def __str__(self) -> str:
-        return f"{self.source}→{self.target} {self.answer or self.request}"
+        return f"{self.source}→{self.target} {self.response or self.request}"
 
 
 @dataclass(slots=True)
@@ -153,11 +153,11 @@ class World(Watcher):
             yield f"deliver {letter}", self._deliver(at)
             if not self._is_awaited(letter):
                 continue
-            if letter.answer is not None:
+            if letter.response is not None:
                 yield f"lose {letter}", self._lose(at)
             elif isinstance(letter.request, core.FetchRequest):
                 yield f"deliver without answer {letter}", self._deliver(at, answered=False)
-            if letter.answer is None and bounds.strays:
+            if letter.response is None and bounds.strays:
                 yield f"copy {letter}", self._duplicate(letter)
 
     def _actions_of(
@@ -202,13 +202,13 @@ class World(Watcher):
         world = self.copy(letter.target)
         world.letters = self.letters[:at] + self.letters[at + 1 :]
         replica = world.replicas[letter.target]
-        if letter.answer is None:
+        if letter.response is None:
             replica.receive(letter.token, letter.request, world)
             for place, reply in enumerate(world.letters):
-                if letter.is_brisk and reply.answer is not None and reply.token == letter.token:
+                if letter.is_brisk and reply.response is not None and reply.token == letter.token:
                     return world._deliver(place) if answered else world._lose(place)
         else:
-            replica.hear(letter.token, letter.answer, world)
+            replica.hear(letter.token, letter.response, world)
         return world
 
     def _lose(self, at: int) -> World:
@@ -226,7 +226,7 @@ class World(Watcher):
 
     def _settle(self) -> None:
         """Drops answers for which nobody waits, the ones still to be given included."""
-        self.letters = tuple(x for x in self.letters if x.answer is None or self._is_awaited(x))
+        self.letters = tuple(x for x in self.letters if x.response is None or self._is_awaited(x))
         for node, replica in list(self.replicas.items()):
             for token, _request in replica.askers.values():
                 if not self.replicas[token.source].awaits(token):
@@ -256,13 +256,13 @@ class World(Watcher):
         self.letters += (Letter(token.source, target, token, request),)
 
     def replies(
-        self, replica: Replica, token: Token, request: core.Request, answer: core.AnyAnswer
+        self, replica: Replica, token: Token, request: core.Request, response: core.AnyResponse
     ) -> None:
-        self._speaks(replica.id, answer)
-        granted = isinstance(answer, core.VoteAnswer) and answer.granted
+        self._speaks(replica.id, response)
+        granted = isinstance(response, core.VoteResponse) and response.granted
         if granted and isinstance(request, core.VoteRequest) and not request.pre_vote:
             self._votes(replica.id, request.epoch, request.candidate.id)
-        self.letters += (Letter(replica.id, token.source, token, request, answer),)
+        self.letters += (Letter(replica.id, token.source, token, request, response),)
 
     def _speaks(self, node: int, message: Any) -> None:
         election = self.replicas[node].election
@@ -303,7 +303,7 @@ class World(Watcher):
             said.append("R5")
             common = replica.log.records[: len(self.committed)]
             ensure(common == self.committed, "R5 leader", replica.id, "lacks", self.committed)
-        reached = role.reign.high_watermark or 0
+        reached = role.leader_state.high_watermark or 0
         if reached > len(self.committed):
             said.append("R6")
             prefix = replica.log.records[:reached]

@@ -121,7 +121,7 @@ def test_configs_of_every_kind_of_resource(cluster):
     )
     gone = cluster.run("configs", "get", "broker/4711", check=False)
     assert gone.returncode == Exit.NO
-    assert "4711 is not there" in gone.stderr
+    assert "4711 is not registered" in gone.stderr
 
 
 def test_features_are_listed_and_changed(cluster):

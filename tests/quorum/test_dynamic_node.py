@@ -70,12 +70,12 @@ class DynamicCluster(TestCluster):
         voters = VoterSet.of(Voter(key(i), self.identity(i).endpoints, 0, 1) for i in ids)
         return FirstVoters(path, voters)
 
-    async def change(self, request: core.Request) -> core.ChangeAnswer:
-        answer = await (await self.leader()).node.ask(request)()
-        assert isinstance(answer, core.ChangeAnswer)
+    async def change(self, request: core.Request) -> core.ChangeResponse:
+        answer = await (await self.leader()).node.handle(request)()
+        assert isinstance(answer, core.ChangeResponse)
         return answer
 
-    async def add(self, node_id: int) -> core.ChangeAnswer:
+    async def add(self, node_id: int) -> core.ChangeResponse:
         """Adds a voter that the leader has seen in step: one that lags is refused."""
         leader = await self.leader()
         await until(lambda: has_seen_in_step(leader, node_id))
@@ -84,7 +84,7 @@ class DynamicCluster(TestCluster):
             core.AddVoterRequest(cluster_id=CLUSTER_ID, voter=key(node_id), endpoints=endpoints)
         )
 
-    async def remove(self, node_id: int) -> core.ChangeAnswer:
+    async def remove(self, node_id: int) -> core.ChangeResponse:
         return await self.change(core.RemoveVoterRequest(cluster_id=CLUSTER_ID, voter=key(node_id)))
 
     def agree_on(self, *ids: int) -> bool:

@@ -20,7 +20,8 @@ from quorum.raft import messages as core
 from quorum.raft.types import Endpoint, Peer, Timeouts
 from quorum.raft_log.snapshot_format import encode_snapshot
 from quorum.raft_log.voter_records import kraft_version_record, voters_record
-from quorum.translate import answers, requests, voters
+from quorum.translate import requests, voters
+from quorum.translate import responses as answers
 from tests.quorum.cluster import CLUSTER_ID, HOST, Member, open_cluster
 from tests.simulation.nonsense import Nonsense
 from tests.wire.random_messages import random_message
@@ -76,7 +77,7 @@ class OnTheWire(Nonsense):
         # who hears it first thing from a majority has the wrong directory, and is to end
         return 0 if error == ErrorCode.INCONSISTENT_CLUSTER_ID else error
 
-    def _entries(self, request: core.FetchRequest, answer: core.FetchAnswer) -> Any:
+    def _entries(self, request: core.FetchRequest, answer: core.FetchResponse) -> Any:
         prng, offset = self.prng, request.fetch_offset
         found = bytearray()
         for _ in range(prng.randint(0, 3)):
@@ -99,7 +100,7 @@ class OnTheWire(Nonsense):
             self.prng.choices(possible, k=self.prng.randint(1, 3)), timestamp_ms=5
         )
 
-    def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyAnswer:
+    def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyResponse:
         answer: Any = super()._snapshot_fetched(request)
         whole = b"".join(encode_snapshot(request.snapshot_id, [TOPIC], appended_at_ms=5, now_ms=6))
         if self.is_so() and request.position <= len(whole):
@@ -139,49 +140,49 @@ class Liar:
 @handles(VoteRequest, versions="0-2", access=open_to_all("a test"))
 def vote(request: VoteRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, answers.write_vote_answer, requests.read_vote(request))
+    return liar.answer(request, version, answers.write_vote_response, requests.read_vote(request))
 
 
 @handles(BeginQuorumEpochRequest, versions="0-1", access=open_to_all("a test"))
 def begin(request: BeginQuorumEpochRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, answers.write_begin_answer, requests.read_begin(request))
+    return liar.answer(request, version, answers.write_begin_response, requests.read_begin(request))
 
 
 @handles(EndQuorumEpochRequest, versions="0-1", access=open_to_all("a test"))
 def end(request: EndQuorumEpochRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, answers.write_end_answer, requests.read_end(request))
+    return liar.answer(request, version, answers.write_end_response, requests.read_end(request))
 
 
 @handles(FetchRequest, versions="12-18", access=open_to_all("a test"))
 def fetch(request: FetchRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, answers.write_fetch_answer, requests.read_fetch(request))
+    return liar.answer(request, version, answers.write_fetch_response, requests.read_fetch(request))
 
 
 @handles(FetchSnapshotRequest, versions="0-1", access=open_to_all("a test"))
 def fetch_snapshot(request: FetchSnapshotRequest, liar: Liar, call: Any) -> Any:
     version, of = call.header.api_version, requests.read_fetch_snapshot(request)
-    return liar.answer(request, version, answers.write_snapshot_answer, of)
+    return liar.answer(request, version, answers.write_snapshot_response, of)
 
 
 @handles(AddRaftVoterRequest, versions="0-1", access=open_to_all("a test"))
 def add(request: AddRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, voters.write_add_answer, voters.read_add(request))
+    return liar.answer(request, version, voters.write_add_response, voters.read_add(request))
 
 
 @handles(RemoveRaftVoterRequest, versions="0", access=open_to_all("a test"))
 def remove(request: RemoveRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, voters.write_remove_answer, voters.read_remove(request))
+    return liar.answer(request, version, voters.write_remove_response, voters.read_remove(request))
 
 
 @handles(UpdateRaftVoterRequest, versions="0", access=open_to_all("a test"))
 def update(request: UpdateRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
-    return liar.answer(request, version, voters.write_update_answer, voters.read_update(request))
+    return liar.answer(request, version, voters.write_update_response, voters.read_update(request))
 
 
 LIES = (vote, begin, end, fetch, fetch_snapshot, add, remove, update)

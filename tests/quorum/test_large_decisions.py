@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import trio
 
-from quorum.controller import operation_queue as turns
+from quorum.controller import operation_queue as operations
 from quorum.translate.describe_quorum import describe_quorum_request
 from tests.cluster.controllers import SECONDS, Images, connected_to, open_controllers
 from tests.quorum.controller.test_server import creation
@@ -22,13 +22,13 @@ STEP = 5
 
 @pytest.fixture(autouse=True)
 def _small_turns(monkeypatch):
-    monkeypatch.setattr(turns, "STEPS_PER_TURN", STEP)
+    monkeypatch.setattr(operations, "STEPS_PER_TURN", STEP)
 
 
 async def underway(active):
     """Waits until somebody decides for longer than a turn."""
     with trio.fail_after(SECONDS):
-        while not active.context.controller.reign().turns.busy:
+        while not active.context.controller.active().operations.busy:
             await trio.lowlevel.checkpoint()
 
 
@@ -44,12 +44,12 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
         done.append(real(self))
         return done[-1]
 
-    real = turns.Asked.go_on
+    real = operations.Operation.go_on
     async with open_controllers(tmp_path) as controllers:
         active = await controllers.active()
         async with connected_to(active) as connection:
             await joined(controllers, connection, 1)
-            monkeypatch.setattr(turns.Asked, "go_on", go_on)
+            monkeypatch.setattr(operations.Operation, "go_on", go_on)
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
     placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
     assert sum(done) >= placed + made + encoded + replayed + indexed
@@ -62,11 +62,11 @@ async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
         active = await controllers.active()
         async with connected_to(active) as connection, connected_to(active) as another:
             one = (await joined(controllers, another, 1))[1]
-            reign = active.context.controller.reign()
+            active_controller = active.context.controller.active()
             answers = {}
 
-            async def ask(name, play):
-                answers[name] = await play()
+            async def ask(name, decide):
+                answers[name] = await decide()
 
             async with trio.open_nursery() as nursery:
                 create = creation("t", partitions=PARTITIONS)
@@ -74,20 +74,20 @@ async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
                     ask, "created", partial(connection.call, create, timeout=SECONDS)
                 )
                 await underway(active)
-                lease = reign.leases.get(1, one.epoch)
-                deadline, image = lease.deadline, reign.image
+                lease = active_controller.leases.get(1, one.epoch)
+                deadline, image = lease.deadline, active_controller.image
                 delete = partial(another.call, deletion("t"), timeout=SECONDS)
                 nursery.start_soon(ask, "deleted", delete)
                 nursery.start_soon(ask, "beaten", one.beat)
                 with trio.fail_after(SECONDS):
                     while lease.deadline == deadline:
                         await trio.lowlevel.checkpoint()
-                assert reign.turns.busy
-                assert reign.image is image
+                assert active_controller.operations.busy
+                assert active_controller.image is image
             assert answers["created"].topics[0].error_code == ErrorCode.NONE
             assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it was there
             assert not answers["beaten"].is_fenced
-            assert "t" not in reign.image.topics.by_name
+            assert "t" not in active_controller.image.topics.by_name
 
 
 async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
@@ -95,14 +95,14 @@ async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
         active = await controllers.active()
         async with connected_to(active) as connection, connected_to(active) as another:
             await joined(controllers, connection, 1)
-            turns = active.context.controller.reign().turns
+            operations = active.context.controller.active().operations
             create = creation("t", partitions=30 * PARTITIONS)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(connection.call, create, timeout=SECONDS))
                 await underway(active)
                 quorum = await another.call(describe_quorum_request(), timeout=SECONDS)
                 controllers_ = await another.call(CONTROLLERS, timeout=SECONDS)
-                assert turns.busy
+                assert operations.busy
             assert quorum.topics[0].partitions[0].leader_id == 1
             assert [one.broker_id for one in controllers_.brokers] == [1]
 
@@ -114,7 +114,7 @@ async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
         async with connected_to(active) as connection:
             await joined(controllers, connection, 1)
             controller, answers = active.context.controller, []
-            epoch, end = controller.reign().epoch, active.node.log_end_offset
+            epoch, end = controller.active().epoch, active.node.log_end_offset
 
             async def create():
                 request = creation("t", partitions=20 * PARTITIONS)

@@ -82,21 +82,21 @@ class BrokerMember(Member):
     def _send(self, request: Message) -> None:
         leader = self.node.raft.leader_id
         if leader in self.shared.world.nodes:
-            self.shared.world.network.call(self.node, leader, request, self._on_answer)
+            self.shared.world.network.call(self.node, leader, request, self._on_response)
 
-    def _on_answer(self, answer: Message | ErrorCode) -> None:
-        if isinstance(answer, BrokerRegistrationResponse) and not answer.error_code:
-            self.shared.cluster.registers(self.node.id, self.incarnation, answer.broker_epoch)
+    def _on_response(self, response: Message | ErrorCode) -> None:
+        if isinstance(response, BrokerRegistrationResponse) and not response.error_code:
+            self.shared.cluster.registers(self.node.id, self.incarnation, response.broker_epoch)
             if self.epoch < 0:
                 self.shared.past_epochs[self.node.id] = self.shared.epochs.get(self.node.id, -1)
-                self.shared.epochs[self.node.id] = answer.broker_epoch
-            self.epoch = answer.broker_epoch
-        elif isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down:
+                self.shared.epochs[self.node.id] = response.broker_epoch
+            self.epoch = response.broker_epoch
+        elif isinstance(response, BrokerHeartbeatResponse) and response.should_shut_down:
             self.shared.world.happened["controlled shutdown"] += 1
             self.shared.clean_epochs[self.node.id] = self.epoch
             self.shared.world.crash(self.node)
-        elif isinstance(answer, AlterPartitionResponse):
-            error = answer.topics[0].partitions[0].error_code
+        elif isinstance(response, AlterPartitionResponse):
+            error = response.topics[0].partitions[0].error_code
             self.shared.world.happened["ISR refused" if error else "ISR changed"] += 1
 
     def _registration(self) -> Message:

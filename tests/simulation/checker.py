@@ -12,13 +12,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from quorum.raft.messages import (
-    Answer,
     FetchRequest,
     FetchSnapshotRequest,
     Request,
+    Response,
     UpdateVoterRequest,
-    VoteAnswer,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.ready import ControlRecord, VotersChange
 from quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
@@ -118,7 +118,7 @@ class Checker:
 
     def _watch(self, node: SimNode, role: Leader, now: float) -> None:
         """A leader's watermark and voters if they have changed, and its quorum if it may be too old by now."""
-        watermark, voters = role.reign.high_watermark, node.log.history.voters
+        watermark, voters = role.leader_state.high_watermark, node.log.history.voters
         seen, counted, due = self.watched.get(node.id, (None, None, -inf))
         if watermark == seen and voters is counted and now < due:
             return
@@ -169,7 +169,7 @@ class Checker:
                     "R1 vote files name two leaders of", election.epoch, known, election.leader_id
                 )
 
-    def sends(self, node: SimNode, message: Request | Answer) -> None:
+    def sends(self, node: SimNode, message: Request | Response) -> None:
         """R2: an epoch is on disk before any message of it leaves."""
         self.evaluations["R2 sent"] += 1
         epoch = getattr(message, "epoch", -1)  # some that are about voters have none
@@ -186,8 +186,8 @@ class Checker:
 
     # --- R3: votes
 
-    def answers_vote(self, node: SimNode, request: VoteRequest, answer: VoteAnswer) -> None:
-        if not answer.granted:
+    def answers_vote(self, node: SimNode, request: VoteRequest, response: VoteResponse) -> None:
+        if not response.granted:
             if (node.log.refetch_upto or 0) > (node.raft.high_watermark or 0):
                 self.count("R15")
             return
@@ -218,7 +218,7 @@ class Checker:
     def _grants_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
         self.count("R12")
         role = node.raft.role
-        has_leader = isinstance(role, Follower) and role.has_fetched and not role.leader_gone
+        has_leader = isinstance(role, Follower) and role.has_fetched and not role.leader_down
         if has_leader or isinstance(role, Leader):
             self.fail("R12", node.id, "grants a pre-vote beside a healthy leader", request)
         self.pre_votes.setdefault((request.candidate.id, request.epoch), set()).add(node.id)
@@ -444,7 +444,7 @@ class Checker:
             return
         self.count("R10 leader outside")
         offset = node.log.history.voters_offset
-        if offset is not None and offset < (role.reign.high_watermark or 0):
+        if offset is not None and offset < (role.leader_state.high_watermark or 0):
             self.fail("R10", node.id, "leads on, though the voters without it are committed")
 
     # --- L1: nobody is busy in a loop

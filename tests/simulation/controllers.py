@@ -20,7 +20,7 @@ import trio
 from node.config.server import ServerConfig
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
-from quorum.controller import operation_queue as turns
+from quorum.controller import operation_queue
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.alter_partition import alter_partition
@@ -99,7 +99,7 @@ class ControllerMember(Member):
         self.controller.node = self
         self._context = ControllerContext(settings.config, "sim", self, self.controller)  # type: ignore[arg-type]
         self._connections: dict[tuple[int, int], ConnectionInfo] = {}
-        self._reign: tuple[int, trio.CancelScope] | None = None
+        self._active: tuple[int, trio.CancelScope] | None = None
         self._resignations = 0
 
     def _new_id(self) -> bytes:
@@ -118,7 +118,7 @@ class ControllerMember(Member):
 
     def propose(self, records: Sequence[Message], epoch: int, _batch: bytes | None = None) -> int:
         node, world = self.node, self.shared.world
-        if not node.alive or self._reign is None or self._reign[0] != epoch:
+        if not node.alive or self._active is None or self._active[0] != epoch:
             raise NotLeaderError
         encoded = [
             encode_metadata_record(r, metadata_record_version(type(r), self.metadata_version))
@@ -153,18 +153,18 @@ class ControllerMember(Member):
         self._raise()
 
     def saw_role(self, role: Role) -> None:
-        """Runs the active controller while we lead, one reign after the other."""
+        """Runs the active controller while we lead, one epoch after the other."""
         epoch = role.epoch if isinstance(role, Leader) else None
-        if self._reign is not None:
-            if self._reign[0] != epoch:
-                self._reign[1].cancel()
+        if self._active is not None:
+            if self._active[0] != epoch:
+                self._active[1].cancel()
         elif isinstance(role, Leader) and self.node.applied >= role.start_offset:
-            self._reign = role.epoch, trio.CancelScope()
-            self.shared.world.tasks.start(self._lead, *self._reign)
+            self._active = role.epoch, trio.CancelScope()
+            self.shared.world.tasks.start(self._lead, *self._active)
 
     def stopped(self) -> None:
-        if self._reign is not None:
-            self._reign[1].cancel()
+        if self._active is not None:
+            self._active[1].cancel()
         for connection in self._connections.values():
             connection.closed = True
 
@@ -174,7 +174,7 @@ class ControllerMember(Member):
             with scope:
                 await self.controller.lead(epoch)
         finally:
-            self._reign = None
+            self._active = None
 
     # --- requests
 
@@ -226,11 +226,11 @@ class ControllerMember(Member):
     async def _refuse(self, life: int, request: Message) -> None:
         if self.node.life != life or not self.controller.is_active:
             return
-        if self.controller.reign().turns.busy:  # then it would be decided later
+        if self.controller.active().operations.busy:  # then it would be decided later
             return
         before, error = self._standing(), ""
         try:
-            with mock.patch.object(turns, "STEPS_PER_TURN", math.inf):
+            with mock.patch.object(operation_queue, "STEPS_PER_TURN", math.inf):
                 HANDLERS[type(request)](request, self._context, Call(HEADER, None))  # type: ignore[arg-type]
         except KafkaError as refusal:
             error = refusal.code.name
@@ -241,5 +241,5 @@ class ControllerMember(Member):
     def _standing(self) -> tuple[object, ...]:
         """Who leads, and what it has written."""
         is_active = self.controller.is_active
-        end = self.controller.reign().next_offset if is_active else -1
+        end = self.controller.active().next_offset if is_active else -1
         return (is_active, end, self._resignations)

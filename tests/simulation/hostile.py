@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorum.raft import leader_state as reign
-from quorum.raft import leading
+from quorum.raft import leader_state, leading
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_LIMIT, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
@@ -49,7 +48,7 @@ class Hostile:
             self.flood(node, FLOOD_REQUESTS)
             return
         if self.world.prng.random() < ANSWER_SHARE and node.awaited:
-            self.answer(node)
+            self.response(node)
             return
         before = self._state(node)
         self.world.happened["hostile"] += 1
@@ -59,17 +58,17 @@ class Hostile:
         if is_alive and self._state(node) != before:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
 
-    def answer(self, node: SimNode) -> None:
+    def response(self, node: SimNode) -> None:
         """One of the answers that a node waits for, before the true one: as if nobody had answered."""
         token = self.world.prng.choice(sorted(node.awaited))
-        answer = self._answer(node, node.awaited[token])
+        response = self._response(node, node.awaited[token])
         before = self._promised(node)
         self.world.happened["hostile answer"] += 1
         self.world.checker.count("hostile answer")
-        node.probe_answer(token, answer)
+        node.probe_response(token, response)
         if node.alive and self._promised(node) != before:
             self.world.checker.fail(
-                "hostile answer", answer, "changes", before, self._promised(node)
+                "hostile answer", response, "changes", before, self._promised(node)
             )
 
     def flood(self, node: SimNode, count: int) -> None:
@@ -91,12 +90,12 @@ class Hostile:
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
         """What a request may leave in memory: how many there are, and may be."""
         role, peers = node.raft.role, len(self.world.nodes)
-        parked_max = leading.PARKED_MAX + leading.PARKED_BY_VOTERS_MAX
+        parked_max = leading.DEFERRED_MAX + leading.DEFERRED_BY_VOTERS_MAX
         # at most one to each, as a voter and as a bootstrap server
         found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}
         if isinstance(role, Leader):
-            found["parked fetches"] = (len(role.reign.parked), parked_max)
-            found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
+            found["parked fetches"] = (len(role.leader_state.deferred), parked_max)
+            found["observers"] = (len(role.leader_state.observers), leader_state.OBSERVERS_MAX)
         found["unanswered requests"] = (node.unanswered, parked_max + UNANSWERED_MAX)
         return found
 
@@ -126,10 +125,10 @@ class Hostile:
             max_bytes=FAR,
         )
 
-    def _answer(self, node: SimNode, request: core.Request) -> core.AnyAnswer:
+    def _response(self, node: SimNode, request: core.Request) -> core.AnyResponse:
         """Of the right class, as `Nonsense` has it, but for what makes it impossible."""
         prng, raft = self.world.prng, node.raft
-        answer = Nonsense(prng, raft, node.log).answer(request)
+        response = Nonsense(prng, raft, node.log).response(request)
         known = raft.election.leader_id
         kinds = [
             {"epoch": prng.choice((EPOCH_LIMIT, EPOCH_MAX))},
@@ -139,9 +138,9 @@ class Hostile:
         if known >= 0:
             kinds.append({"epoch": raft.epoch, "leader_id": known + 1, "error": 0})
             kinds.append({"epoch": raft.epoch, "leader_id": known, "error": 9999})
-        if isinstance(answer, core.FetchAnswer) and known >= 0:
+        if isinstance(response, core.FetchResponse) and known >= 0:
             kinds += self._taken_back(node)
-        return replace(answer, **prng.choice(kinds))  # type: ignore[arg-type]
+        return replace(response, **prng.choice(kinds))  # type: ignore[arg-type]
 
     def _taken_back(self, node: SimNode) -> list[dict[str, object]]:
         """What the leader of a follower's epoch says of what is committed, and should not."""

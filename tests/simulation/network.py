@@ -42,7 +42,7 @@ class Network:
     def _refused(self, source: SimNode, life: int, token: int, target: SimNode) -> None:
         if source.alive and source.life == life:
             if self.world.faults.sees_deaths and not target.alive:
-                source.peer_gone(target.id)
+                source.peer_down(target.id)
             if source.alive and source.life == life:
                 source.failed(token)
 
@@ -52,12 +52,12 @@ class Network:
         """A broker's request to a controller; `done` gets the answer, if one comes back to the same process."""
         life, node = source.life, self.world.nodes[target]
 
-        def back(answer: Any) -> None:
-            self._transmit((target, source.id), lambda: finish(answer))
+        def back(response: Any) -> None:
+            self._transmit((target, source.id), lambda: finish(response))
 
-        def finish(answer: Any) -> None:
+        def finish(response: Any) -> None:
             if source.alive and source.life == life:
-                done(answer)
+                done(response)
 
         def arrive() -> None:
             if node.alive and node.metadata is not None:
@@ -65,8 +65,8 @@ class Network:
 
         self._transmit((source.id, target), arrive)
 
-    def answer(
-        self, source: SimNode, target: int, target_life: int, token: int, message: core.AnyAnswer
+    def response(
+        self, source: SimNode, target: int, target_life: int, token: int, message: core.AnyResponse
     ) -> None:
         if target == CLIENT:
             self.world.told_client(message)
@@ -76,10 +76,10 @@ class Network:
         self._transmit((source.id, target), arrive)
 
     def _answer_arrives(
-        self, target: SimNode, life: int, token: int, message: core.AnyAnswer
+        self, target: SimNode, life: int, token: int, message: core.AnyResponse
     ) -> None:
         if target.alive and target.life == life:
-            target.answer(token, message)
+            target.response(token, message)
 
     def _transmit(self, link: Link, arrive: Callable[[], None]) -> None:
         world = self.world

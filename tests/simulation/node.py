@@ -174,8 +174,8 @@ class SimNode:
 
     def request(self, source: int, source_life: int, token: int, message: core.Request) -> None:
         if isinstance(message, core.ApiVersionsRequest):
-            versions = core.ApiVersionsAnswer(kraft_versions=(0, 1))
-            self.network.answer(self, source, source_life, token, versions)
+            versions = core.ApiVersionsResponse(kraft_versions=(0, 1))
+            self.network.response(self, source, source_life, token, versions)
             return
         arrived = self._remember(source, source_life, token, message)
         self._guard(self.raft.receive, arrived, message, self.now)
@@ -204,28 +204,28 @@ class SimNode:
         self._asked = {token: self._asked[token] for token in tokens}
         return self._asked
 
-    def answer(self, token: int, message: core.AnyAnswer) -> None:
-        self._take_answer(token, message, self.now)
+    def response(self, token: int, message: core.AnyResponse) -> None:
+        self._take_response(token, message, self.now)
 
-    def probe_answer(self, token: int, message: core.AnyAnswer) -> None:
+    def probe_response(self, token: int, message: core.AnyResponse) -> None:
         """An answer at the hour of the core's last look, see `probe`."""
-        self._take_answer(token, message, self.raft._polled_at)
+        self._take_response(token, message, self.raft._polled_at)
 
-    def _take_answer(self, token: int, message: core.AnyAnswer, now: float) -> None:
+    def _take_response(self, token: int, message: core.AnyResponse, now: float) -> None:
         checked = self._check(message)
         if checked is None:
             self._guard(self.raft.request_failed, token, now)
             return
         self._guard(self.raft.receive, token, checked, now)
 
-    def _check(self, message: core.AnyAnswer) -> core.AnyAnswer | None:
+    def _check(self, message: core.AnyResponse) -> core.AnyResponse | None:
         """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
-        if isinstance(message, core.FetchAnswer) and len(message.records):
+        if isinstance(message, core.FetchResponse) and len(message.records):
             if not [entry for entry in message.records if not entry.intact]:
                 return message
             self.world.happened["damaged answer"] += 1
             return None
-        if isinstance(message, core.FetchSnapshotAnswer) and message.snapshot_id is not None:
+        if isinstance(message, core.FetchSnapshotResponse) and message.snapshot_id is not None:
             if message.position + len(message.data) < message.size:
                 return message
             so_far = self._parts.get(message.snapshot_id, bytearray())[: message.position]
@@ -239,8 +239,8 @@ class SimNode:
     def failed(self, token: int) -> None:
         self._guard(self.raft.request_failed, token, self.now)
 
-    def peer_gone(self, node_id: int) -> None:
-        self._guard(self.raft.peer_gone, node_id, self.now)
+    def peer_down(self, node_id: int) -> None:
+        self._guard(self.raft.peer_down, node_id, self.now)
 
     def tick(self, deadline: float = 0.0) -> None:
         """At `deadline` by its own clock, which adding and taking away a skew may miss by a rounding."""
@@ -310,8 +310,8 @@ class SimNode:
             changes_log = bool(append or snapshot or truncate_to is not None)
             if changes_log or election is not None:
                 self._perform(ready)
-            for token, answer in replies:
-                self._reply(token, answer)
+            for token, response in replies:
+                self._reply(token, response)
             for token, peer, request, _timeout in sends:
                 # the id of a bootstrap server is not known; the port says it
                 self._send(token, peer.port, request)
@@ -409,26 +409,26 @@ class SimNode:
             self.checker.stands(self, request)
         self.network.request(self, target, token, request)
 
-    def _reply(self, token: int, answer: core.AnyAnswer) -> None:
+    def _reply(self, token: int, response: core.AnyResponse) -> None:
         source, source_life, original, request = self._tokens.pop(token)
         if self.world.trace is not None:
-            self.world.say(f"{self.id}→{source}", answer)
-        self.checker.sends(self, answer)
-        if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
-            self.checker.answers_vote(self, request, answer)
-        if not answer.error:
+            self.world.say(f"{self.id}→{source}", response)
+        self.checker.sends(self, response)
+        if isinstance(request, core.VoteRequest) and isinstance(response, core.VoteResponse):
+            self.checker.answers_vote(self, request, response)
+        if not response.error:
             self.checker.fetched(self, request, self.world.now)
-        self.network.answer(self, source, source_life, original, self._fill(answer))
+        self.network.response(self, source, source_life, original, self._fill(response))
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
-            return core.with_records(answer, self._read(answer.read.offset))
-        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
-            snapshot_id, position, size = answer.read
+    def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
+        if isinstance(response, core.FetchResponse) and response.read is not None:
+            return core.with_records(response, self._read(response.read.offset))
+        if isinstance(response, core.FetchSnapshotResponse) and response.read is not None:
+            snapshot_id, position, size = response.read
             return core.with_data(
-                answer, self.log.snapshot_data[snapshot_id][position : position + size]
+                response, self.log.snapshot_data[snapshot_id][position : position + size]
             )
-        return answer
+        return response
 
     def _read(self, offset: int) -> Any:
         at = self.log.index_of(offset)
@@ -504,7 +504,7 @@ class SimNode:
         if not isinstance(role, Leader):
             self._proposals.clear()
             return
-        reached = role.reign.high_watermark or 0
+        reached = role.leader_state.high_watermark or 0
         while self._proposals and self._proposals[0][0] <= reached:
             end, epoch, payload = self._proposals.pop(0)
             if epoch == role.epoch:

@@ -160,28 +160,28 @@ class Nonsense(NamedTuple):
 
     # --- answers
 
-    def answer(self, request: core.Request) -> core.AnyAnswer:
+    def response(self, request: core.Request) -> core.AnyResponse:
         """Of the class that answers `request`: another one the translation does not make."""
         match request:
             case core.VoteRequest():
-                return core.VoteAnswer(**self._head(), granted=self.prng.random() < 0.8)
+                return core.VoteResponse(**self._head(), granted=self.prng.random() < 0.8)
             case core.BeginQuorumEpochRequest():
-                return core.BeginQuorumEpochAnswer(**self._head())
+                return core.BeginQuorumEpochResponse(**self._head())
             case core.EndQuorumEpochRequest():
-                return core.EndQuorumEpochAnswer(**self._head())
+                return core.EndQuorumEpochResponse(**self._head())
             case core.FetchRequest():
                 return self._fetched(request)
             case core.FetchSnapshotRequest():
                 return self._snapshot_fetched(request)
             case core.AddVoterRequest():
-                return core.AddVoterAnswer(error=self._error(), message=None)
+                return core.AddVoterResponse(error=self._error(), message=None)
             case core.RemoveVoterRequest():
-                return core.RemoveVoterAnswer(error=self._error(), message="no")
+                return core.RemoveVoterResponse(error=self._error(), message="no")
             case core.UpdateVoterRequest():
-                return core.UpdateVoterAnswer(**self._head())
+                return core.UpdateVoterResponse(**self._head())
             case core.ApiVersionsRequest():
                 versions = self.prng.choice((None, (0, 1), (0, 1), (1, 0), (-1, 9)))
-                return core.ApiVersionsAnswer(error=self._error(), kraft_versions=versions)
+                return core.ApiVersionsResponse(error=self._error(), kraft_versions=versions)
 
     def _error(self) -> int:
         if self.prng.random() < 0.8:
@@ -199,22 +199,22 @@ class Nonsense(NamedTuple):
             "leader": leader,
         }
 
-    def _fetched(self, request: core.FetchRequest) -> core.AnyAnswer:
+    def _fetched(self, request: core.FetchRequest) -> core.AnyResponse:
         head = self._head()
-        answer = core.FetchAnswer(**head, high_watermark=self.offset())  # type: ignore[arg-type]
-        answer.log_start_offset = self.offset()
+        response = core.FetchResponse(**head, high_watermark=self.offset())  # type: ignore[arg-type]
+        response.log_start_offset = self.offset()
         kind = self.prng.random()
         if kind < 0.2:
-            answer.diverging = self.place()
+            response.diverging = self.place()
         elif kind < 0.4:
-            answer.snapshot_id = self.place()
+            response.snapshot_id = self.place()
         if self.prng.random() < 0.6:
-            answer.records = self._entries(request, answer)  # type: ignore[assignment]
-        return answer
+            response.records = self._entries(request, response)  # type: ignore[assignment]
+        return response
 
-    def _entries(self, request: core.FetchRequest, answer: core.FetchAnswer) -> list[Entry]:
+    def _entries(self, request: core.FetchRequest, response: core.FetchResponse) -> list[Entry]:
         """As `validate_fetched` lets them through."""
-        newest = max(answer.epoch, request.epoch)
+        newest = max(response.epoch, request.epoch)
         found, offset, fingerprint = [], request.fetch_offset, self.log.end_chain
         epoch = request.last_fetched_epoch
         for _ in range(self.prng.randint(0, 3)):
@@ -235,18 +235,18 @@ class Nonsense(NamedTuple):
         )
         return tuple(self.prng.choices(possible, k=self.prng.randint(1, 3)))
 
-    def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyAnswer:
+    def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyResponse:
         """Of the piece that was asked for, as the driver makes sure of, if it has bytes."""
         content = Content(7, self.prng.choice((0, 1)), self.prng.choice((None, self.voters())))
         data = encode(content)
-        answer = core.FetchSnapshotAnswer(
+        response = core.FetchSnapshotResponse(
             **self._head(),  # type: ignore[arg-type]
             snapshot_id=request.snapshot_id,
             size=self.prng.choice((len(data), len(data), LARGE, 0, -1)),
             position=request.position,
             data=data[request.position : request.position + self.prng.choice((24, 1 << 20, 0))],
         )
-        if not answer.data:
-            answer.snapshot_id = self.prng.choice((request.snapshot_id, self.place()))
-            answer.position = self.offset()
-        return answer
+        if not response.data:
+            response.snapshot_id = self.prng.choice((request.snapshot_id, self.place()))
+            response.position = self.offset()
+        return response

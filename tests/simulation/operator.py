@@ -29,7 +29,7 @@ class Operator:
             if member.node.alive and member.controller.is_active:
                 kind = prng.random()
                 if kind < 0.35:
-                    member.ask(self._change(member), lambda _answer: None)
+                    member.ask(self._change(member), lambda _response: None)
                 elif kind < 0.42:
                     self._ask_too_much(member)
 

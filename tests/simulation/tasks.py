@@ -14,8 +14,7 @@ from unittest import mock
 import trio
 from trio._core import _run as scheduler
 
-from quorum.controller import controller
-from quorum.controller import operation_queue as turns
+from quorum.controller import controller, operation_queue
 from tests.simulation.checker import Violation
 
 if TYPE_CHECKING:
@@ -77,9 +76,11 @@ class Tasks:
         with (
             mock.patch.object(scheduler, "_r", self._turns),
             mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
-            mock.patch.object(controller, "broker_is_gone", is_gone),
-            mock.patch.object(turns, "STEPS_PER_TURN", STEPS_PER_TURN),
-            mock.patch.object(turns, "OBJECTS_PER_STEP", 0),  # a frozen world would stay for ever
+            mock.patch.object(controller, "broker_is_down", is_gone),
+            mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
+            mock.patch.object(
+                operation_queue, "OBJECTS_PER_STEP", 0
+            ),  # a frozen world would stay for ever
         ):
             try:
                 return trio.run(self._main, play, clock=_Clock(self._world))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import leader_state as reign
-from quorum.raft import leading
+from quorum.raft import leader_state, leading
 from quorum.raft.types import InvariantViolated
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.everything import Everything
@@ -108,9 +107,9 @@ def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
 
 def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With small bounds, so that they are reached; then the quorum goes on as if nothing had been."""
-    monkeypatch.setattr(leading, "PARKED_MAX", 30)
-    monkeypatch.setattr(leading, "PARKED_BY_VOTERS_MAX", 10)
-    monkeypatch.setattr(reign, "OBSERVERS_MAX", 25)
+    monkeypatch.setattr(leading, "DEFERRED_MAX", 30)
+    monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 10)
+    monkeypatch.setattr(leader_state, "OBSERVERS_MAX", 25)
     world = World(1, faults=Faults())
     filled: list[dict[str, tuple[int, int]]] = []
 

@@ -226,7 +226,7 @@ class World:
         )
         if node.alive and other != node.id:
             self.happened["false gone"] += 1
-            node.peer_gone(other)
+            node.peer_down(other)
 
     def _upgrade(self) -> None:
         """An operator makes the static quorum dynamic, and changes it from then on."""
@@ -254,9 +254,9 @@ class World:
             )
         leader.request(CLIENT, 0, 0, request)
 
-    def told_client(self, answer: core.AnyAnswer) -> None:
-        if isinstance(answer, core.ChangeAnswer):
-            self.happened["voters refused" if answer.error else "voters changed"] += 1
+    def told_client(self, response: core.AnyResponse) -> None:
+        if isinstance(response, core.ChangeResponse):
+            self.happened["voters refused" if response.error else "voters changed"] += 1
 
     def _count(self, kind: str, action: Callable[[], None]) -> None:
         self.happened[kind] += 1

@@ -84,10 +84,12 @@ def test_what_is_no_plan(tmp_path, text):
 
 
 def test_how_far_a_move_is():
-    assert state_of_move([1, 2], [1, 2], False) == "there"
-    assert state_of_move([1, 2], [1, 2], True) == "moving"
-    assert state_of_move([1, 2], [2, 1], False) == "not moving, and on [1, 2]"
-    assert state_of_move(None, [2, 1], False) == "there is no such partition"
+    assert state_of_move([1, 2], [1, 2], False) == "reassignment complete"
+    assert state_of_move([1, 2], [1, 2], True) == "reassignment in progress"
+    assert (
+        state_of_move([1, 2], [2, 1], False) == "no reassignment in progress, replicas are [1, 2]"
+    )
+    assert state_of_move(None, [2, 1], False) == "no such partition"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from functools import cache
 from random import Random
 
 from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct
-from wire.schema import Message, Struct
+from wire.declarations import Struct
+from wire.schema import Message
 
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

@@ -10,9 +10,9 @@ import pytest
 
 from tests.wire.declared import MESSAGES, case_id
 from tests.wire.random_messages import plan_of, samples
+from wire.declarations import Struct
 from wire.messages.api_versions import ApiVersionsResponse
 from wire.primitives import NIL_UUID
-from wire.schema import Struct
 
 SAMPLES = 3
 PACKAGES = ("admin", "consumer", "metadata", "producer", "sasl")

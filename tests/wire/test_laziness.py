@@ -25,6 +25,7 @@ def test_import_wire_is_one_module():
 def test_a_message_needs_the_schema_alone():
     assert modules_after("import wire.messages.fetch") == {
         "wire",
+        "wire.declarations",
         "wire.errors",
         "wire.messages",
         "wire.messages.fetch",

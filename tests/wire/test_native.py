@@ -14,12 +14,13 @@ from tests.wire.test_fuzz import mutate
 from tests.wire.twins import COMPILED, outcome, readers
 from wire.codec import build
 from wire.codec.build import build_reader, generated_reader
+from wire.declarations import Struct, field, int8
 from wire.errors import RemoteProtocolError
 from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from wire.messages.metadata import MetadataResponse
 from wire.primitives import write_uvarint
 from wire.records.topics import PartitionRecord, TopicRecord
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Struct, field, int8, message
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message, message
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="not compiled here")
 

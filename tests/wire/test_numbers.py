@@ -8,6 +8,7 @@ import pytest
 from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import INTEGERS, random_message
 from wire.codec.plan import plan_struct, shape_of
+from wire.declarations import Struct
 from wire.errors import LocalProtocolError
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.describe_client_quotas import (
@@ -17,7 +18,6 @@ from wire.messages.describe_client_quotas import (
     ValueData,
 )
 from wire.messages.metadata import MetadataRequest
-from wire.schema import Struct
 
 
 def set_integers(value, version, end):

@@ -4,6 +4,22 @@ import pickle
 
 import pytest
 
+from wire.declarations import (
+    EncodedArray,
+    Struct,
+    Versions,
+    boolean,
+    data,
+    field,
+    float64,
+    int8,
+    int16,
+    int32,
+    string,
+    uint16,
+    uint32,
+    uuid,
+)
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.metadata import (
     MetadataResponse,
@@ -12,25 +28,7 @@ from wire.messages.metadata import (
 )
 from wire.outgoing import Outgoing
 from wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
-from wire.schema import (
-    EncodedArray,
-    Message,
-    Struct,
-    Versions,
-    boolean,
-    data,
-    encode_element,
-    field,
-    float64,
-    int8,
-    int16,
-    int32,
-    message,
-    string,
-    uint16,
-    uint32,
-    uuid,
-)
+from wire.schema import Message, encode_element, message
 
 
 class Inner(Struct):

@@ -16,8 +16,8 @@ import pytest
 from tests.checks import check_each
 from tests.wire.declared import MESSAGES, versions_of
 from wire.codec.plan import FieldPlan, Shape, plan_struct
+from wire.declarations import Versions
 from wire.primitives import NIL_UUID
-from wire.schema import Versions
 
 KAFKA_DIR = os.environ.get("KAFKA_DIR")
 

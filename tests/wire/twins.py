@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from wire.codec import build
 from wire.codec.build import generated_reader
+from wire.declarations import Reader
 from wire.errors import RemoteProtocolError
-from wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message, Reader
+from wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message
 
 COMPILED = build.build_decoder is not None
 

@@ -24,7 +24,7 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.claim import Leader, Step
-from zkcompat.keeper import DoubtError, Keeper, RefusedError
+from zkcompat.keeper import Keeper, TransactionRefusedError, UncertainOutcomeError
 from zkcompat.mirror import WrongClusterError
 from zkcompat.session_file import SESSION_FILE, SavedSession, load_session, save_session
 from zkcompat.znodes import Controller, ControllerEpoch, Migration
@@ -116,7 +116,7 @@ async def test_a_stale_writer_changes_nothing(connect):
             zxid_before = await differences(person, new)
             old.say(build.remove_topic((1).to_bytes(16, "big")))
             await reached(first, lambda s: s.state == "standby")
-            assert "ReignEndedError" in first.status.last_problem
+            assert "MirrorFencedError" in first.status.last_problem
             assert (await differences(person, new)) == zxid_before == ()
             # Brokers belong to the newer claim's session, taken over without waiting for the older one to end.
             assert (await person.read("/brokers/ids/1")).owner == second.keeper.session_id
@@ -149,7 +149,7 @@ async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         epoch = await person.read(ControllerEpoch.PATH)
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(TransactionRefusedError) as refused:
             await by_hand(
                 person,
                 Step("check", ControllerEpoch.PATH, version=epoch.version - 1),
@@ -266,7 +266,7 @@ async def test_every_znode_has_the_acl_from_its_creation(connect):
         for path in await owner.read_tree(["/"], []):
             granted, _ = await owner._answer(owner._client.get_acls_async(path))
             assert granted == acl, path
-        with pytest.raises(DoubtError, match="NoAuth"):
+        with pytest.raises(UncertainOutcomeError, match="NoAuth"):
             await stranger.read("/brokers/ids/1")
 
 
@@ -357,7 +357,7 @@ async def test_a_frozen_zookeeper_is_doubt_and_then_repair(own_zookeeper):
         await in_step(mirror, source)
         own_zookeeper.kill(signal.SIGSTOP)
         source.say(build.remove_topic((1).to_bytes(16, "big")))
-        await reached(mirror, lambda s: "DoubtError" in s.last_problem)
+        await reached(mirror, lambda s: "UncertainOutcomeError" in s.last_problem)
         source.say(build.broker(2))
         own_zookeeper.kill(signal.SIGCONT)
         await in_step(mirror, source)

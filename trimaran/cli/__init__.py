@@ -2,8 +2,8 @@
 
 import gc
 
-# New containers between two looks of the garbage collector, walked in 2 to 5 ms. With Python's 700 a node of 20,000 partitions spends
-# an eighth of its start on looks that find nothing: what it imports and loads is there to stay.
+# New containers between two looks of the garbage collector, walked in 2 to 5 ms. With Python's 700 a node of 20,000
+# partitions spends an eighth of its start on looks that find nothing: what it imports and loads is there to stay.
 YOUNG_OBJECTS_MAX = 50_000
 
 

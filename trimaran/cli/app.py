@@ -1,4 +1,6 @@
-"""The table of commands: noun, verb, where it lives, one line of help. Nothing of a command is imported before its call."""
+"""The table of commands: noun, verb, where it lives, one line of help. Nothing of a command is imported before its
+call.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,8 @@ COMMANDS = (
     (
         ("partitions", "list"),
         "trimaran.cli.partitions:list_partitions",
-        "List partitions: all, or those that need a look: under-replicated, offline, at or under min.insync.replicas, not led by the preferred replica.",
+        "List partitions: all, or those with a problem: under-replicated, offline, at or under min.insync.replicas, "
+        "not led by the preferred replica.",
     ),
     (
         ("partitions", "elect-leader"),
@@ -172,7 +175,11 @@ COMMANDS = (
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),
     (("zk", "mirror"), "trimaran.cli.zk:mirror", "Mirror a quorum's metadata into a ZooKeeper."),
-    (("zk", "status"), "trimaran.cli.zk:status", "What the mirror last wrote, and who writes."),
+    (
+        ("zk", "status"),
+        "trimaran.cli.zk:status",
+        "Show the last image mirrored, and which mirror is active.",
+    ),
     (("zk", "tree"), "trimaran.cli.zk:tree", "Print the znode tree."),
     (("zk", "get"), "trimaran.cli.zk:get", "Print one znode."),
     (

@@ -1,4 +1,6 @@
-"""`chaos kill|restart|pause|resume NODE`: break nodes of the local cluster and watch it cope. NODE is an id, a name or `leader`."""
+"""`chaos kill|restart|pause|resume NODE`: break nodes of the local cluster and watch it cope. NODE is an id, a name or
+`leader`.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def up(
         ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
         detach: return when the cluster is ready; it runs on in the background.
         override: key=value settings for every node's properties file.
-        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it can change.
+        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it
+            can change.
         output: table or json.
     """
     began = time.perf_counter()
@@ -204,7 +205,9 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
         columns = ["role", "id", "address", "dir", "pid", "state"]
         show_rows([asdict(node) for node in state.nodes], "table", columns=columns)
     if orphans_of(state):
-        say(f"the supervisor is gone; stop what still runs with: trimaran down --data {data}")
+        say(
+            f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
+        )
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 

@@ -64,7 +64,8 @@ def get(
     """Shows the configs of a resource that somebody set, or all.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
+            brokers.
         names: only these.
         every: also those that nobody set.
         output: table, or json.
@@ -89,7 +90,8 @@ def set_configs(
     """Sets configs: KEY=VALUE; of a list, KEY+=VALUE adds and KEY-=VALUE takes away.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
+            brokers.
         pairs: what to set.
         dry_run: only have it checked.
     """
@@ -100,7 +102,8 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
     """Takes back what was set: the defaults count again.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
+            brokers.
         names: what to take back.
         dry_run: only have it checked.
     """
@@ -184,7 +187,7 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
     client.refresh()
     if resource.node not in client.routing.nodes:
         raise UserError(
-            f"broker {resource.node} is not there",
+            f"broker {resource.node} is not registered",
             f"the brokers that run are {', '.join(map(str, sorted(client.routing.nodes)))}",
             "trimaran brokers list shows them",
             exit_code=Exit.NO,

@@ -1,4 +1,6 @@
-"""From options to a connected client: `-b` or `-B`, the environment, or the local cluster of `--data`; `--command-config` for TLS and SASL."""
+"""From options to a connected client: `-b` or `-B`, the environment, or the local cluster of `--data`;
+`--command-config` for TLS and SASL.
+"""
 
 from __future__ import annotations
 
@@ -251,7 +253,9 @@ def _ensure_no_login_is_wanted(
     *,
     of_controllers: bool,
 ) -> None:
-    """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache Kafka's breaks off."""
+    """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache
+    Kafka's breaks off.
+    """
     from trimaran.cli.connect_errors import mechanisms_wanted, wants_login
     from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
     from wire.errors import ErrorCode
@@ -324,6 +328,7 @@ FIXES = {
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
     "INVALID_REPLICATION_FACTOR": "ask for at most as many replicas as brokers run: trimaran brokers list",
     "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record that there is",
-    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …), or send smaller records",
+    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
+    " or send smaller records",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
 }

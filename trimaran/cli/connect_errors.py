@@ -79,7 +79,7 @@ def _not_kafka(
     if ZOOKEEPER_SAYS in _answer(address, ZOOKEEPER_WORD):
         return UserError(
             f"{where} is a ZooKeeper, not a Kafka node",
-            "it answers to ZooKeeper's word srvr",
+            "it answers ZooKeeper's command srvr",
             "name a broker with -b or a controller with -B; the commands of trimaran zk take this one with -z",
             exit_code=Exit.USAGE,
         )
@@ -172,7 +172,8 @@ def timed_out(
     return UserError(
         f"{listed} did not carry the request out in time",
         str(error),
-        "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran partitions list --offline",
+        "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran "
+        "partitions list --offline",
         exit_code=Exit.TIMEOUT,
     )
 
@@ -183,7 +184,7 @@ def no_quorum(unreachable: list[str], count: int, exit_code: Exit = Exit.TIMEOUT
         return UserError(
             "no quorum: the controllers have no leader",
             "all of them answer, and none was elected",
-            "an election takes a second or two; their logs say what hinders it",
+            "an election takes a second or two; see the controllers' logs if it does not end",
             exit_code=exit_code,
         )
     return UserError(

@@ -1,4 +1,5 @@
-"""Batches of lines to partitions, each exactly once although an answer may be lost: with a producer id and sequence numbers (KIP-98).
+"""Batches of lines to partitions, each exactly once although an answer may be lost: with a producer id and sequence
+numbers (KIP-98).
 
 One batch is under way at a time, so a batch that is sent again is among those that the leader remembers.
 """

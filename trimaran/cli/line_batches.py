@@ -20,7 +20,8 @@ READ_BYTES = 64 * 1024
 BATCH_RECORDS_MAX = 500
 # Half of the default max.message.bytes: keys, headers of records and the batch's own need room, too.
 BATCH_BYTES_MAX = 512 * 1024
-# Far above what brokers take (max.message.bytes is 1 MiB by default), which then say so; endless input must not fill the memory.
+# Far above what brokers take (max.message.bytes is 1 MiB by default), which then say so; endless input must not fill
+# the memory.
 LINE_BYTES_MAX = 64 << 20
 
 

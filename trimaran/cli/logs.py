@@ -1,4 +1,6 @@
-"""`logs dump`: segments and partition directories on disk, as rows or as tables, and whether their files fit each other."""
+"""`logs dump`: segments and partition directories on disk, as rows or as tables, and whether their files fit each
+other.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +34,27 @@ def dump(
     verify: Annotated[bool, Parameter(negative="")] = False,
     from_log_start: Annotated[bool, Parameter(negative="--whole-segments")] = True,
 ) -> int:
-    """Prints what is in log files, ours or Apache Kafka's of any version. Nothing is written; the directory may be in use.
+    """Prints what is in log files, ours or Apache Kafka's of any version.
 
-    Control records (of transactions and of the quorum, never seen by consumers) are marked with their type, such as COMMIT.
-    Exit code 1 when a path holds no log, a file does not end with a whole batch, is damaged, or (with --verify) anything is wrong.
+    Nothing is written; the directory may be in use.
+
+    Control records (of transactions and of the quorum, never seen by consumers) are marked with their type, such as
+    COMMIT. Exit code 1 when a path holds no log, a file does not end with a whole batch, is damaged, or (with --verify)
+    anything is wrong.
 
     Args:
         paths: segments (….log), partition directories (orders-0), or log directories with all their partitions.
-        output: table, or jsonl for one object a line with the column names of Spark's kafka_log: times in milliseconds, bytes in base64.
+        output: table, or jsonl for one object a line with the column names of Spark's kafka_log: times in milliseconds,
+            bytes in base64.
         level: records, or batches: what the batches' headers say.
-        isolation: read_committed leaves out aborted transactions and control records, and ends where the oldest open transaction begins.
-        decode: the messages in records of __consumer_offsets, __transaction_state, __share_group_state and __cluster_metadata.
-        verify: prints problems instead: CRCs, offsets, epochs, damaged records, and indexes, producer snapshots and leader epochs
-            that do not fit the batches.
-        from_log_start: leaves out what was deleted before the log start offset, where log-start-offset-checkpoint beside the
-            directory tells it; --whole-segments shows all that is in the files.
+        isolation: read_committed leaves out aborted transactions and control records, and ends where the oldest open
+            transaction begins.
+        decode: the messages in records of __consumer_offsets, __transaction_state, __share_group_state and
+            __cluster_metadata.
+        verify: prints problems instead: CRCs, offsets, epochs, damaged records, and indexes, producer snapshots and
+            leader epochs that do not fit the batches.
+        from_log_start: leaves out what was deleted before the log start offset, where log-start-offset-checkpoint
+            beside the directory tells it; --whole-segments shows all that is in the files.
     """
     from trimaran.log_dump import NO_LOG, find_sources
 

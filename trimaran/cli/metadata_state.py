@@ -32,10 +32,12 @@ def image(
 ) -> None:
     """Prints the whole state: topics, configs, ACLs, quotas, features, nodes, voters.
 
-    Works on our directories and Apache Kafka's, and on a running quorum of either. SCRAM keys and sensitive configs are not shown.
+    Works on our directories and Apache Kafka's, and on a running quorum of either. SCRAM keys and sensitive configs are
+    not shown.
 
     Args:
-        path: a controller's or broker's directory, its `__cluster_metadata-0`, a segment or a snapshot; a running quorum if not given.
+        path: a controller's or broker's directory, its `__cluster_metadata-0`, a segment or a snapshot; a running
+            quorum if not given.
         at: the state after the record at this offset; the newest if not given.
         output: json for everything, table for a summary.
     """
@@ -72,7 +74,8 @@ def diff(
     """Shows what changed between two states. Exit code 1 if anything did.
 
     Args:
-        before: an offset of the log of `path` (or of the running quorum), or another path, with @OFFSET behind it if wanted.
+        before: an offset of the log of `path` (or of the running quorum), or another path, with @OFFSET behind it if
+            wanted.
         after: the same.
         path: the directory whose offsets are meant; a running quorum if not given.
         output: table, or json.
@@ -240,10 +243,11 @@ def _tree(path: Path | None, controllers: Controllers, at: int | None) -> Direct
 
 
 def verify(*directories: Path, output: Format = "table") -> int:
-    """Compares the metadata logs of several controllers: the same offset and epoch must mean the same bytes, everywhere.
+    """Compares the metadata logs of several controllers: equal offset and epoch must mean equal bytes.
 
-    Also checks every batch's checksum, that offsets and epochs ascend without a gap, and that each snapshot is what the log says up to it.
-    Exit code 1 if anything is wrong. Copies of a running quorum's directories may end at different offsets; that is not wrong.
+    Also checks every batch's checksum, that offsets and epochs ascend without a gap, and that each snapshot is what the
+    log says up to it. Exit code 1 if anything is wrong. Copies of a running quorum's directories may end at different
+    offsets; that is not wrong.
 
     Args:
         directories: directories of controllers (or brokers), ours or Apache Kafka's.

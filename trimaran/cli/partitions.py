@@ -97,7 +97,9 @@ def rows_of(
     wanted: Sequence[Test],
     minimums: Mapping[str, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic, where that is asked."""
+    """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic,
+    where that is asked.
+    """
     rows = [
         {
             "topic": topic.name,
@@ -145,7 +147,10 @@ def elect_leader(
     unclean: bool = False,
     brokers: Brokers = BROKERS,
 ) -> int:
-    """Has preferred leaders elected, of one topic or of all; `--unclean`: any leader where there is none, at the price of records."""
+    """Elects preferred leaders, of one topic or of all.
+
+    `--unclean`: any replica where there is no leader, at the price of records.
+    """
     from wire.client.answers import the_one
     from wire.errors import ErrorCode
     from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

@@ -43,8 +43,8 @@ def produce(
         topic: where to; created if the brokers do so.
         file: the lines; stdin when not given.
         key_separator: text before this separator is the key; a line without it has none.
-        partition: the one to produce to. By default a key is hashed (murmur2, as the Java client does), and lines without a key
-            go a batch to one partition, the next batch to the next.
+        partition: the one to produce to. By default a key is hashed (murmur2, as the Java client does), and lines
+            without a key go a batch to one partition, the next batch to the next.
     """
     with brokers.connected() as client, line_batches(file) as (lines, interrupt):
         leaders = leaders_of(client, topic, create=True)

@@ -1,4 +1,6 @@
-"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`: who led when."""
+"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`: who led
+when.
+"""
 
 from __future__ import annotations
 

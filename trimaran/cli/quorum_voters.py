@@ -1,4 +1,6 @@
-"""`quorum voters add|remove`: changes who votes, one at a time (KIP-853), as Kafka's kafka-metadata-quorum does with controllers."""
+"""`quorum voters add|remove`: changes who votes, one at a time (KIP-853), as Kafka's kafka-metadata-quorum does with
+controllers.
+"""
 
 from __future__ import annotations
 

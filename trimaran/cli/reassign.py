@@ -1,4 +1,4 @@
-"""`reassign apply|list|verify|cancel`: moves of partitions, by the JSON that Apache Kafka's tool reads.
+"""`reassign apply|list|verify|cancel`: partition reassignments, by the JSON that Apache Kafka's tool reads.
 
 {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [11, 12]}, …]}
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
 TIMEOUT_MS = 30_000
+COMPLETE = "reassignment complete"
 Wish = tuple[str, int, list[int]]
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
@@ -52,7 +53,7 @@ def read_plan(path: Path) -> list[Wish]:
     if len({wish[:2] for wish in wishes}) != len(wishes):
         raise UserError(
             f"{path} names a partition twice",
-            "a partition can move to one place only",
+            "a partition can have one target only",
             "keep one of the entries",
             exit_code=Exit.USAGE,
         )
@@ -60,32 +61,32 @@ def read_plan(path: Path) -> list[Wish]:
 
 
 def apply(plan: Path, *, brokers: Brokers = BROKERS) -> int:
-    """Begins the moves of a plan; those under way go to their new place instead."""
+    """Starts the reassignments of a plan; those in progress get the new target instead."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         return _alter(client, [(topic, index, replicas) for topic, index, replicas in wishes])
 
 
 def cancel(plan: Path, *, brokers: Brokers = BROKERS) -> int:
-    """Ends the moves of a plan that are under way: replicas are again what they were."""
+    """Cancels the reassignments of a plan that are in progress: replicas are again what they were."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
         wanted = [(topic, i, None) for topic, i, _ in wishes if (topic, i) in moving]
         if not wanted:
-            say("none of these partitions moves")
+            say("no reassignment of these partitions is in progress")
             return Exit.OK
         return _alter(client, wanted)
 
 
 def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Lists the moves that go on."""
+    """Lists reassignments in progress."""
     with brokers.connected() as client:
         show_rows(_moves(client), output, columns=COLUMNS)
 
 
 def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
-    """Says of each partition of a plan whether it is where it should be; exit code 1 unless all are."""
+    """Shows the state of each partition's reassignment; exit code 1 unless all are complete."""
     wishes = read_plan(plan)
     names = list(dict.fromkeys(one[0] for one in wishes))
     with brokers.connected() as client:
@@ -99,17 +100,17 @@ def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
     done = True
     for topic, index, replicas in wishes:
         word = state_of_move(present.get((topic, index)), replicas, (topic, index) in moving)
-        done = done and word == "there"
+        done = done and word == COMPLETE
         say(f"{topic}-{index}: {word}")
     return Exit.OK if done else Exit.NO
 
 
 def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) -> str:
     if present is None:
-        return "there is no such partition"
+        return "no such partition"
     if moving:
-        return "moving"
-    return "there" if present == wanted else f"not moving, and on {present}"
+        return "reassignment in progress"
+    return COMPLETE if present == wanted else f"no reassignment in progress, replicas are {present}"
 
 
 def _moves(client: BlockingClient) -> list[dict[str, Any]]:

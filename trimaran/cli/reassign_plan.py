@@ -1,7 +1,7 @@
 """`reassign plan`: where the replicas of topics should be, spread anew over brokers and racks.
 
-As Apache Kafka's `kafka-reassign-partitions --generate`: the placement that new topics get, for every partition of the topics; the number of
-replicas stays. Nothing is moved by it.
+As Apache Kafka's `kafka-reassign-partitions --generate`: the placement that new topics get, for every partition of the
+topics; the number of replicas stays. Nothing is moved by it.
 """
 
 from __future__ import annotations

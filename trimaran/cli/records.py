@@ -95,7 +95,9 @@ def _read(
 
 
 def _ensure_reader() -> None:
-    """Raises BrokenPipeError when nobody reads stdout any more (`consume … | head`): without new records we would not notice."""
+    """Raises BrokenPipeError when nobody reads stdout any more (`consume … | head`): without new records we would not
+    notice.
+    """
     output = select.poll()
     output.register(1, 0)
     if any(event & select.POLLERR for _, event in output.poll(0)):

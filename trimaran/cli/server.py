@@ -1,4 +1,6 @@
-"""`controller|broker|server start -c FILE` and `storage format|info|random-uuid`: the production form, one process each."""
+"""`controller|broker|server start -c FILE` and `storage format|info|random-uuid`: the production form, one process
+each.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +98,9 @@ def storage_format(
         standalone: this controller is the first and only voter.
         initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
         no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
-        feature: metadata.version=LEVEL or =RELEASE (21 or 3.9), for a cluster that older nodes of Apache Kafka join; the others come with it:
-            eligible.leader.replicas.version is 1 from 4.1 on, unless 0 is said. kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
+        feature: metadata.version=LEVEL or =RELEASE (21 or 3.9), for a cluster that older nodes of Apache Kafka join;
+            the others come with it: eligible.leader.replicas.version is 1 from 4.1 on, unless 0 is said.
+            kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
         release_version: the same as --feature metadata.version=RELEASE.
         override: key=value settings, before those of the file.
     """
@@ -109,7 +112,7 @@ def storage_format(
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
         if sum(chosen) > 1:
-            raise FormatError("only one of the options can say who votes first")
+            raise FormatError("only one option can name the initial voters")
         levels = _feature_levels([*(feature or ()), *_of_release(release_version)])
         kraft_version = levels.pop(KRAFT_VERSION, None)
         check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)

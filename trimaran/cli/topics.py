@@ -39,7 +39,8 @@ def list_topics(
 
     Args:
         internal: those that the brokers keep for themselves, too.
-        under_replicated: only topics with partitions of which a replica is not in step; exit code 1 when there are some.
+        under_replicated: only topics with partitions of which a replica is not in step; exit code 1 when there are
+            some.
         at_min_isr: only topics with partitions that have just as many replicas in step as min.insync.replicas wants.
         under_min_isr: only topics with partitions that have fewer, and so take no records with acks=all.
         unavailable: only topics with partitions that have no leader.
@@ -101,7 +102,8 @@ def create(
         result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
         check(result.error_code, result.error_message)
     say(
-        f"created {name}: {counted(result.num_partitions, 'partition')}, {counted(result.replication_factor, 'replica')}"
+        f"created {name}: {counted(result.num_partitions, 'partition')}, "
+        f"{counted(result.replication_factor, 'replica')}"
     )
 
 
@@ -121,7 +123,10 @@ def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
 
 
 def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Shows leader, replicas, ISR and eligible leaders of each partition; exit code 1 when a partition has no leader."""
+    """Shows leader, replicas, ISR and eligible leaders of each partition.
+
+    Exit code 1 when a partition has no leader.
+    """
     from wire.primitives import uuid_to_text
 
     with brokers.connected() as client:
@@ -142,7 +147,9 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table")
 
 
 def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
-    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache Kafka before 3.7)."""
+    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
+    Kafka before 3.7).
+    """
     from wire.client.answers import the_one
     from wire.client.errors import VersionMismatch
     from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest

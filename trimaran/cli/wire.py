@@ -26,14 +26,15 @@ def decode(
 ) -> int:
     """Prints each captured frame as a line of JSON.
 
-    The input is a JSON object a line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMADA…"}, the frame in
-    base64 with its header and without its length. A line that is none, or a frame that is malformed, gives an object with
-    `line` and `error`, and exit code 1 in the end. Secrets are hidden; record batches are shown as their headers.
+    The input is a JSON object a line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMADA…"},
+    the frame in base64 with its header and without its length. A line that is none, or a frame that is malformed, gives
+    an object with `line` and `error`, and exit code 1 in the end. Secrets are hidden; record batches are shown as their
+    headers.
 
     Args:
         file: where the lines are; - for standard input.
-        check: encodes each message again and says in `check` whether the bytes are the same ("same", or where they differ);
-            any difference gives exit code 1.
+        check: encodes each message again and says in `check` whether the bytes are the same ("same", or where they
+            differ); any difference gives exit code 1.
     """
     total = bad = 0
     with _opened(file) as lines:

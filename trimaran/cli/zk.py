@@ -192,7 +192,7 @@ def get(
     with _explained():
         entry = commands.get(_asked(zookeeper, data), path)
     if entry is None:
-        say(f"{path} is not there")
+        say(f"{path} does not exist")
         return Exit.NO
     if output == "json":
         show_json(asdict(entry))

@@ -63,7 +63,7 @@ def trimaran(story: Story, *words: str, check: bool = True) -> subprocess.Comple
     if check and done.returncode != 0:
         raise UserError(
             f"trimaran {' '.join(words)} ended with code {done.returncode}",
-            done.stderr.strip() or "it said nothing",
+            done.stderr.strip() or "it printed nothing",
             f"logs of the nodes are in {story.data}/*.log",
         )
     return done
@@ -95,7 +95,8 @@ def create_topic(
     try:
         futures[name].result(seconds_max)
     except KafkaException as error:
-        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told that it exists.
+        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told
+        # that it exists.
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
 

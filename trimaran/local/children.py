@@ -58,7 +58,9 @@ class Child:
     def fork(
         self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]
     ) -> None:
-        """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs to the parent."""
+        """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs
+        to the parent.
+        """
         _flush_output()
         reader, writer = os.pipe()
         try:
@@ -117,7 +119,9 @@ def _run_child(
     close_in_child: Iterable[Callable[[], None]],
     supervisor_pid: int,
 ) -> NoReturn:
-    """Runs in the forked child, whose stack is the supervisor's: nothing may leave it, or it would stop its siblings."""
+    """Runs in the forked child, whose stack is the supervisor's: nothing may leave it, or it would
+    stop its siblings.
+    """
     exit_code = 1
     try:
         for close in close_in_child:
@@ -139,7 +143,9 @@ def _run_child(
 
 
 def _leave_supervisor(supervisor_pid: int) -> None:
-    """A process group of its own, since Ctrl-C is for the supervisor, which stops us in order; default signals; its end is ours."""
+    """A process group of its own, since Ctrl-C is for the supervisor, which stops us in order; default signals; its end
+    is ours.
+    """
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)

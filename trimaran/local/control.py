@@ -1,8 +1,8 @@
 """The line between the command line and the supervisor: one JSON object a line, over a Unix socket.
 
 Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`.
-A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in the temporary directory;
-`cluster.json` says where it is.
+A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in the temporary
+directory; `cluster.json` says where it is.
 """
 
 from __future__ import annotations

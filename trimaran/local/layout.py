@@ -1,4 +1,5 @@
-"""What a local cluster consists of: nodes, ids, ports, directories, properties files. Pure but for the search of free ports.
+"""What a local cluster consists of: nodes, ids, ports, directories, properties files. Pure but for the search of free
+ports.
 
 Controllers have the ids 1, 2, …, brokers 11, 12, …; the files of node `controller-1` are `controller-1.properties`,
 `controller-1.log` and the directory `controller-1/`.
@@ -102,7 +103,9 @@ def plan_cluster(
 
 
 class FreePorts:
-    """Ports that nobody listens on, each once; until `close` nobody else is given them, whether a node listens there or not."""
+    """Ports that nobody listens on, each once; until `close` nobody else is given them, whether a node listens there or
+    not.
+    """
 
     def __init__(self) -> None:
         self._held: list[socket.socket] = []

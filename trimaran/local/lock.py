@@ -14,7 +14,9 @@ FILE_NAME = "supervisor.lock"
 
 
 class ClusterLock:
-    """Held from before the plan is made until the supervisor ends; a fork shares it, so forked nodes must close `fd`."""
+    """Held from before the plan is made until the supervisor ends; a fork shares it, so forked nodes
+    must close `fd`.
+    """
 
     def __init__(self, data: Path) -> None:
         self.fd = os.open(data / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

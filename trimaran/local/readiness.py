@@ -26,7 +26,8 @@ def wait_until_brokers_see_each_other(state: ClusterState, seconds_max: float) -
                 raise UserError(
                     f"the brokers do not see each other after {seconds_max:.0f} s",
                     f"{address} sees {sorted(seen)} of {sorted(i for i in expected if i is not None)}",
-                    "trimaran quorum status tells whether the controllers have a leader; logs lie beside the directories",
+                    "trimaran quorum status shows whether the controllers have a leader; logs lie beside the "
+                    "directories",
                     exit_code=Exit.TIMEOUT,
                 )
             time.sleep(POLL_SECONDS)

@@ -54,7 +54,7 @@ def refuse_if_running(data: Path) -> None:
         names = ", ".join(f"{node.name} (pid {node.pid})" for node in left)
         raise UserError(
             f"nodes of the cluster in {data} still run",
-            f"their supervisor is gone: {names}",
+            f"their supervisor is not running: {names}",
             f"stop them first: trimaran down --data {data}",
         )
 
@@ -75,7 +75,8 @@ def lock_directory(data: Path) -> ClusterLock:
 
 @contextmanager
 def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[ClusterPlan]:
-    """`plan_of`, for the block in which the cluster begins: one that fails before `cluster.json` is there leaves no nodes behind.
+    """`plan_of`, for the block in which the cluster begins: one that fails before `cluster.json` is there leaves no
+    nodes behind.
 
     Without that file nobody could start, stop or purge what is half made.
     """
@@ -98,7 +99,9 @@ def _remove(path: Path) -> None:
 
 
 def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
-    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are wanted."""
+    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are
+    wanted.
+    """
     if (data / state_file.FILE_NAME).exists():
         return _existing(data, wanted)
     return _new(data, wanted, None if wanted.fixed_ports else free_ports)

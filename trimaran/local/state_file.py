@@ -20,7 +20,9 @@ TEMPORARY_NAME = FILE_NAME + ".tmp"
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One node as scripts see it. `started` is the kernel's start time of `pid`: together they name a process for good."""
+    """One node as scripts see it. `started` is the kernel's start time of `pid`: together they name a
+    process for good.
+    """
 
     id: int | None
     name: str
@@ -56,7 +58,9 @@ class ClusterState:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None where the kernel does not say."""
+    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None where the kernel does not
+    say.
+    """
     fields = _stat_after_name(pid)
     return int(fields[19]) if fields else None
 
@@ -71,7 +75,9 @@ def _stat_after_name(pid: int) -> list[str]:
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Whether this very process still runs: not another one that took its number, nor one that only waits to be reaped."""
+    """Whether this very process still runs: not another one that took its number, nor one that only waits
+    to be reaped.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -11,7 +11,9 @@ _ABSENT: Any = object()
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:
-    """Rows of `path`, `change` (added, removed, changed), `before` and `after`; a part that is new or gone is one row."""
+    """Rows of `path`, `change` (added, removed, changed), `before` and `after`; a part that is new or gone
+    is one row.
+    """
     if before == after:
         return
     if before is _ABSENT or after is _ABSENT:

@@ -1,4 +1,6 @@
-"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log, its snapshots, and how it stands."""
+"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log, its snapshots, and how it
+stands.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ class LiveQuorum:
             raise UserError(
                 f"{self.name} does not reach back so far",
                 f"the leader begins with a snapshot of the offsets below {snapshot.end_offset}",
-                f"name an offset from {snapshot.end_offset - 1} on, or the directory of a controller that has older snapshots",
+                f"name an offset from {snapshot.end_offset - 1} on, or the directory of a controller that has older "
+                f"snapshots",
                 exit_code=Exit.USAGE,
             )
         data = self._fetch_snapshot(snapshot.end_offset, snapshot.epoch)

@@ -52,7 +52,9 @@ class MetadataDirectory:
         self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: int | None) -> Base | None:
-        """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a directory is formatted."""
+        """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a
+        directory is formatted.
+        """
         first = self._first_offset()
         usable = [one for one in self.snapshots if upto is None or one[0] <= upto]
         if usable:

@@ -1,7 +1,7 @@
 """What a metadata log is read as, wherever it is: a snapshot to begin with, and the batches that follow.
 
-On disk a log may end with records that were never committed; nobody there says where the high watermark was. A running quorum gives
-committed records only.
+On disk a log may end with records that were never committed; nobody there says where the high watermark was. A running
+quorum gives committed records only.
 """
 
 from __future__ import annotations

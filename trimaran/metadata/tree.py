@@ -3,8 +3,8 @@
     /image/topics/byName/orders/0        a file: the text of a partition
     /image/cluster/brokers               a directory
 
-Directories make their children when asked, so a path costs what lies on it. Source: the nodes of Kafka's `image.node` package, whose
-texts the files have; secrets are shown as [redacted]. Left out: /local, which is about the shell.
+Directories make their children when asked, so a path costs what lies on it. Source: the nodes of Kafka's `image.node`
+package, whose texts the files have; secrets are shown as [redacted]. Left out: /local, which is about the shell.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def _directories(
 
 
 def lookup(root: Directory, pattern: str) -> list[tuple[str, Node]]:
-    """(path, node) of everything that matches; each component may have `*`, `?` and `[…]`. None found is an empty list."""
+    """(path, node) of everything that matches; each component may have `*`, `?` and `[…]`. None found is
+    an empty list.
+    """
     found: list[tuple[str, Node]] = [("", root)]
     for component in (part for part in pattern.split("/") if part):
         found = [

@@ -116,7 +116,9 @@ class _Log:
             self._report("damage", f"{path}, position {end}")
 
     def _check_snapshots(self) -> None:
-        """Against one replay of the log, which stops at each; where the log begins later, only whether they are whole."""
+        """Against one replay of the log, which stops at each; where the log begins later, only whether
+        they are whole.
+        """
         replayed = Replay()
         for end_offset, epoch, path in self._source.snapshots:
             self._snapshots += 1

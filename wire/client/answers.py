@@ -20,6 +20,6 @@ def the_one(listed: Sequence[T] | None, what: str) -> T:
         RemoteProtocolError: there is none, or more than was asked for.
     """
     if listed is None or len(listed) != 1:
-        count = "no" if not listed else str(len(listed))
-        raise RemoteProtocolError(f"the answer has {count} {what} where one was asked for")
+        count = "none" if not listed else str(len(listed))
+        raise RemoteProtocolError(f"the response must have one {what}, it has {count}")
     return listed[0]

@@ -1,23 +1,32 @@
-"""How long to wait before the next try. Source: KIP-580 (`ExponentialBackoff`). Left out: waiting."""
+"""How long to wait before the next try: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. Left out:
+waiting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 
-class Backoff:
-    """`initial · 2^failures`, at most `max`, each drawn from ± `jitter` around it.
+def exponential_seconds(initial: float, maximum: float, failures: int) -> float:
+    """`initial · 2^failures`, at most `maximum`; 0 failures come before the first doubling."""
+    # 2^30 is beyond every maximum, and larger exponents overflow one day.
+    return min(initial * 2.0 ** min(failures, 30), maximum)
+
+
+class ExponentialBackoff:
+    """`exponential_seconds`, each drawn from ± `jitter` around it.
 
     Args:
-        uniform: gives numbers in [0, 1), as `random.random` does; passed in so that a run can be repeated.
+        uniform: gives numbers in [0, 1), as `random.random` does; passed in so that a run can be repeated. Without it
+            there is no jitter.
     """
 
     def __init__(
         self,
-        uniform: Callable[[], float],
-        *,
         initial_seconds: float = 0.05,
         max_seconds: float = 1.0,
+        *,
+        uniform: Callable[[], float] | None = None,
         jitter: float = 0.2,
     ) -> None:
         assert 0 < initial_seconds <= max_seconds
@@ -29,9 +38,10 @@ class Backoff:
 
     def failed(self) -> float:
         """Counts a failure; returns the seconds to wait before the next try."""
-        # 2^30 is beyond every maximum, and larger exponents overflow one day.
-        seconds = min(self._initial_seconds * 2.0 ** min(self.failures, 30), self._max_seconds)
+        seconds = exponential_seconds(self._initial_seconds, self._max_seconds, self.failures)
         self.failures += 1
+        if self._uniform is None:
+            return seconds
         return seconds * (1 + self._jitter * (2 * self._uniform() - 1))
 
     def succeeded(self) -> None:

@@ -10,14 +10,15 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.bootstrap import Address
 from wire.client.destinations import AnyNode, Coordinator, Destination, Leader
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.client.routing import Routing
+from wire.declarations import Struct
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.registry import ApiKey
-from wire.schema import Message, Struct
+from wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def routed_call(
     routing: Routing,
     request: Message,
     destination: Destination,
-    backoff: Backoff,
+    backoff: ExponentialBackoff,
     *,
     version: int | None = None,
     retry_unknown: bool = True,
@@ -95,7 +96,7 @@ def routed_call(
         yield Pause(backoff.failed(), KafkaError(code))
 
 
-def refresh(routing: Routing, topics: list[str] | None, backoff: Backoff) -> Steps:
+def refresh(routing: Routing, topics: list[str] | None, backoff: ExponentialBackoff) -> Steps:
     """Asks one node for nodes, controller and (on brokers) `topics`; None asks for all. Returns its answer."""
     while True:
         address = routing.bootstrap.current
@@ -106,7 +107,7 @@ def refresh(routing: Routing, topics: list[str] | None, backoff: Backoff) -> Ste
             yield Pause(backoff.failed(), error)
 
 
-def _find(routing: Routing, destination: Destination, backoff: Backoff) -> Steps:
+def _find(routing: Routing, destination: Destination, backoff: ExponentialBackoff) -> Steps:
     """The address of `destination`, asked for if it is not known."""
     while (address := routing.locate(destination)) is None:
         failure: Exception = KafkaError(

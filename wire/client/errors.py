@@ -12,7 +12,9 @@ class ConnectRefused(ConnectionLost):
 
 
 class AuthenticationRefused(ConnectionLost):
-    """TLS or SASL says no: the peer is not who it should be, or does not take us for whom we say; trying again is vain."""
+    """TLS or SASL says no: the peer is not who it should be, or does not take us for whom we say; trying
+    again is vain.
+    """
 
 
 class RequestTimedOut(Exception):

@@ -1,4 +1,6 @@
-"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`), KIP-896 (lowest versions)."""
+"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`),
+KIP-896 (lowest versions).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wire.client.errors import VersionMismatch
+from wire.declarations import Versions
 from wire.messages.api_versions import ApiVersionsResponse
 from wire.messages.registry import ApiKey
-from wire.schema import Message, Versions
+from wire.schema import Message
 
 # What our clients mean needs these: below, records are of older formats and topics, epochs or filters cannot be named.
 # They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to us.

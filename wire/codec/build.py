@@ -1,4 +1,6 @@
-"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here alone."""
+"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here
+alone.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,9 +8,9 @@ from typing import Any
 
 from wire.codec.reader import ReaderGenerator
 from wire.codec.writer import WriterGenerator
-from wire.schema import Message, Reader, Struct, Writer
+from wire.declarations import DeclaredMessage, Reader, Struct, Writer
 
-build_decoder: Callable[[type[Message], int, Reader], Reader] | None
+build_decoder: Callable[[type[DeclaredMessage], int, Reader], Reader] | None
 try:
     from wire.codec import program
 except ImportError:  # it was not compiled
@@ -17,16 +19,16 @@ else:
     build_decoder = program.build_decoder
 
 
-def build_writer(cls: type[Message], version: int) -> Writer:
+def build_writer(cls: type[DeclaredMessage], version: int) -> Writer:
     return WriterGenerator(version, version in cls.FLEXIBLE).build(cls)
 
 
-def build_element_writer(struct: type[Struct], of: type[Message], version: int) -> Writer:
+def build_element_writer(struct: type[Struct], of: type[DeclaredMessage], version: int) -> Writer:
     """Writes a struct as it stands in an array of the message `of`."""
     return WriterGenerator(version, version in of.FLEXIBLE).build(struct)
 
 
-def build_reader(cls: type[Message], version: int) -> Reader:
+def build_reader(cls: type[DeclaredMessage], version: int) -> Reader:
     """The compiled decoder, if there is one; generated code then says what is wrong with bytes that it refused."""
     if build_decoder is None:
         return generated_reader(cls, version)
@@ -38,5 +40,5 @@ def build_reader(cls: type[Message], version: int) -> Reader:
 
 
 @cache
-def generated_reader(cls: type[Message], version: int) -> Reader:
+def generated_reader(cls: type[DeclaredMessage], version: int) -> Reader:
     return ReaderGenerator(version, version in cls.FLEXIBLE).build(cls)

@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes it.
+"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes
+it.
 
 ```
-program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the whole
+program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the
+whole
 op      = letter, slot and tag of the field, whether it is nullable, and
     "="                     a value: fields that this version lacks, and those with tags, which may follow
     "l"                     the same, but a list of its own
@@ -13,11 +15,12 @@ op      = letter, slot and tag of the field, whether it is nullable, and
     "[" item, least bytes   an array: count and items, which are ops without a slot
 ```
 
-It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given to one of those,
-which says why: the sentences are in one place. Where this was not compiled they read everything, and to import it is an ImportError.
+It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given
+to one of those, which says why: the sentences are in one place. Where this was not compiled they read everything, and
+to import it is an ImportError.
 
-Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a finalizer or
-another thread may enter the same program. The types for callers are in `native.pyi`.
+Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a
+finalizer or another thread may enter the same program. The types for callers are in `native.pyi`.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ from cython.cimports.cpython.object import Py_TYPE, descrsetfunc
 from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
 _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
-# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no garbage
-# in a message, and to look for it among ten thousand partitions took two fifths of the time.
+# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no
+# garbage in a message, and to look for it among ten thousand partitions took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
 # Between two of so many items other threads get their turn, if one has waited for long: some 2 ms.
 _ITEMS_PER_TURN = cython.declare(cython.Py_ssize_t, 4096)
@@ -58,7 +61,7 @@ class Refused(Exception):
 class Op:
     """How one field is read, or each item of an array."""
 
-    letter: cython.Py_UCS4
+    format_code: cython.Py_UCS4
     slot: object  # the member descriptor of the class
     store: descrsetfunc
     nullable: cython.bint
@@ -69,9 +72,17 @@ class Op:
     least: cython.Py_ssize_t  # bytes of an item
 
     def __init__(
-        self, letter, slot, nullable=False, tag=-1, value=None, program=None, item=None, least=1
+        self,
+        format_code,
+        slot,
+        nullable=False,
+        tag=-1,
+        value=None,
+        program=None,
+        item=None,
+        least=1,
     ) -> None:
-        self.letter = letter
+        self.format_code = format_code
         self.slot = slot
         self.store = Py_TYPE(slot).tp_descr_set
         if slot is not None and self.store == cython.NULL:
@@ -174,40 +185,40 @@ class Cursor:
 
     @cython.cfunc
     def read_value(self, op: Op) -> object:
-        letter: cython.Py_UCS4 = op.letter
-        if letter == "=":
+        format_code: cython.Py_UCS4 = op.format_code
+        if format_code == "=":
             return op.value
-        if letter == "l":
+        if format_code == "l":
             return []
-        if letter == "{":
+        if format_code == "{":
             if op.nullable and cython.cast(cython.schar, self.data[self.take(1)]) < (op.tag >= 0):
                 return None  # the int8 -1, but the unsigned varint 0 in a tagged field
             return self.read_struct(op.program)
-        if letter == "s" or letter == "y" or letter == "r" or letter == "[":
+        if format_code == "s" or format_code == "y" or format_code == "r" or format_code == "[":
             return self.read_sized(op)
-        return self.read_fixed(letter)
+        return self.read_fixed(format_code)
 
     @cython.cfunc
-    def read_fixed(self, letter: cython.Py_UCS4) -> object:
-        if letter == "i":
+    def read_fixed(self, format_code: cython.Py_UCS4) -> object:
+        if format_code == "i":
             return cython.cast(cython.int, _uint32(self.data + self.take(4)))
-        if letter == "q":
+        if format_code == "q":
             return cython.cast(cython.longlong, _uint64(self.data + self.take(8)))
-        if letter == "h":
+        if format_code == "h":
             return cython.cast(cython.short, _uint16(self.data + self.take(2)))
-        if letter == "b":
+        if format_code == "b":
             return cython.cast(cython.schar, self.data[self.take(1)])
-        if letter == "?":
+        if format_code == "?":
             return self.data[self.take(1)] != 0
-        if letter == "u":
+        if format_code == "u":
             return self.read_bytes(16)
-        if letter == "H":
+        if format_code == "H":
             return _uint16(self.data + self.take(2))
-        if letter == "I":
+        if format_code == "I":
             return _uint32(self.data + self.take(4))
-        if letter == "d":
+        if format_code == "d":
             return _unpack_float64(self.read_bytes(8))[0]
-        raise AssertionError(f"no op is called {letter}")
+        raise AssertionError(f"no op is called {format_code}")
 
     @cython.cfunc
     @cython.inline
@@ -218,11 +229,11 @@ class Cursor:
 
     @cython.cfunc
     def read_sized(self, op: Op) -> object:
-        letter: cython.Py_UCS4 = op.letter
+        format_code: cython.Py_UCS4 = op.format_code
         size: cython.longlong
         if self.flexible:
             size = cython.cast(cython.longlong, self.read_uvarint()) - 1
-        elif letter == "s":
+        elif format_code == "s":
             size = cython.cast(cython.short, _uint16(self.data + self.take(2)))
         else:
             size = cython.cast(cython.int, _uint32(self.data + self.take(4)))
@@ -230,15 +241,15 @@ class Cursor:
             return None
         if size < 0 or size > self.end - self.pos:
             raise Refused
-        if letter == "[":
+        if format_code == "[":
             return self.read_array(op, size)
-        if letter == "s":
+        if format_code == "s":
             if size > _STRING_BYTES_MAX:
                 raise Refused
             return PyUnicode_DecodeUTF8(
                 cython.cast(cython.p_char, self.data + self.take(size)), size, cython.NULL
             )
-        if letter == "r":
+        if format_code == "r":
             if self.view is None:
                 self.view = memoryview(self.source)
             self.pos += size

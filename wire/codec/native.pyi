@@ -1,12 +1,13 @@
 from wire.codec.reading import Bytes
-from wire.schema import Message, Reader, Struct
+from wire.declarations import Reader, Struct
+from wire.schema import Message
 
 class Refused(Exception): ...
 
 class Op:
     def __init__(
         self,
-        letter: str,
+        format_code: str,
         slot: object,
         nullable: bool = False,
         tag: int = -1,

@@ -6,7 +6,7 @@ Source: the rules of Kafka's message generator (`MessageDataGenerator`, `FieldSp
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from wire.schema import Field, Struct, Wire
+from wire.declarations import Field, Struct, Wire
 
 
 class Shape(NamedTuple):
@@ -52,7 +52,7 @@ class StructPlan(NamedTuple):
         return tuple({p.field.tag for p in self.absent if p.field.tag is not None} - known)
 
     @property
-    def fixed_letters(self) -> str | None:
+    def fixed_format_codes(self) -> str | None:
         """The `struct` letters of all that is not tagged, if that has one size."""
         if not self.plain or not all(p.fixed for p in self.plain):
             return None

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from wire.codec.native import Decoder, Op, Program
 from wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
-from wire.schema import Message, Reader, Struct
+from wire.declarations import DeclaredMessage, Reader, Struct
 
-_LETTERS = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
+_FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 
 
-def build_decoder(cls: type[Message], version: int, refused: Reader) -> Reader:
+def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> Reader:
     """What reads `version`; bytes that it does not like are given to `refused`."""
     flexible = version in cls.FLEXIBLE
     return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused).read
@@ -43,7 +43,7 @@ class ProgramWriter:
     def op(self, shape: Shape, slot: object, *, nullable: bool, tag: int = -1) -> Op:
         if shape.wire is not None:
             kind = shape.wire.fmt or shape.wire.name
-            return Op(_LETTERS.get(kind, kind), slot, nullable=nullable, tag=tag)
+            return Op(_FORMAT_CODES.get(kind, kind), slot, nullable=nullable, tag=tag)
         if shape.struct is not None:
             fields = self.program(shape.struct)
             return Op("{", slot, nullable=nullable, tag=tag, program=fields)

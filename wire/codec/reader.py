@@ -25,8 +25,8 @@ from wire.codec.reading import (
 )
 from wire.codec.source import Source, fixed_size
 from wire.codec.writing import STRING_BYTES_MAX
+from wire.declarations import DeclaredMessage
 from wire.primitives import read_uvarint
-from wire.schema import Message
 
 # From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
 _STRIDE_COUNT_MIN = 4
@@ -62,10 +62,10 @@ class ReaderGenerator:
         self._end = "end"
         # The run: an array that heads it, then fixed-size values.
         self._array: HeadArray | None = None
-        self._letters = ""
+        self._format_codes = ""
         self._targets: list[str] = []
 
-    def build(self, cls: type[Message]) -> Callable[[Any, int, int], tuple[Any, int, int]]:
+    def build(self, cls: type[DeclaredMessage]) -> Callable[[Any, int, int], tuple[Any, int, int]]:
         emit = self.source.emit
         plan = plan_struct(cls, self.version)
         self._views = has_records(plan, self.version)
@@ -79,29 +79,29 @@ class ReaderGenerator:
             emit("return self, pos, left")
         return self.source.compile("read", f"<read {cls.__name__} v{self.version}>")
 
-    def take(self, letter: str, target: str) -> None:
+    def take(self, format_code: str, target: str) -> None:
         """Adds a fixed-size value to the run."""
-        self._letters += letter
+        self._format_codes += format_code
         self._targets.append(target)
 
     def flush(self) -> None:
         """Emits the run: before its values or `pos` are used, and at both ends of a block."""
-        letters, targets = self._letters, self._targets
+        format_codes, targets = self._format_codes, self._targets
         array, self._array = self._array, None
-        self._letters, self._targets = "", []
+        self._format_codes, self._targets = "", []
         if array is not None:
-            self.flush_array(array, letters, targets)
-        elif letters:
-            self.emit_unpack(letters, targets)
+            self.flush_array(array, format_codes, targets)
+        elif format_codes:
+            self.emit_unpack(format_codes, targets)
 
-    def emit_unpack(self, letters: str, targets: list[str]) -> None:
+    def emit_unpack(self, format_codes: str, targets: list[str]) -> None:
         emit = self.source.emit
-        if letters == "B":
+        if format_codes == "B":
             emit(f"{targets[0]} = buf[pos]")
         else:
             comma = "," if len(targets) == 1 else ""
-            emit(f"{', '.join(targets)}{comma} = {self.source.unpacker(letters)}(buf, pos)")
-        emit(f"pos += {fixed_size(letters)}")
+            emit(f"{', '.join(targets)}{comma} = {self.source.unpacker(format_codes)}(buf, pos)")
+        emit(f"pos += {fixed_size(format_codes)}")
 
     def flush_array(self, array: HeadArray, tail: str, targets: list[str]) -> None:
         emit, block = self.source.emit, self.source.block
@@ -249,31 +249,31 @@ class ReaderGenerator:
             self.read_each(item, target, owner, size)
             return
         plan = plan_struct(item.struct, self.version)
-        letters = plan.fixed_letters
-        if letters is None:
+        format_codes = plan.fixed_format_codes
+        if format_codes is None:
             self.read_each(item, target, owner, size)
             return
-        stride = fixed_size(letters) + self.flexible
+        stride = fixed_size(format_codes) + self.flexible
         fits = f"{size} >= {_STRIDE_COUNT_MIN}"
         if self.flexible:
             # No tags in any of them, so that each is as long as the first.
             fits += f" and not any(buf[pos + {stride - 1}:pos + {size} * {stride}:{stride}])"
         with self.source.block(f"if {fits}:"):
-            self.read_strided(plan, letters, target, size)
+            self.read_strided(plan, format_codes, target, size)
         with self.source.block("else:"):
             self.read_each(item, target, owner, size)
 
-    def read_strided(self, plan: StructPlan, letters: str, target: str, size: str) -> None:
+    def read_strided(self, plan: StructPlan, format_codes: str, target: str, size: str) -> None:
         """An array of structs of one length, already known to be there."""
         emit = self.source.emit
         element, stop = self.source.fresh("e"), self.source.fresh("stop")
         cls = self.source.bind("Struct", plan.struct)
         targets = [f"{element}.{p.name}" for p in plan.plain]
         if self.flexible:
-            letters += "B"
+            format_codes += "B"
             targets.append("_")
-        iterate = self.source.iterator(letters)
-        emit(f"{stop} = pos + {size} * {fixed_size(letters)}")
+        iterate = self.source.iterator(format_codes)
+        emit(f"{stop} = pos + {size} * {fixed_size(format_codes)}")
         emit(f"{target} = list(map(new, repeat({cls}, {size})))")
         head = (
             f"for {element}, ({', '.join(targets)},) in zip({target}, {iterate}(buf[pos:{stop}])):"

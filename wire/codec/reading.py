@@ -29,7 +29,9 @@ def array_format(item: str, count: int) -> str:
 
 
 class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """By count: what reads so many numbers and the fixed-size fields behind them. Filled on demand up to `SHORT_ARRAY_MAX`."""
+    """By count: what reads so many numbers and the fixed-size fields behind them. Filled on demand up to
+    `SHORT_ARRAY_MAX`.
+    """
 
     def __init__(self, item: str, tail: str) -> None:
         super().__init__()

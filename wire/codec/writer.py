@@ -22,9 +22,9 @@ from wire.codec.writing import (
     write_string_size,
     write_tags,
 )
+from wire.declarations import EncodedArray, Struct
 from wire.outgoing import write_records
 from wire.primitives import write_uvarint
-from wire.schema import EncodedArray, Struct
 
 
 class Piece(NamedTuple):
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     `size_writer` names what writes a compact size that one byte does not hold.
     """
 
-    letter: str
+    format_code: str
     value: str
     size_writer: str = ""
     is_array: bool = False
@@ -82,8 +82,8 @@ class WriterGenerator:
         values = ", ".join(f"*{p.value}" if p.is_array else p.value for p in run)
         arrays = [p for p in run if p.is_array]
         if arrays:
-            template = ">" + "".join("{}" if p.is_array else p.letter for p in run)
-            packers = RunPackers(template, tuple(p.letter for p in arrays))
+            template = ">" + "".join("{}" if p.is_array else p.format_code for p in run)
+            packers = RunPackers(template, tuple(p.format_code for p in arrays))
             counts = ", ".join(f"len({p.value})" for p in arrays)
             self.source.emit(
                 f"{out} += {self.source.bind('packers', packers)}[{counts},]({values})"
@@ -91,7 +91,7 @@ class WriterGenerator:
         elif values == "0":
             self.source.emit(f"{out}.append(0)")
         elif run:
-            pack = self.source.packer("".join(p.letter for p in run))
+            pack = self.source.packer("".join(p.format_code for p in run))
             self.source.emit(f"{out} += {pack}({values})")
 
     def emit_piecewise(self, run: Sequence[Piece], out: str) -> None:

@@ -34,16 +34,16 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
 class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
     """By counts of the arrays in a run: what packs all of it. Filled on demand with what is common.
 
-    `template` is a `struct` format with `{}` in the place of each array, `letters` those of their elements.
+    `template` is a `struct` format with `{}` in the place of each array, `format_codes` those of their elements.
     """
 
-    def __init__(self, template: str, letters: tuple[str, ...]) -> None:
+    def __init__(self, template: str, format_codes: tuple[str, ...]) -> None:
         super().__init__()
         self.template = template
-        self.letters = letters
+        self.format_codes = format_codes
 
     def __missing__(self, counts: tuple[int, ...]) -> Callable[..., bytes]:
-        arrays = [array_format(*pair) for pair in zip(self.letters, counts, strict=True)]
+        arrays = [array_format(*pair) for pair in zip(self.format_codes, counts, strict=True)]
         pack = struct.Struct(self.template.format(*arrays)).pack
         if max(counts) <= SHORT_ARRAY_MAX and len(self) < FORMATS_MAX:
             self[counts] = pack

@@ -3,7 +3,8 @@
 Versions: 1 whether the replication factor may change (KIP-860).
 """
 
-from wire.schema import Message, Struct, boolean, field, int16, int32, request, response, string
+from wire.declarations import Struct, boolean, field, int16, int32, string
+from wire.schema import Message, request, response
 
 
 class ReassignablePartition(Struct):

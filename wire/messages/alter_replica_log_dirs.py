@@ -3,7 +3,8 @@
 Versions: 2 flexible.
 """
 
-from wire.schema import Message, Struct, int16, int32, request, response, string
+from wire.declarations import Struct, int16, int32, string
+from wire.schema import Message, request, response
 
 
 class AlterReplicaLogDirTopic(Struct):

@@ -1,6 +1,7 @@
 """AlterShareGroupOffsets (91): sets where a share group begins in partitions (KIP-932)."""
 
-from wire.schema import Message, Struct, int16, int32, int64, request, response, string, uuid
+from wire.declarations import Struct, int16, int32, int64, string, uuid
+from wire.schema import Message, request, response
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):

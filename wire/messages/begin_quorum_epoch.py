@@ -3,19 +3,9 @@
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
+from wire.declarations import Struct, field, int16, int32, string, uint16, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    field,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    uint16,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class BeginQuorumEpochRequestPartitionData(Struct):

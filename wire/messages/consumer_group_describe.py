@@ -3,19 +3,8 @@
 Versions: 1 answers which protocol a member speaks (KIP-1099).
 """
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
+from wire.schema import Message, request, response
 
 
 @request(key=69, versions="0-1", flexible="0+")

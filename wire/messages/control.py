@@ -7,9 +7,10 @@ whose own version comes first as an ordinary field. An EndTxnMarker has its int1
 import struct
 from enum import IntEnum
 
+from wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
 from wire.errors import RemoteProtocolError
 from wire.primitives import NIL_UUID
-from wire.schema import Message, Struct, field, int16, int32, int64, message, string, uint16, uuid
+from wire.schema import Message, message
 
 
 @message(versions="0")

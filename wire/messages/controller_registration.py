@@ -1,17 +1,7 @@
 """ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    uint16,
-    uuid,
-)
+from wire.declarations import Struct, boolean, int16, int32, string, uint16, uuid
+from wire.schema import Message, request, response
 
 
 class Listener(Struct):

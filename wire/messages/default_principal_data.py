@@ -1,6 +1,7 @@
 """DefaultPrincipalData: the authenticated user inside an Envelope (KIP-590)."""
 
-from wire.schema import Message, boolean, message, string
+from wire.declarations import boolean, string
+from wire.schema import Message, message
 
 
 @message(versions="0", flexible="0+")

@@ -1,6 +1,7 @@
 """DescribeProducers (61): the state of the producers that write to partitions (KIP-664)."""
 
-from wire.schema import Message, Struct, int16, int32, int64, request, response, string
+from wire.declarations import Struct, int16, int32, int64, string
+from wire.schema import Message, request, response
 
 
 class TopicRequest(Struct):

@@ -4,20 +4,9 @@ Versions: 1 times of the last fetch and catch-up (KIP-836); 2 error messages, di
 endpoints (KIP-853).
 """
 
+from wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    field,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-    uint16,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class DescribeQuorumRequestPartitionData(Struct):

@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page (KIP-966)."""
 
-from wire.schema import Message, Struct, boolean, int16, int32, request, response, string, uuid
+from wire.declarations import Struct, boolean, int16, int32, string, uuid
+from wire.schema import Message, request, response
 
 
 class TopicRequest(Struct):

@@ -7,21 +7,9 @@ the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the rep
 (KIP-853); 18 the replica's high watermark (KIP-1166).
 """
 
+from wire.declarations import Struct, field, int8, int16, int32, int64, record_batches, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    field,
-    int8,
-    int16,
-    int32,
-    int64,
-    record_batches,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class ReplicaState(Struct):

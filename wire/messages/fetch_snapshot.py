@@ -4,21 +4,19 @@ The records are a byte range of the file, which may begin and end inside a batch
 Versions: 1 the replica's directory and endpoints (KIP-853).
 """
 
-from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
+from wire.declarations import (
     Struct,
     field,
     int16,
     int32,
     int64,
     record_batches,
-    request,
-    response,
     string,
     uint16,
     uuid,
 )
+from wire.primitives import NIL_UUID
+from wire.schema import Message, request, response
 
 
 class FetchSnapshotRequestSnapshotId(Struct):

@@ -3,7 +3,8 @@
 Versions: 1 flexible.
 """
 
-from wire.schema import Message, Struct, boolean, int8, int16, int32, request, response, string
+from wire.declarations import Struct, boolean, int8, int16, int32, string
+from wire.schema import Message, request, response
 
 
 class AlterableConfig(Struct):

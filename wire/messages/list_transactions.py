@@ -3,7 +3,8 @@
 Versions: 1 those older than a duration (KIP-994); 2 those whose id matches a pattern (KIP-1152).
 """
 
-from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
+from wire.declarations import Struct, field, int16, int32, int64, string
+from wire.schema import Message, request, response
 
 
 @request(key=66, versions="0-2", flexible="0+")

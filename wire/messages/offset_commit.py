@@ -1,11 +1,13 @@
 """OffsetCommit (8): stores a group's offsets.
 
-Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each offset, 2 to 4 how long all of them are kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible;
-9 members of the consumer protocol (KIP-848); 10 names topics by id.
+Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each offset, 2 to 4 how long all of them are
+kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible; 9 members of the
+consumer protocol (KIP-848); 10 names topics by id.
 """
 
+from wire.declarations import Struct, field, int16, int32, int64, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+from wire.schema import Message, request, response
 
 
 class OffsetCommitRequestPartition(Struct):

@@ -1,6 +1,7 @@
 """OffsetDelete (47): deletes a group's offsets of topics its members do not read (KIP-496)."""
 
-from wire.schema import Message, Struct, int16, int32, request, response, string
+from wire.declarations import Struct, int16, int32, string
+from wire.schema import Message, request, response
 
 
 class OffsetDeleteRequestPartition(Struct):

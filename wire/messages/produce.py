@@ -6,20 +6,9 @@ zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current 
 12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
 """
 
+from wire.declarations import Struct, field, int16, int32, int64, record_batches, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    field,
-    int16,
-    int32,
-    int64,
-    record_batches,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class PartitionProduceData(Struct):

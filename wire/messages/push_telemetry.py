@@ -1,6 +1,7 @@
 """PushTelemetry (72): a client pushes its metrics (KIP-714)."""
 
-from wire.schema import Message, boolean, data, int8, int16, int32, request, response, uuid
+from wire.declarations import boolean, data, int8, int16, int32, uuid
+from wire.schema import Message, request, response
 
 
 @request(key=72, versions="0", flexible="0+")

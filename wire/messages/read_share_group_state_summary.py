@@ -3,7 +3,8 @@
 Versions: 1 how many deliveries are complete (KIP-1226).
 """
 
-from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+from wire.declarations import Struct, field, int16, int32, int64, string, uuid
+from wire.schema import Message, request, response
 
 
 class PartitionData(Struct):

@@ -3,20 +3,8 @@
 Versions: 0 was early access; 1 is the first stable one; 2 renewal (KIP-1222).
 """
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int8,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string, uuid
+from wire.schema import Message, request, response
 
 
 class AcknowledgementBatch(Struct):

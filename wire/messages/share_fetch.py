@@ -4,8 +4,7 @@ Versions: 0 was early access; 1 is the first stable one; 2 how strictly to acqui
 (KIP-1206, KIP-1222).
 """
 
-from wire.schema import (
-    Message,
+from wire.declarations import (
     Struct,
     boolean,
     field,
@@ -14,11 +13,10 @@ from wire.schema import (
     int32,
     int64,
     record_batches,
-    request,
-    response,
     string,
     uuid,
 )
+from wire.schema import Message, request, response
 
 
 class AcknowledgementBatch(Struct):

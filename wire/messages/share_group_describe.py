@@ -3,7 +3,8 @@
 Versions: 0 was early access; 1 is the first stable one.
 """
 
-from wire.schema import Message, Struct, boolean, int16, int32, request, response, string, uuid
+from wire.declarations import Struct, boolean, int16, int32, string, uuid
+from wire.schema import Message, request, response
 
 
 @request(key=77, versions="0-1", flexible="0+")

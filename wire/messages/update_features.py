@@ -4,18 +4,8 @@ Versions: 1 only validates, and how a downgrade may happen (KIP-778); 2 no resul
 (KIP-1022).
 """
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-)
+from wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from wire.schema import Message, request, response
 
 
 class FeatureUpdateKey(Struct):

@@ -1,17 +1,7 @@
 """UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
 
-from wire.schema import (
-    Message,
-    Struct,
-    field,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    uint16,
-    uuid,
-)
+from wire.declarations import Struct, field, int16, int32, string, uint16, uuid
+from wire.schema import Message, request, response
 
 
 class Listener(Struct):

@@ -3,19 +3,8 @@
 Versions: 1 flexible; 2 the version of transactions (KIP-1228).
 """
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int8,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-)
+from wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string
+from wire.schema import Message, request, response
 
 
 class WritableTxnMarkerTopic(Struct):

@@ -1,7 +1,6 @@
 """Metadata records of brokers and controllers: registration, fencing, end (KIP-631, KIP-919)."""
 
-from wire.schema import (
-    Message,
+from wire.declarations import (
     Struct,
     boolean,
     field,
@@ -9,11 +8,11 @@ from wire.schema import (
     int16,
     int32,
     int64,
-    record,
     string,
     uint16,
     uuid,
 )
+from wire.schema import Message, record
 
 
 class BrokerEndpoint(Struct):

@@ -1,4 +1,5 @@
-"""Records of coordinators' topics, whichever they are: `__consumer_offsets`, `__transaction_state`, `__share_group_state`.
+"""Records of coordinators' topics, whichever they are: `__consumer_offsets`, `__transaction_state`,
+`__share_group_state`.
 
 ```
 key   := type int16, fields in version 0            value := version int16, fields

@@ -7,9 +7,10 @@ The records of other groups are in `consumer_groups`, `share_groups` and `stream
 
 import struct
 
+from wire.declarations import Struct, data, field, int32, int64, string, uuid
 from wire.errors import RemoteProtocolError
 from wire.primitives import NIL_UUID
-from wire.schema import Message, Struct, data, field, int32, int64, message, string, uuid
+from wire.schema import Message, message
 
 
 @message(key=0, versions="0")

@@ -1,6 +1,7 @@
 """Metadata records of the log itself: a leader's no-op, the state of a ZooKeeper migration."""
 
-from wire.schema import Message, int8, record
+from wire.declarations import int8
+from wire.schema import Message, record
 
 
 @record(key=20, versions="0", flexible="0+")

@@ -3,7 +3,8 @@
 The file is an int16 version before these fields; the CRC-32C covers what follows it.
 """
 
-from wire.schema import Message, Struct, int16, int32, int64, message, uint32
+from wire.declarations import Struct, int16, int32, int64, uint32
+from wire.schema import Message, message
 
 
 class ProducerEntry(Struct):

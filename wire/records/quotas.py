@@ -1,6 +1,7 @@
 """Metadata record of a client quota (KIP-546, KIP-631)."""
 
-from wire.schema import Message, Struct, boolean, float64, record, string
+from wire.declarations import Struct, boolean, float64, string
+from wire.schema import Message, record
 
 
 class EntityData(Struct):

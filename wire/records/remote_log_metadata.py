@@ -3,19 +3,8 @@
 They are framed as metadata records are, with types of their own.
 """
 
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    data,
-    field,
-    int8,
-    int32,
-    int64,
-    record,
-    string,
-    uuid,
-)
+from wire.declarations import Struct, boolean, data, field, int8, int32, int64, string, uuid
+from wire.schema import Message, record
 
 
 class TopicIdPartitionEntry(Struct):

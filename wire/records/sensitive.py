@@ -1,7 +1,8 @@
 """Which dynamic broker configs are secrets and stay out of ZooKeeper (CVE history: other people read it).
 
-Source: the PASSWORD-typed keys of Kafka's `SslConfigs`, `SaslConfigs` and `PasswordEncoderConfigs`; a listener's own key
-(`listener.name.NAME.…`) ends with one of them. Kafka wrote them encrypted with `password.encoder.secret`; the mirror leaves them out.
+Source: the PASSWORD-typed keys of Kafka's `SslConfigs`, `SaslConfigs` and `PasswordEncoderConfigs`; a listener's own
+key (`listener.name.NAME.…`) ends with one of them. Kafka wrote them encrypted with `password.encoder.secret`; the
+mirror leaves them out.
 """
 
 from __future__ import annotations

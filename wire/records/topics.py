@@ -3,7 +3,8 @@
 Versions: directories came with KIP-858, eligible leader replicas with KIP-966.
 """
 
-from wire.schema import Message, field, int8, int32, record, string, uuid
+from wire.declarations import field, int8, int32, string, uuid
+from wire.schema import Message, record
 
 
 @record(key=2, versions="0", flexible="0+")

@@ -3,7 +3,8 @@
 Key and value each have their int16 version before them.
 """
 
-from wire.schema import Message, Struct, field, int8, int16, int32, int64, message, string
+from wire.declarations import Struct, field, int8, int16, int32, int64, string
+from wire.schema import Message, message
 
 
 @message(key=0, versions="0")

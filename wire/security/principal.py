@@ -1,4 +1,5 @@
-"""Who a connection belongs to. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of certificates.
+"""Who a connection belongs to. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of
+certificates.
 
 Left out: `ssl.principal.mapping.rules`.
 """

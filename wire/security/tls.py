@@ -1,7 +1,7 @@
 """TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 files.
 
-Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the command that
-converts them. Left out: revocation lists, certificates that change while a node runs.
+Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the
+command that converts them. Left out: revocation lists, certificates that change while a node runs.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _read_store(prefix: str, kind: str, location: str, password: str | None) -> 
         out = Path(location).with_suffix(".p12").name
         raise TlsError(
             f"{prefix}.type",
-            f"{location} is a JKS store, as nothing else is said; only Java reads those",
+            f"{location} is a JKS store, by default; only Java reads those",
             f"set {prefix}.type to PEM or PKCS12; keytool -importkeystore -srckeystore {location} -destkeystore {out}"
             f" -deststoretype PKCS12 converts it",
         )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wire.declarations import Versions
 from wire.errors import ErrorCode
 from wire.messages.api_versions import (
     ApiVersion,
@@ -18,7 +19,6 @@ from wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from wire.schema import Versions
 from wire.transport.calls import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

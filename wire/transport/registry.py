@@ -17,13 +17,14 @@ from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import trio
 
+from wire.declarations import Versions
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.header import RequestHeader, decode_request_header, encode_response
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from wire.transport.access import Access, needs_of, open_to_all
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from wire.schema import Message, Struct
+from wire.declarations import Struct
+from wire.schema import Message
 
 S = TypeVar("S", bound=Struct)
 

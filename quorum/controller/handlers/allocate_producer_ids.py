@@ -18,4 +18,4 @@ from wire.transport.registry import handles
 def allocate_producer_ids(
     request: AllocateProducerIdsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AllocateProducerIdsResponse]:
-    return ctx.controller.submit(lambda reign: decide(request, reign.image))
+    return ctx.controller.submit(lambda active: decide(request, active.image))

@@ -26,5 +26,5 @@ def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterClientQuotasResponse]:
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image.quotas), partial(fail_alter_quotas, request)
+        lambda active: decide(request, active.image.quotas), partial(fail_alter_quotas, request)
     )

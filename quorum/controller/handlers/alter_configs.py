@@ -6,7 +6,7 @@ from functools import partial
 
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
 from quorum.metadata.authorizer import Action, config_resource
@@ -31,7 +31,7 @@ from wire.transport.registry import handles
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[AlterConfigsResponse]:
-    def decide(reign: Reign) -> Steps[Result[Message, AlterConfigsResponse]]:
+    def decide(active: ActiveController) -> Steps[Result[Message, AlterConfigsResponse]]:
         refused = {}
         for key in map(resource_of, request.resources):
             yield 1
@@ -40,7 +40,7 @@ def alter_configs(
                 refused[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)
-        result = yield from replace_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = yield from replace_configs(wanted, active.image, forwarded=ctx.forwarded)
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 

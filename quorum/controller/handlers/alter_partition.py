@@ -21,4 +21,4 @@ from wire.transport.registry import handles
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterPartitionResponse]:
-    return ctx.controller.submit(lambda reign: decide(request, reign.state))
+    return ctx.controller.submit(lambda active: decide(request, active.state))

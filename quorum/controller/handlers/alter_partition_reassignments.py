@@ -24,4 +24,4 @@ from wire.transport.registry import handles
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterPartitionReassignmentsResponse]:
-    return ctx.controller.submit(lambda reign: decide(request, reign.state))
+    return ctx.controller.submit(lambda active: decide(request, active.state))

@@ -29,5 +29,5 @@ def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterUserScramCredentialsResponse]:
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image), partial(fail_alter_scram, request)
+        lambda active: decide(request, active.image), partial(fail_alter_scram, request)
     )

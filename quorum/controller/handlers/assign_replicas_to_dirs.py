@@ -24,4 +24,4 @@ from wire.transport.registry import handles
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AssignReplicasToDirsResponse]:
-    return ctx.controller.submit(lambda reign: assign_replicas(request, reign.state))
+    return ctx.controller.submit(lambda active: assign_replicas(request, active.state))

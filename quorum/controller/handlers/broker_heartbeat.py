@@ -8,7 +8,7 @@ import trio
 
 from node.runtime.deferred import Deferred, Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import heartbeat
 from quorum.controller.context import ControllerContext
 from quorum.controller.leases import Lease
@@ -30,25 +30,25 @@ from wire.transport.registry import handles
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[BrokerHeartbeatResponse]:
-    _extend(request, ctx.controller.reign())  # also who has to wait for an answer is alive
-    return ctx.controller.take_turn(partial(_beat, request, ctx, call))
+    _extend(request, ctx.controller.active())  # also who has to wait for an answer is alive
+    return ctx.controller.submit_operation(partial(_beat, request, ctx, call))
 
 
-def _extend(request: BrokerHeartbeatRequest, reign: Reign) -> Lease:
-    check_broker_epoch(reign.image, request.broker_id, request.broker_epoch)
-    return reign.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
+def _extend(request: BrokerHeartbeatRequest, active: ActiveController) -> Lease:
+    check_broker_epoch(active.image, request.broker_id, request.broker_epoch)
+    return active.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
 
 
 def _beat(
-    request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call, reign: Reign
+    request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call, active: ActiveController
 ) -> Steps[Deferred[BrokerHeartbeatResponse]]:
-    lease, image = _extend(request, reign), reign.image
+    lease, image = _extend(request, active), active.image
     result = yield from heartbeat(
         request,
-        reign.state,
+        active.state,
         lease,
-        registered_at=reign.registered_at(image.cluster.brokers[request.broker_id]),
-        lowest_active_offset=reign.leases.lowest_active_offset(image),
+        registered_at=active.registered_at(image.cluster.brokers[request.broker_id]),
+        lowest_active_offset=active.leases.lowest_active_offset(image),
     )
     reply = result.response
     response = BrokerHeartbeatResponse(
@@ -56,18 +56,18 @@ def _beat(
         is_fenced=reply.is_fenced,
         should_shut_down=reply.should_shut_down,
     )
-    deferred = yield from reign.write(Result(result.records, response, atomic=False))
+    deferred = yield from active.write(Result(result.records, response, atomic=False))
     lease.metadata_offset = request.current_metadata_offset
     if reply.is_fenced:
         lease.shutdown_offset = -1
     elif reply.shutting_down and lease.shutdown_offset < 0:
-        lease.shutdown_offset = reign.next_offset - 1
-        lease.emptying = True
-        reign.emptying.set()
-    elif result.records and reign.state.index.leaderless:
-        reign.leaders_wanted.set()  # more than one step may decide on
+        lease.shutdown_offset = active.next_offset - 1
+        lease.draining = True
+        active.draining.set()
+    elif result.records and active.state.index.leaderless:
+        active.leaders_wanted.set()  # more than one step may decide on
     if reply.should_shut_down:
-        reign.leases.end(request.broker_id)  # it may come back at once
+        active.leases.end(request.broker_id)  # it may come back at once
     else:
         ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
     return deferred

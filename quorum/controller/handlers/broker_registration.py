@@ -14,9 +14,9 @@ import trio
 from node.runtime.deferred import Deferred, Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import (
-    Decided,
+    ProcessedPartitions,
     changes_of_new_incarnation,
     check_registration,
     partitions_of_old_incarnation,
@@ -45,53 +45,53 @@ from wire.transport.registry import handles
 async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> BrokerRegistrationResponse:
-    reign = ctx.controller.reign()
+    active = ctx.controller.active()
     # What the old incarnation was in is given up a part at a time, and what is left with the registration.
     # A submit that fails is answered, and the broker asks again.
-    decided = Decided()
+    decided = ProcessedPartitions()
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
-        _check(request, ctx, reign)
-        change = partial(changes_of_new_incarnation, request, reign.state)
+        _check(request, ctx, active)
+        change = partial(changes_of_new_incarnation, request, active.state)
         records = yield from in_steps(keys, change)
-        yield from reign.write(Result(records, None, atomic=False))
-        decided.note(reign.state, keys)
+        yield from active.write(Result(records, None, atomic=False))
+        decided.note(active.state, keys)
 
     def register() -> Steps[Deferred[BrokerRegistrationResponse] | list[Key]]:
-        known = _check(request, ctx, reign)
-        left = partitions_of_old_incarnation(request, reign.state, decided)
+        known = _check(request, ctx, active)
+        left = partitions_of_old_incarnation(request, active.state, decided)
         if len(left) > PARTITIONS_PER_STEP:
             return left
-        result = register_broker(request, reign.state, broker_epoch=reign.next_offset, keys=left)
-        deferred = yield from reign.write(result)
+        result = register_broker(request, active.state, broker_epoch=active.next_offset, keys=left)
+        deferred = yield from active.write(result)
         if known is None or result.response.broker_epoch != known.epoch:
-            reign.leases.end(request.broker_id)
+            active.leases.end(request.broker_id)
         return deferred
 
     try:
-        while isinstance(registered := await reign.turns.take(register()), list):
+        while isinstance(registered := await active.operations.submit_and_wait(register()), list):
             for keys in in_slices(registered, PARTITIONS_PER_STEP):
-                await reign.turns.take(leave(keys))
+                await active.operations.submit_and_wait(leave(keys))
         return await registered.wait()
     except NotLeaderError as error:
         raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
 
 
 def _check(
-    request: BrokerRegistrationRequest, ctx: ControllerContext, reign: Reign
+    request: BrokerRegistrationRequest, ctx: ControllerContext, active: ActiveController
 ) -> BrokerRegistration | None:
     """The registration that there is. Raises KafkaError as `check_registration`, or NOT_CONTROLLER."""
-    if ctx.controller.reign() is not reign:
+    if ctx.controller.active() is not active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    alive = _other_is_alive(request, reign)
-    check_registration(request, reign.image, cluster_id=ctx.cluster_id, other_is_alive=alive)
-    return reign.image.cluster.brokers.get(request.broker_id)
+    alive = _other_is_alive(request, active)
+    check_registration(request, active.image, cluster_id=ctx.cluster_id, other_is_alive=alive)
+    return active.image.cluster.brokers.get(request.broker_id)
 
 
-def _other_is_alive(request: BrokerRegistrationRequest, reign: Reign) -> bool:
-    known = reign.image.cluster.brokers.get(request.broker_id)
-    if known is None or not reign.leases.is_valid(known, trio.current_time()):
+def _other_is_alive(request: BrokerRegistrationRequest, active: ActiveController) -> bool:
+    known = active.image.cluster.brokers.get(request.broker_id)
+    if known is None or not active.leases.is_valid(known, trio.current_time()):
         return False
-    lease = reign.leases.get(known.id, known.epoch)
+    lease = active.leases.get(known.id, known.epoch)
     assert lease is not None
-    return not (lease.orphaned and same_endpoints(known, request))
+    return not (lease.disconnected and same_endpoints(known, request))

@@ -24,4 +24,4 @@ from wire.transport.registry import handles
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[ControllerRegistrationResponse]:
-    return ctx.controller.submit(lambda reign: register_controller(request, reign.image))
+    return ctx.controller.submit(lambda active: register_controller(request, active.image))

@@ -1,4 +1,4 @@
-"""CreateAcls (30): adds ACLs about what is judged. Only where there is an authorizer."""
+"""CreateAcls (30): adds ACLs about what is enforced. Only where there is an authorizer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
-from quorum.serving.unjudged_acls import judged_part
+from quorum.serving.unenforced_acls import enforced_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
@@ -34,10 +34,10 @@ def create_acls(
 ) -> DeferredResponse[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    judged, merge = judged_part(request)
+    enforced, merge = enforced_part(request)
 
-    def decided(reign: Reign) -> Steps[Result[Message, CreateAclsResponse]]:
-        result = yield from decide(judged, reign.image.acls, new_topic_id)
+    def decided(active: ActiveController) -> Steps[Result[Message, CreateAclsResponse]]:
+        result = yield from decide(enforced, active.image.acls, new_topic_id)
         return Result(result.records, merge(result.response))
 
     return ctx.controller.submit(decided, partial(fail_create, request))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.delegation_tokens import (
     TokenRules,
@@ -50,10 +50,10 @@ def create_delegation_token(
     if owner != requester and not may(ctx, call.connection, for_owner):
         return fail(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
-    def decide(reign: Reign) -> Result[Message, CreateDelegationTokenResponse]:
+    def decide(active: ActiveController) -> Result[Message, CreateDelegationTokenResponse]:
         return create_token(
             request,
-            reign.image,
+            active.image,
             TokenRules.of(ctx.config),
             requester,
             version=version,

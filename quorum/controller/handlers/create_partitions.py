@@ -30,6 +30,6 @@ def create_partitions(
 ) -> DeferredResponse[CreatePartitionsResponse]:
     controller = ctx.controller
     return controller.submit(
-        lambda reign: decide(request, reign.image, controller.rules),
+        lambda active: decide(request, active.image, controller.rules),
         partial(fail_create_partitions, request),
     )

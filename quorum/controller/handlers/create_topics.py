@@ -6,7 +6,7 @@ from functools import partial
 
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_topics as decide
 from quorum.serving.refusals import fail_create_topics
@@ -40,8 +40,8 @@ def create_topics(
 ) -> DeferredResponse[CreateTopicsResponse]:
     rules, version = ctx.controller.rules, call.header.api_version
 
-    def decided(reign: Reign) -> Steps[Result[Message, CreateTopicsResponse]]:
-        result = yield from decide(request, reign.state, rules)
+    def decided(active: ActiveController) -> Steps[Result[Message, CreateTopicsResponse]]:
+        result = yield from decide(request, active.state, rules)
         if version >= WITH_CONFIGS:
             for topic in result.response.topics:
                 topic.configs = rules.effective_configs.encoded(topic.configs or [], version)

@@ -29,5 +29,5 @@ def delete_acls(
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image.acls), partial(fail_delete, request)
+        lambda active: decide(request, active.image.acls), partial(fail_delete, request)
     )

@@ -33,6 +33,6 @@ def delete_topics(
 ) -> DeferredResponse[DeleteTopicsResponse]:
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image, enabled=enabled, version=version),
+        lambda active: decide(request, active.image, enabled=enabled, version=version),
         partial(fail_delete_topics, request),
     )

@@ -6,7 +6,7 @@ from functools import partial
 
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
 from quorum.serving.authorization import check_cluster
@@ -44,9 +44,9 @@ def elect_leaders(
 ) -> ElectLeadersResponse | DeferredResponse[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else fail_elect_leaders
 
-    def elect(reign: Reign) -> Steps[Result[Message, ElectLeadersResponse]]:
+    def elect(active: ActiveController) -> Steps[Result[Message, ElectLeadersResponse]]:
         try:
-            return (yield from decide(request, reign.state))
+            return (yield from decide(request, active.state))
         except KafkaError as error:
             return Result((), fail(request, error.code, error.message))
 

@@ -1,8 +1,8 @@
 """Envelope (58): a broker forwards what a client asked of it (KIP-590).
 
-The request inside is answered as if the client had asked here, in the version it used; its answer travels in `response_data`. A
-node that is not the active controller says so at the top, so that the broker asks the next one.
-What travels in it is trusted, so with an authorizer only who may CLUSTER_ACTION, a broker, may send one.
+The request inside is answered as if the client had asked here, in the version it used; its answer travels in
+`response_data`. A node that is not the active controller says so at the top, so that the broker asks the next one. What
+travels in it is trusted, so with an authorizer only who may CLUSTER_ACTION, a broker, may send one.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def _blaming_the_sender() -> Iterator[None]:
 
 
 def _check(request: EnvelopeRequest) -> Principal:
-    """The client's principal, unless something is wrong with the envelope, or with the kind or version of what is inside.
+    """The client's principal, unless something is wrong with the envelope, or with the kind or version of what is
+    inside.
 
     Raises:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION, PRINCIPAL_DESERIALIZATION_FAILURE.

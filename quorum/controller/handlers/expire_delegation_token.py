@@ -32,6 +32,6 @@ def expire_delegation_token(
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
-        lambda reign: expire_token(request, reign.image, rules, requester, now_ms=now_ms()),
+        lambda active: expire_token(request, active.image, rules, requester, now_ms=now_ms()),
         partial(fail_expire_token, request),
     )

@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs (44): changes configs of topics, brokers, groups and client metrics, and the log levels of this controller."""
+"""IncrementalAlterConfigs (44): changes configs of topics, brokers, groups and client metrics, and the log levels of
+this controller.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from functools import partial
 from node.config.loggers import alter_loggers
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.configs import (
     NONE,
     alter_configs,
@@ -42,11 +44,11 @@ from wire.transport.registry import handles
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[IncrementalAlterConfigsResponse]:
-    def decide(reign: Reign) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
+    def decide(active: ActiveController) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
         answered = yield from _answered_here(request, ctx, call)
         left = [one for one in request.resources if resource_of(one) not in answered]
         wanted = request.replace(resources=left)
-        result = yield from alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = yield from alter_configs(wanted, active.image, forwarded=ctx.forwarded)
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 

@@ -1,4 +1,6 @@
-"""ListPartitionReassignments (46): moves of partitions that go on (KIP-455); the answer waits for what has been decided to be committed."""
+"""ListPartitionReassignments (46): moves of partitions that go on (KIP-455); the answer waits for what has been decided
+to be committed.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +27,4 @@ from wire.transport.registry import handles
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[ListPartitionReassignmentsResponse]:
-    return ctx.controller.submit(lambda reign: Result((), decide(request, reign.state)))
+    return ctx.controller.submit(lambda active: Result((), decide(request, active.state)))

@@ -1,4 +1,6 @@
-"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's `ControllerApis`."""
+"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's
+`ControllerApis`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
-from quorum.serving.api_versions_features import told_features
+from quorum.serving.api_versions_features import api_versions_features
 from quorum.serving.authorization import ACL_JUDGE
 from wire.transport.registry import Registry
 
@@ -88,6 +90,6 @@ CONTROLLER_HANDLERS = (
 def controller_registry() -> Registry[ControllerContext]:
     return Registry(
         (*QUORUM_HANDLERS, *CONTROLLER_HANDLERS),
-        features=lambda ctx: told_features(ctx.image, ctx.node.kraft_version),
+        features=lambda ctx: api_versions_features(ctx.image, ctx.node.kraft_version),
         judge=ACL_JUDGE,
     )

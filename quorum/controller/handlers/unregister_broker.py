@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from node.runtime.deferred import Deferred
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import unregister_broker as decide
 from quorum.controller.context import ControllerContext
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -18,10 +18,10 @@ from wire.transport.registry import handles
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[UnregisterBrokerResponse]:
-    def unregister(reign: Reign) -> Steps[Deferred[UnregisterBrokerResponse]]:
-        result = yield from decide(reign.state, request.broker_id)
-        deferred = yield from reign.write(result)
-        reign.leases.end(request.broker_id)
+    def unregister(active: ActiveController) -> Steps[Deferred[UnregisterBrokerResponse]]:
+        result = yield from decide(active.state, request.broker_id)
+        deferred = yield from active.write(result)
+        active.leases.end(request.broker_id)
         return deferred
 
-    return ctx.controller.take_turn(unregister)
+    return ctx.controller.submit_operation(unregister)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.feature_updates import Cluster
 from quorum.controller.feature_updates import update_features as update
@@ -27,8 +27,8 @@ def update_features(
 ) -> DeferredResponse[UpdateFeaturesResponse]:
     version = call.header.api_version
 
-    def decide(reign: Reign) -> Result[Message, UpdateFeaturesResponse]:
-        cluster = Cluster(ctx.config.node_id, list(ctx.node.voters.ids), ctx.node, reign.epoch)
-        return update(request, reign.image, cluster, ctx.config, api_version=version)
+    def decide(active: ActiveController) -> Result[Message, UpdateFeaturesResponse]:
+        cluster = Cluster(ctx.config.node_id, list(ctx.node.voters.ids), ctx.node, active.epoch)
+        return update(request, active.image, cluster, ctx.config, api_version=version)
 
     return ctx.controller.submit(decide)

@@ -59,7 +59,7 @@ async def asked(tmp_path: Path, request: Any, version: int, *, may: bool = False
         topic("t", partition((11, 12), isr=(11, 12))), brokers=(registration(11), registration(12))
     )
     users = ["User:ANONYMOUS"] if may else ["User:admin"]
-    authorizer = Authorizer(users, if_nothing_is_said=False)
+    authorizer = Authorizer(users, allow_if_no_acl=False)
     authorizer.complete_initial_load()
     context = replace(harness.context, authorizer=authorizer)
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.wire.random_messages import plan_of
 from wire.codec.plan import Shape
+from wire.declarations import Struct
 from wire.primitives import uuid_to_text
-from wire.schema import Struct
 
 Names = Mapping[str, str]
 

@@ -232,7 +232,7 @@ def test_filters_match_as_a_naive_twin(one, acl):
     assert matches(one, acl) == naive_matches(one, acl)
 
 
-def naive_allows(acls, principal, host, action, *, if_nothing_is_said):
+def naive_allows(acls, principal, host, action, *, allow_if_no_acl):
     """Every ACL is looked at."""
 
     def covers(acl):
@@ -255,7 +255,7 @@ def naive_allows(acls, principal, host, action, *, if_nothing_is_said):
 
     about = [acl for acl in acls if covers(acl)]
     if not about:
-        return if_nothing_is_said
+        return allow_if_no_acl
     said = {acl.permission for acl in about if speaks_of(acl)}
     return Permission.ALLOW in said and Permission.DENY not in said
 
@@ -273,12 +273,12 @@ ALL_ASKED = st.lists(ASKED, min_size=4, max_size=8)
 
 
 @given(st.lists(ACLS, max_size=5), ALL_ASKED, st.booleans())
-def test_deny_beats_allow_as_a_naive_twin(acls, all_asked, if_nothing_is_said):
+def test_deny_beats_allow_as_a_naive_twin(acls, all_asked, allow_if_no_acl):
     """X3."""
     index = AclIndex.of(acls)
     for asked in all_asked:
-        assert allows(index, *asked, if_nothing_is_said=if_nothing_is_said) == naive_allows(
-            acls, *asked, if_nothing_is_said=if_nothing_is_said
+        assert allows(index, *asked, allow_if_no_acl=allow_if_no_acl) == naive_allows(
+            acls, *asked, allow_if_no_acl=allow_if_no_acl
         )
 
 
@@ -357,7 +357,7 @@ def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_a
         image = after
     acls = [Acl.of(value) for value in image.acls.values()]
     for asked in all_asked:
-        assert authorizer.allows(*asked) == naive_allows(acls, *asked, if_nothing_is_said=False)
+        assert authorizer.allows(*asked) == naive_allows(acls, *asked, allow_if_no_acl=False)
 
 
 def test_super_users_may_do_everything():
@@ -365,15 +365,15 @@ def test_super_users_may_do_everything():
     action = Action(Operation.ALTER)
     assert authorizer.allows("User:root", "h", action)
     assert not authorizer.allows("User:a", "h", action)
-    assert loaded(Authorizer(if_nothing_is_said=True)).allows("User:a", "h", action)
+    assert loaded(Authorizer(allow_if_no_acl=True)).allows("User:a", "h", action)
 
 
 def test_only_super_users_are_judged_before_all_acls_are_known():
     """An older snapshot has no ACL at all, and the one that denies it stands behind it in the log."""
-    authorizer = Authorizer({"User:root"}, if_nothing_is_said=True)
+    authorizer = Authorizer({"User:root"}, allow_if_no_acl=True)
     action = Action(Operation.READ, ResourceType.TOPIC, "orders")
     assert authorizer.allows("User:root", "h", action)
-    with pytest.raises(KafkaError, match="does not know all ACLs yet"):
+    with pytest.raises(KafkaError, match="has not loaded all ACLs yet"):
         authorizer.allows("User:alice", "h", action)
     denied = record(1, ALICE._replace(permission=2))
     authorizer.publish(replay([denied]), image_of(denied), Manifest(SOMEWHERE))

@@ -4,7 +4,7 @@ import pytest
 
 from node.runtime.steps import at_once
 from quorum.controller.brokers import (
-    Decided,
+    ProcessedPartitions,
     State,
     changes_of_new_incarnation,
     check_registration,
@@ -389,7 +389,7 @@ def test_who_may_have_lost_data_is_struck_wherever_it_was_in_sync_or_eligible(
         partition(1, 4, [2, 3]),
     )
     request = registration(previous_broker_epoch=previous)
-    left = partitions_of_old_incarnation(request, state_of(image), Decided())
+    left = partitions_of_old_incarnation(request, state_of(image), ProcessedPartitions())
     struck = [(uid(1), 0)] + ([] if stays_eligible else [(uid(1), 1), (uid(1), 2)])
     assert sorted(left) == sorted(struck)
     for keys in (None, left):

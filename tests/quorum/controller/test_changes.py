@@ -5,7 +5,7 @@ import pytest
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.elections import elect_unclean
 from quorum.controller.partitions import changes_after_loss, changes_with, changes_without
-from quorum.controller.state import Place
+from quorum.controller.state import PartitionRef
 from tests.quorum.controller.states import eligible_leaders, state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -71,13 +71,13 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync():
 
 def test_nobody_is_eligible_any_more_once_enough_are_in_sync():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
-    place = Place(image.topics.by_name["t"], 0, image.topics.by_name["t"].partitions[0])
+    ref = PartitionRef(image.topics.by_name["t"], 0, image.topics.by_name["t"].partitions[0])
     state = state_of(image)
     record = change_partition(
-        place,
+        ref,
         state,
-        state.may_lead(place.partition),
-        wanted=place.partition._replace(isr=(1, 3)),
+        state.may_lead(ref.partition),
+        wanted=ref.partition._replace(isr=(1, 3)),
     )
     assert record == change(1, 0, isr=[1, 3], eligible_leader_replicas=[])
 
@@ -224,7 +224,7 @@ def complete(partition_record, isr):
     found = image.topics.by_name["t"]
     state = state_of(image)
     record = change_partition(
-        Place(found, 0, found.partitions[0]),
+        PartitionRef(found, 0, found.partitions[0]),
         state,
         state.may_lead(found.partitions[0]),
         wanted=found.partitions[0]._replace(isr=tuple(isr)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from node.runtime.errors import NotLeaderError
 from quorum.controller import operation_queue as module
-from quorum.controller.operation_queue import Turns
+from quorum.controller.operation_queue import OperationQueue
 from wire.errors import ErrorCode, KafkaError
 
 STEP = 3
@@ -21,10 +21,10 @@ def _small_turns(monkeypatch):
 
 
 @asynccontextmanager
-async def running(turns):
+async def running(operations):
     with trio.fail_after(10.0):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(turns.run)
+            nursery.start_soon(operations.run)
             yield
             nursery.cancel_scope.cancel()
 
@@ -51,17 +51,17 @@ class Diary(trio.abc.Instrument):
 
 
 async def test_what_takes_one_turn_has_ended_when_it_was_asked_for():
-    turns, diary = Turns(), Diary()
-    asked = turns.ask(diary.decide("a", STEP - 1))
-    assert (asked.ended, asked.result()) == (True, "a")
-    assert not turns.busy
+    operations, diary = OperationQueue(), Diary()
+    operation = operations.submit(diary.decide("a", STEP - 1))
+    assert (operation.ended, operation.result()) == (True, "a")
+    assert not operations.busy
 
 
 async def test_a_long_one_lets_the_loop_have_its_turn():
-    turns, diary = Turns(), Diary()
+    operations, diary = OperationQueue(), Diary()
     trio.lowlevel.add_instrument(diary)
-    async with running(turns):
-        assert await turns.take(diary.decide("a", 4 * STEP)) == "a"
+    async with running(operations):
+        assert await operations.submit_and_wait(diary.decide("a", 4 * STEP)) == "a"
     trio.lowlevel.remove_instrument(diary)
     parts = "".join("|" if line == "tick" else "." for line in diary.lines).split("|")
     assert sum(map(len, parts)) == 4 * STEP
@@ -69,40 +69,43 @@ async def test_a_long_one_lets_the_loop_have_its_turn():
 
 
 async def test_others_wait_for_their_turn_in_order():
-    turns, diary = Turns(), Diary()
-    asked = [turns.ask(diary.decide(name, steps)) for name, steps in (("a", 7), ("b", 1), ("c", 5))]
-    assert [one.ended for one in asked] == [False] * 3
-    async with running(turns):
-        assert [await one.wait() for one in asked] == ["a", "b", "c"]
+    operations, diary = OperationQueue(), Diary()
+    operation = [
+        operations.submit(diary.decide(name, steps))
+        for name, steps in (("a", 7), ("b", 1), ("c", 5))
+    ]
+    assert [one.ended for one in operation] == [False] * 3
+    async with running(operations):
+        assert [await one.wait() for one in operation] == ["a", "b", "c"]
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 
 async def test_a_step_says_how_much_it_was():
-    turns = Turns()
+    operations = OperationQueue()
 
     def decide():
         yield STEP  # a turn of its own
         return "made"
 
-    asked = turns.ask(decide())
-    assert not asked.ended
-    async with running(turns):
-        assert await asked.wait() == "made"
+    operation = operations.submit(decide())
+    assert not operation.ended
+    async with running(operations):
+        assert await operation.wait() == "made"
 
 
 async def test_an_error_is_for_who_asked():
-    turns, diary = Turns(), Diary()
+    operations, diary = OperationQueue(), Diary()
     with pytest.raises(ValueError, match="broken"):
-        turns.ask(diary.fail()).result()
-    late, following = turns.ask(diary.fail(STEP)), turns.ask(diary.decide("b", 1))
-    async with running(turns):
+        operations.submit(diary.fail()).result()
+    late, following = operations.submit(diary.fail(STEP)), operations.submit(diary.decide("b", 1))
+    async with running(operations):
         assert await following.wait() == "b"
     with pytest.raises(ValueError, match="broken"):
         await late.wait()
 
 
 async def test_the_end_of_the_epoch_ends_what_is_under_way_and_what_waits():
-    turns, diary, undone = Turns(), Diary(), []
+    operations, diary, undone = OperationQueue(), Diary(), []
 
     def decide():
         try:
@@ -110,44 +113,44 @@ async def test_the_end_of_the_epoch_ends_what_is_under_way_and_what_waits():
         finally:
             undone.append("a")
 
-    under_way, waiting = turns.ask(decide()), turns.ask(diary.decide("b", 1))
-    turns.close()
+    under_way, waiting = operations.submit(decide()), operations.submit(diary.decide("b", 1))
+    operations.close()
     assert undone == ["a"]
     assert diary.lines == ["a0", "a1", "a2"]
-    for asked in (under_way, waiting):
+    for operation in (under_way, waiting):
         with pytest.raises(NotLeaderError):
-            await asked.wait()
+            await operation.wait()
     with pytest.raises(NotLeaderError):
-        turns.ask(diary.decide("c", 1))
+        operations.submit(diary.decide("c", 1))
 
 
 async def test_those_who_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(module, "WAITING_MAX", 2)
-    turns, diary = Turns(), Diary()
+    operations, diary = OperationQueue(), Diary()
     for name in ("a", "b"):
-        turns.ask(diary.decide(name, 9))
+        operations.submit(diary.decide(name, 9))
     with pytest.raises(KafkaError) as refused:
-        turns.ask(diary.decide("c", 1))
+        operations.submit(diary.decide("c", 1))
     assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))
-def test_it_is_as_if_each_had_been_made_at_once(asked):
+def test_it_is_as_if_each_had_been_made_at_once(operation):
     """Whenever they are asked for: so many steps each, after so many turns of the loop."""
     diary, plain = Diary(), Diary()
 
     async def main():
-        turns = Turns()
-        async with running(turns):
+        operations = OperationQueue()
+        async with running(operations):
             made = []
-            for number, (steps, ticks) in enumerate(asked):
+            for number, (steps, ticks) in enumerate(operation):
                 for _ in range(ticks):
                     await trio.lowlevel.checkpoint()
-                made.append(turns.ask(diary.decide(f"{number}:", steps)))
+                made.append(operations.submit(diary.decide(f"{number}:", steps)))
             for number, one in enumerate(made):
                 assert await one.wait() == f"{number}:"
 
     trio.run(main)
-    for number, (steps, _) in enumerate(asked):
+    for number, (steps, _) in enumerate(operation):
         list(plain.decide(f"{number}:", steps))
     assert diary.lines == plain.lines

@@ -123,9 +123,9 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
             await one.join()
-        reign = active.context.controller.reign()
+        active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not reign.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).disconnected:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other = controllers.broker(connection, 1, incarnation=1)  # at another address
@@ -145,9 +145,9 @@ async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
             assert (
                 await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             )  # one is connected
-        reign = active.context.controller.reign()
+        active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not reign.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).disconnected:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other.connection = connection
@@ -176,7 +176,7 @@ async def joined_broker(tmp_path):
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
             await one.join()
-            yield one, active.context.controller.reign().leases
+            yield one, active.context.controller.active().leases
 
 
 async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
@@ -251,8 +251,8 @@ async def test_a_level_counts_from_when_it_is_written(tmp_path):
         running = await controllers.active()
         controller, node = running.context.controller, running.context.node
         assert node.metadata_version == 29
-        before = at_once(controller.reign().write(Result([NoOpRecord()], None)))
-        after = at_once(controller.reign().write(Result([features(30)], None)))
+        before = at_once(controller.active().write(Result([NoOpRecord()], None)))
+        after = at_once(controller.active().write(Result([features(30)], None)))
         assert node.metadata_version == 30
         await before.wait()
         assert node.metadata_version == 30
@@ -278,7 +278,7 @@ async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
 
 async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
     """Its index has a topic soon after its image has it."""
-    monkeypatch.setattr("quorum.controller.standby.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("quorum.controller.standby.POLL_SECONDS", 0.01)
     async with open_controllers(tmp_path, size=3) as controllers:
         active = await controllers.active()
         async with connected_to(active) as connection:

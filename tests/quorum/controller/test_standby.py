@@ -8,7 +8,7 @@ import trio.testing
 
 from quorum.controller import standby as module
 from quorum.controller.index import PartitionIndex
-from quorum.controller.standby import LOOK_SECONDS, StandbyIndex
+from quorum.controller.standby import POLL_SECONDS, StandbyIndex
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import Provenance
 from quorum.metadata.loader import MetadataLoader
@@ -67,11 +67,11 @@ async def test_while_it_runs_there_is_nothing_left_to_do_when_we_lead(committed,
     standby = StandbyIndex(committed.loader)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(standby.run)
-        await trio.sleep(LOOK_SECONDS / 2)
+        await trio.sleep(POLL_SECONDS / 2)
         committed.add_topic(2)
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(POLL_SECONDS)
         with trio.testing.assert_no_checkpoints():
-            index = await standby.lend()
+            index = await standby.acquire()
         check(index, committed.topics)
         nursery.cancel_scope.cancel()
 
@@ -80,12 +80,12 @@ async def test_what_changes_on_the_way_to_it_is_in_it(committed):
     standby = StandbyIndex(committed.loader)
     lent = []
 
-    async def lend():
-        lent.append(await standby.lend())
+    async def acquire():
+        lent.append(await standby.acquire())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(standby.run)
-        nursery.start_soon(lend)
+        nursery.start_soon(acquire)
         for number in (2, 3, 4):
             await trio.lowlevel.checkpoint()
             assert not lent
@@ -107,7 +107,7 @@ async def test_it_does_not_run_after_an_image_that_changes_all_the_time(
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(StandbyIndex(committed.loader).run)
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(POLL_SECONDS)
         for number in range(2, 50):
             await trio.lowlevel.checkpoint()
             committed.add_topic(number)
@@ -119,9 +119,9 @@ async def test_an_index_that_is_lent_belongs_to_who_has_it(committed, autojump_c
     standby = StandbyIndex(committed.loader)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(standby.run)
-        index, before = await standby.lend(), committed.topics
+        index, before = await standby.acquire(), committed.topics
         committed.add_topic(2)
-        await trio.sleep(LOOK_SECONDS * 2)
+        await trio.sleep(POLL_SECONDS * 2)
         check(index, before)
         nursery.cancel_scope.cancel()
 
@@ -139,9 +139,9 @@ def of_an_epoch(index, image):
 async def test_what_an_epoch_leaves_is_led_back_to_what_is_committed(committed, done):
     """Also when it ended in the middle of a change."""
     standby = StandbyIndex(committed.loader)
-    index = await standby.lend()
+    index = await standby.acquire()
     for _ in itertools.islice(of_an_epoch(index, committed.loader.image), done):
         pass
     committed.add(change(1, 1, leader=2))
-    standby.give_back(index)
-    check(await standby.lend(), committed.topics)
+    standby.release(index)
+    check(await standby.acquire(), committed.topics)

@@ -196,7 +196,7 @@ def test_what_is_no_voter(text):
     ("changes", "is_dynamic", "version", "why"),
     [
         ({}, True, None, "not both"),
-        (DYNAMIC, False, None, "who votes first"),
+        (DYNAMIC, False, None, "no initial voters given"),
         ({}, False, 1, "kraft.version"),
         (DYNAMIC, True, 0, "kraft.version"),
         ({}, False, 0, None),

@@ -92,7 +92,7 @@ class Node:
                     log.append(entry)  # type: ignore[arg-type]
             for reply in ready.replies:
                 target, token = self.origins.pop(reply.token)
-                self.world.post(me, target, token, self._fill(reply.answer))
+                self.world.post(me, target, token, self._fill(reply.response))
             for send in ready.sends:
                 # a bootstrap server has no id; the port says it here
                 self.world.post(me, send.to.port, send.token, send.request)
@@ -115,8 +115,8 @@ class Node:
         fingerprint = chain(log.end_chain, epoch, payload)
         log.append(Entry(end, end + batch.record_count, epoch, payload, fingerprint, control))
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+    def _fill(self, answer: core.AnyResponse) -> core.AnyResponse:
+        if isinstance(answer, core.FetchResponse) and answer.read is not None:
             at = answer.read.offset
             entries = [e for e in self.disk.log.entries if e.base >= at]
             return core.with_records(answer, entries)  # type: ignore[arg-type]
@@ -125,10 +125,10 @@ class Node:
     def receive(self, source: int, token: int, message: core.Message) -> None:
         assert self.raft is not None
         if isinstance(message, core.ApiVersionsRequest):
-            answer = core.ApiVersionsAnswer(kraft_versions=(0, 1))
+            answer = core.ApiVersionsResponse(kraft_versions=(0, 1))
             self.world.post(self.identity.node_id, source, token, answer)
             return
-        if not isinstance(message, core.Answer):
+        if not isinstance(message, core.Response):
             mine = self.world.next_token()
             self.origins[mine] = (source, token)
             token = mine
@@ -300,7 +300,7 @@ class Interaction:
 
     def gone(self, step: Step) -> None:
         node, raft = self._one(step)
-        raft.peer_gone(int(step.args["peer"]), self.now)
+        raft.peer_down(int(step.args["peer"]), self.now)
         node.settle()
 
     def crash(self, step: Step) -> None:

@@ -9,7 +9,7 @@ import pytest
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader
-from quorum.raft.requests import LINES_KEPT
+from quorum.raft.requests import CONNECTIONS_MAX
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
 from quorum.raft.voters import Voter, VoterSet
@@ -127,18 +127,18 @@ def test_an_update_that_says_nothing_new_is_not_written():
 def test_a_joiner_that_answers_with_any_error_is_refused(error):
     talk = leader_of(1, 2, 3)
     talk.ask(add(4))
-    talk.answer(core.ApiVersionsAnswer(error=error, kraft_versions=(0, 1)))
+    talk.answer(core.ApiVersionsResponse(error=error, kraft_versions=(0, 1)))
     assert [a.error for a in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
 
 
 def test_joiners_of_ever_other_ids_leave_nothing_behind():
     talk = leader_of(1, 2, 3)
-    for node_id in range(1000, 1000 + 3 * LINES_KEPT):
+    for node_id in range(1000, 1000 + 3 * CONNECTIONS_MAX):
         talk.ask(add(4, voter=ReplicaKey(node_id, bytes([4]) * 16)))
         talk.raft.request_failed(talk.tokens[-1], talk.now)
         talk._drain()
         talk.now += 0.01
-    assert len(talk.raft._state.requests._lines) <= LINES_KEPT
+    assert len(talk.raft._state.requests._connections) <= CONNECTIONS_MAX
 
 
 def test_only_a_leader_changes_voters():
@@ -159,7 +159,7 @@ def test_nothing_changes_before_the_epoch_has_committed():
     """The bug of the first Raft papers: a change of an epoch whose predecessors may still count otherwise."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me).lead()
-    assert talk.raft.role.reign.high_watermark is None
+    assert talk.raft.role.leader_state.high_watermark is None
     for request in (add(4), remove(3), update(2, 1)):
         assert talk.ask(request).error == ErrorCode.REQUEST_TIMED_OUT
 
@@ -173,7 +173,7 @@ def test_one_change_at_a_time():
     talk.raft.flushed(talk.log.end_offset, talk.now)
     talk._drain()
     talk.ask(fetched(2, talk))
-    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)] == [0]
+    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterResponse)] == [0]
     assert talk.ask(remove(2)) is None
 
 
@@ -184,12 +184,12 @@ def test_a_change_that_nobody_confirms_is_answered_in_time_and_stays():
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     for _ in range(5):
-        if any(isinstance(a, core.RemoveVoterAnswer) for a in talk.replies):
+        if any(isinstance(a, core.RemoveVoterResponse) for a in talk.replies):
             break
         talk.now = talk.raft.deadline()
         talk.raft.handle_timeout(talk.now)
         talk._drain()
-    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)] == [
+    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterResponse)] == [
         ErrorCode.REQUEST_TIMED_OUT
     ]
     assert talk.log.history.voters.ids == (1, 2)
@@ -199,10 +199,10 @@ def test_a_change_that_nobody_confirms_is_answered_in_time_and_stays():
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (core.ApiVersionsAnswer(kraft_versions=(0, 1)), None),
-        (core.ApiVersionsAnswer(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
-        (core.ApiVersionsAnswer(kraft_versions=None), ErrorCode.INVALID_REQUEST),
-        (core.ApiVersionsAnswer(error=35, kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
+        (core.ApiVersionsResponse(kraft_versions=(0, 1)), None),
+        (core.ApiVersionsResponse(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsResponse(kraft_versions=None), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsResponse(error=35, kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
         (None, ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_new_voter_is_asked_for_its_versions(answer, code):
         talk._drain()
     else:
         talk.answer(answer)
-    answers = [a.error for a in talk.replies if isinstance(a, core.AddVoterAnswer)]
+    answers = [a.error for a in talk.replies if isinstance(a, core.AddVoterResponse)]
     assert answers == ([] if code is None else [code])
     assert (4 in talk.log.history.voters.by_id) == (code is None)
 
@@ -227,7 +227,7 @@ def test_a_new_voter_must_have_caught_up_with_the_directory_that_it_names(direct
     if directory is not None:
         talk.ask(fetched(4, talk, directory))
     talk.ask(add(4))
-    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
     assert talk.replies[-1].error == ErrorCode.REQUEST_TIMED_OUT
     assert "lagging behind" in talk.replies[-1].message
 
@@ -236,8 +236,8 @@ def test_an_early_answer_comes_with_the_append():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     talk.ask(add(4, ack_when_committed=False))
-    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
-    assert [a.error for a in talk.replies if isinstance(a, core.AddVoterAnswer)] == [0]
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    assert [a.error for a in talk.replies if isinstance(a, core.AddVoterResponse)] == [0]
     assert talk.ask(remove(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is not committed"
 
 
@@ -245,7 +245,7 @@ def test_a_change_ends_with_its_epoch():
     talk = leader_of(1, 2, 3)
     talk.ask(remove(3))
     talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
-    refused = [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)]
+    refused = [a.error for a in talk.replies if isinstance(a, core.RemoveVoterResponse)]
     assert refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
@@ -270,11 +270,11 @@ def test_the_last_voter_stays():
 
 def test_a_second_voter_makes_a_leader_mind_its_majority():
     talk = leader_of(1)
-    assert talk.raft.role.reign.check_deadline == float("inf")
+    assert talk.raft.role.leader_state.check_deadline == float("inf")
     talk.ask(fetched(2, talk))
     talk.ask(add(2))
-    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
-    assert talk.raft.role.reign.check_deadline < float("inf")
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    assert talk.raft.role.leader_state.check_deadline < float("inf")
     talk.now += 10
     talk.raft.handle_timeout(talk.now)
     talk._drain()
@@ -306,16 +306,16 @@ def test_updates_are_judged(changes, code):
 
 def test_a_voter_with_another_directory_is_an_observer():
     talk = leader_of(1, 2, 3)
-    end = talk.raft.role.reign.high_watermark
+    end = talk.raft.role.leader_state.high_watermark
     talk.raft.propose(b"x", 1, 1)
     talk._drain()
     talk.raft.flushed(talk.log.end_offset, talk.now)
     talk._drain()
     talk.ask(fetched(2, talk, directory=9))
-    assert talk.raft.role.reign.high_watermark == end
-    assert key(2, 9) in talk.raft.role.reign.observers
+    assert talk.raft.role.leader_state.high_watermark == end
+    assert key(2, 9) in talk.raft.role.leader_state.observers
     talk.ask(fetched(2, talk))
-    assert talk.raft.role.reign.high_watermark == end + 1
+    assert talk.raft.role.leader_state.high_watermark == end + 1
 
 
 def test_a_vote_is_for_a_directory_and_strangers_may_ask():
@@ -369,11 +369,11 @@ def test_who_removed_itself_and_alone_knows_it_still_stands():
     asked = [one for one in restarted.sends if isinstance(one, core.VoteRequest)]
     assert asked, "it asks 2 for its vote"
     for _ in range(2):  # the pre-vote, then the vote
-        restarted.answer(core.VoteAnswer(epoch=restarted.raft.epoch, granted=True))
+        restarted.answer(core.VoteResponse(epoch=restarted.raft.epoch, granted=True))
     assert isinstance(restarted.raft.role, Leader)
     restarted.raft.flushed(restarted.log.end_offset, restarted.now)
     restarted._drain()
-    assert restarted.raft.role.reign.high_watermark is None, "it is no part of the majority"
+    assert restarted.raft.role.leader_state.high_watermark is None, "it is no part of the majority"
     restarted.ask(fetched(2, restarted))
     assert isinstance(restarted.raft.role, Resigned), "the set without it is committed"
 
@@ -382,7 +382,7 @@ def test_who_is_voted_out_for_good_does_not_stand():
     log, _ = dynamic(1, 2)
     history = log.history
     history.set_voters(3, history.voters.remove(key(1)))
-    assert history.may_stand(key(1), None)
-    assert history.may_stand(key(1), 3)
-    assert not history.may_stand(key(1), 4)
-    assert not history.may_stand(key(7), None)
+    assert history.can_be_candidate(key(1), None)
+    assert history.can_be_candidate(key(1), 3)
+    assert not history.can_be_candidate(key(1), 4)
+    assert not history.can_be_candidate(key(7), None)

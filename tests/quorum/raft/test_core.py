@@ -9,7 +9,7 @@ import pytest
 from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.leader_state import OBSERVERS_MAX, Reign, majority_offset
+from quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
 from quorum.raft.ready import ControlBatch
 from quorum.raft.roles import (
@@ -71,14 +71,14 @@ class Talk:
         election = election or Election()
         self.raft = Raft(me, self.log, election, timeouts=timeouts, prng=Middle(), now=0.0)
         self.sends: list[core.Request] = []
-        self.replies: list[core.AnyAnswer] = []
+        self.replies: list[core.AnyResponse] = []
         self.now = 0.0
         self.tokens: list[int] = []
         self._drain()
 
     def _drain(self) -> None:
         while (ready := self.raft.ready()) is not None:
-            self.replies += [reply.answer for reply in ready.replies]
+            self.replies += [reply.response for reply in ready.replies]
             self.sends += [send.request for send in ready.sends]
             self.tokens += [send.token for send in ready.sends]
             if ready.append is not None:
@@ -91,13 +91,13 @@ class Talk:
                 self.log.recover()
                 self.raft.log_changed(self.now)
 
-    def ask(self, request: core.Request) -> core.AnyAnswer | None:
+    def ask(self, request: core.Request) -> core.AnyResponse | None:
         self.replies.clear()
         self.raft.receive(1, request, self.now)
         self._drain()
         return self.replies[-1] if self.replies else None
 
-    def answer(self, message: core.AnyAnswer, token: int | None = None) -> None:
+    def answer(self, message: core.AnyResponse, token: int | None = None) -> None:
         self.raft.receive(self.tokens[-1] if token is None else token, message, self.now)
         self._drain()
 
@@ -108,7 +108,7 @@ class Talk:
         self._drain()
         for _ in range(2):
             epoch = self.raft.epoch
-            self.answer(core.VoteAnswer(epoch=epoch, granted=True))
+            self.answer(core.VoteResponse(epoch=epoch, granted=True))
         self.raft.flushed(self.log.end_offset, self.now)
         self._drain()
         assert isinstance(self.raft.role, Leader)
@@ -165,7 +165,7 @@ def fetch(**changes: object) -> core.FetchRequest:
 def test_votes_are_judged(changes, code):
     talk = Talk()
     answer = talk.ask(vote(**changes))
-    assert isinstance(answer, core.VoteAnswer)
+    assert isinstance(answer, core.VoteResponse)
     assert answer.error == code
     assert answer.granted == (code is ErrorCode.NONE)
     if code not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
@@ -187,7 +187,7 @@ def test_votes_are_judged(changes, code):
 )
 def test_fetches_are_judged(changes, code):
     answer = Talk().lead().ask(fetch(**changes))
-    assert isinstance(answer, core.FetchAnswer)
+    assert isinstance(answer, core.FetchResponse)
     assert answer.error == code
     assert answer.read is None
 
@@ -202,7 +202,7 @@ def test_a_fetch_waits_for_news_and_is_refused_when_leadership_ends():
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
     talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
-    refused = [answer for answer in talk.replies if isinstance(answer, core.FetchAnswer)]
+    refused = [answer for answer in talk.replies if isinstance(answer, core.FetchResponse)]
     assert [answer.error for answer in refused] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
@@ -215,13 +215,13 @@ def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
     answer = talk.ask(
         fetch(replica=OBSERVER, fetch_offset=1, last_fetched_epoch=1, high_watermark=0)
     )
-    assert isinstance(answer, core.FetchAnswer)
+    assert isinstance(answer, core.FetchResponse)
     assert answer.high_watermark == 1
 
 
 def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(monkeypatch):
     """An answer without news would be followed by the next fetch at once; a refusal makes the fetcher back off."""
-    monkeypatch.setattr(leading, "PARKED_MAX", 0)
+    monkeypatch.setattr(leading, "DEFERRED_MAX", 0)
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
     observer = fetch(replica=OBSERVER, fetch_offset=1, last_fetched_epoch=1, high_watermark=1)
@@ -229,7 +229,7 @@ def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(
     assert answer is not None
     assert (answer.error, answer.leader_id) == (ErrorCode.BROKER_NOT_AVAILABLE, 1)
     news = talk.ask(observer._replace(high_watermark=0))
-    assert isinstance(news, core.FetchAnswer)
+    assert isinstance(news, core.FetchResponse)
     assert (news.error, news.high_watermark) == (0, 1), "what there is it is told"
 
 
@@ -238,7 +238,9 @@ def test_who_is_refused_asks_the_leader_again_after_a_pause():
     talk.ask(core.BeginQuorumEpochRequest("ours", 5, 2, None))
     asked = talk.tokens[-1]
     talk.sends.clear()
-    talk.answer(core.FetchAnswer(error=ErrorCode.BROKER_NOT_AVAILABLE, epoch=5, leader_id=2), asked)
+    talk.answer(
+        core.FetchResponse(error=ErrorCode.BROKER_NOT_AVAILABLE, epoch=5, leader_id=2), asked
+    )
     assert talk.raft.leader_id == 2
     talk.raft.handle_timeout(talk.now + Timeouts().retry_backoff / 2)
     talk._drain()
@@ -270,7 +272,7 @@ def test_a_voter_hears_of_record_and_watermark_in_one_answer_to_each_of_its_fetc
         talk.raft.propose(b"x", 1, talk.raft.epoch)
         talk._drain()
         (answer,) = talk.replies
-        assert isinstance(answer, core.FetchAnswer)
+        assert isinstance(answer, core.FetchResponse)
         assert answer.read is not None
         assert (answer.read.offset, answer.high_watermark) == (end, end)
         talk.raft.flushed(talk.log.end_offset, talk.now)
@@ -282,7 +284,7 @@ def test_snapshot_requests_are_judged():
     log.add_snapshot(OffsetAndEpoch(5, 1), b"x" * 40)
     talk = Talk(log, Election(1)).lead()
 
-    def ask(**changes: object) -> core.FetchSnapshotAnswer:
+    def ask(**changes: object) -> core.FetchSnapshotResponse:
         plain = core.FetchSnapshotRequest(
             cluster_id="ours",
             epoch=2,
@@ -292,7 +294,7 @@ def test_snapshot_requests_are_judged():
             max_bytes=10,
         )
         answer = talk.ask(plain._replace(**changes))  # type: ignore[arg-type]
-        assert isinstance(answer, core.FetchSnapshotAnswer)
+        assert isinstance(answer, core.FetchSnapshotResponse)
         return answer
 
     assert ask().read == (OffsetAndEpoch(5, 1), 0, 10)
@@ -313,7 +315,7 @@ def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
 
     def told_of(snapshot_id: OffsetAndEpoch) -> None:
         assert isinstance(talk.sends[-1], core.FetchRequest)
-        talk.answer(core.FetchAnswer(epoch=3, leader_id=2, snapshot_id=snapshot_id))
+        talk.answer(core.FetchResponse(epoch=3, leader_id=2, snapshot_id=snapshot_id))
 
     pauses, longest_silence = [], 0.0
     told_of(bad)
@@ -321,7 +323,9 @@ def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
         assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
         lost_at = talk.now
         talk.answer(
-            core.FetchSnapshotAnswer(epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND))
+            core.FetchSnapshotResponse(
+                epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND)
+            )
         )
         while not isinstance(talk.sends[-1], core.FetchSnapshotRequest) or talk.now == lost_at:
             asked = len(talk.sends)
@@ -337,7 +341,7 @@ def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
     assert pauses[-2:] == pytest.approx([22.5, 22.5])
     assert longest_silence <= 0.5 + 1e-9
     talk.answer(
-        core.FetchSnapshotAnswer(epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND))
+        core.FetchSnapshotResponse(epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND))
     )
     talk.now = talk.raft.deadline()
     talk.raft.handle_timeout(talk.now)
@@ -364,8 +368,8 @@ def follower_of_2(log: SimLog | None = None, me: Identity = ME, **more: object) 
     return talk
 
 
-def fetched(**changes: object) -> core.FetchAnswer:
-    return core.FetchAnswer(**{"epoch": 3, "leader_id": 2, **changes})  # type: ignore[arg-type]
+def fetched(**changes: object) -> core.FetchResponse:
+    return core.FetchResponse(**{"epoch": 3, "leader_id": 2, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("request_", [BEGIN, END])
@@ -475,7 +479,7 @@ def test_a_late_answer_is_dropped():
     late = talk.tokens[-1]
     talk.lead()
     before = str(talk.raft)
-    talk.answer(core.FetchAnswer(epoch=1, leader_id=2, high_watermark=9, records=b"x"), late)
+    talk.answer(core.FetchResponse(epoch=1, leader_id=2, high_watermark=9, records=b"x"), late)
     assert str(talk.raft) == before
 
 
@@ -507,7 +511,7 @@ ROLES = {
     Candidate: lambda epoch: Candidate(epoch, 1.0, ReplicaKey(1), frozenset({1})),
     Follower: lambda epoch: Follower(epoch, 1.0, VOTERS[2]),
     Leader: lambda epoch: Leader(
-        epoch, 0, Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
+        epoch, 0, LeaderState.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
     ),
     Resigned: lambda epoch: Resigned(epoch, 1.0),
 }
@@ -542,12 +546,12 @@ def test_the_majority_offset_is_what_a_majority_has(size):
 
 
 def test_observers_are_bounded():
-    reign = Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
+    leader_state = LeaderState.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
     for i in range(OBSERVERS_MAX + 50):
-        reign.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
-    assert len(reign.observers) == OBSERVERS_MAX
-    reign.fetched_by(ReplicaKey(5), 0, 0, now=1000.0)
-    assert len(reign.observers) == 1
+        leader_state.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
+    assert len(leader_state.observers) == OBSERVERS_MAX
+    leader_state.fetched_by(ReplicaKey(5), 0, 0, now=1000.0)
+    assert len(leader_state.observers) == 1
 
 
 @pytest.mark.parametrize(
@@ -604,14 +608,16 @@ def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched
         talk.raft.handle_timeout(talk.now)
         talk._drain()  # the leader is asked
         entry = log_of((5, 1), (3, 1)).entries[-1:] if watermark == 8 else b""
-        talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=watermark, records=entry))
+        talk.answer(
+            core.FetchResponse(epoch=5, leader_id=2, high_watermark=watermark, records=entry)
+        )
         if watermark == 8:
             log.append(entry[0])
             talk.raft.flushed(log.end_offset, talk.now)
             talk._drain()
             talk.raft.log_changed(talk.now)
             talk._drain()
-            talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=8))
+            talk.answer(core.FetchResponse(epoch=5, leader_id=2, high_watermark=8))
         talk.now += 100
         talk.raft.handle_timeout(talk.now)
         talk._drain()
@@ -626,7 +632,7 @@ def test_who_has_fetched_what_it_lost_minds_a_leader_that_then_says_no_more():
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     entries = log_of((5, 1), (3, 1)).entries[-1:]
     log.append(entries[0])  # as the driver does with the answer
-    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=8, records=entries))
+    talk.answer(core.FetchResponse(epoch=5, leader_id=2, high_watermark=8, records=entries))
     talk.raft.flushed(log.end_offset, talk.now)
     talk._drain()
     talk.now += 100
@@ -640,7 +646,7 @@ def test_a_slow_disk_of_ours_is_not_the_leaders_silence():
     talk = Talk(log_of((5, 1)))
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     entry = log_of((5, 1), (3, 1)).entries[-1:]
-    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=5, records=entry))
+    talk.answer(core.FetchResponse(epoch=5, leader_id=2, high_watermark=5, records=entry))
     talk.log.append(entry[0])
     talk.now = 1.5
     talk.raft.flushed(talk.log.end_offset, talk.now)

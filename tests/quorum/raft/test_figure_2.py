@@ -45,7 +45,7 @@ def test_match_index_is_initialized_to_0_on_every_leader():
     """Nothing is known of the others' logs until they fetch."""
     talk = Talk(log_of((3, 1)), Election(1)).lead()
     assert isinstance(talk.raft.role, Leader)
-    assert {talk.raft.role.reign.voters[i].end_offset for i in (2, 3)} == {-1}
+    assert {talk.raft.role.leader_state.voters[i].end_offset for i in (2, 3)} == {-1}
 
 
 # --- AppendEntries RPC, receiver implementation: a leader judges fetches
@@ -61,7 +61,7 @@ def test_reply_false_if_log_does_not_contain_an_entry_at_prev_log_index_whose_te
     """Transcript: divergence."""
     talk = Talk(log_of((5, 1)), Election(3)).lead()
     answer = talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
-    assert isinstance(answer, core.FetchAnswer)
+    assert isinstance(answer, core.FetchResponse)
     assert answer.diverging == OffsetAndEpoch(5, 1)
     assert answer.read is None
 
@@ -69,7 +69,7 @@ def test_reply_false_if_log_does_not_contain_an_entry_at_prev_log_index_whose_te
 def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
     talk = Talk(log_of((5, 1), (3, 2)), Election(3, 2))
     talk.raft.handle_timeout(0.0)
-    answer = core.FetchAnswer(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
+    answer = core.FetchResponse(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
@@ -78,7 +78,7 @@ def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
 
 def test_append_any_new_entries_not_already_in_the_log():
     talk = Talk(log_of((5, 1)), Election(3, 2))
-    answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=2, records=b"new")
+    answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=2, records=b"new")
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
@@ -89,7 +89,7 @@ def test_append_any_new_entries_not_already_in_the_log():
 @pytest.mark.parametrize(("leader_commit", "known"), [(2, 2), (5, 5), (99, 5)])
 def test_commit_index_is_the_smaller_of_leader_commit_and_the_last_new_entry(leader_commit, known):
     talk = Talk(log_of((5, 1)), Election(3, 2))
-    talk.answer(core.FetchAnswer(epoch=3, leader_id=2, high_watermark=leader_commit))
+    talk.answer(core.FetchResponse(epoch=3, leader_id=2, high_watermark=leader_commit))
     assert talk.raft.high_watermark == known
 
 
@@ -98,7 +98,7 @@ def test_commit_index_is_the_smaller_of_leader_commit_and_the_last_new_entry(lea
 
 def test_a_vote_of_an_older_term_is_refused():
     answer = Talk(election=Election(7)).ask(vote(epoch=6))
-    assert isinstance(answer, core.VoteAnswer)
+    assert isinstance(answer, core.VoteResponse)
     assert (answer.error, answer.granted) == (ErrorCode.FENCED_LEADER_EPOCH, False)
     assert answer.epoch == 7, "currentTerm, for the candidate to update itself"
 
@@ -109,7 +109,7 @@ def test_a_vote_of_an_older_term_is_refused():
 def test_grant_a_vote_if_voted_for_is_null_or_the_candidate(voted, candidate, granted):
     election = Election(5, -1, None if voted is None else ReplicaKey(voted))
     answer = Talk(election=election).ask(vote(epoch=5, candidate=ReplicaKey(candidate)))
-    assert isinstance(answer, core.VoteAnswer)
+    assert isinstance(answer, core.VoteResponse)
     assert answer.granted == granted
 
 
@@ -123,7 +123,7 @@ def test_grant_a_vote_if_the_candidates_log_is_at_least_as_up_to_date(
     """A later last term is more up to date; with equal terms the longer log is (5.4.1)."""
     talk = Talk(log_of((5, 1), (3, 2)), Election(4))
     answer = talk.ask(vote(epoch=5, last_epoch=last_epoch, end_offset=end_offset))
-    assert isinstance(answer, core.VoteAnswer)
+    assert isinstance(answer, core.VoteResponse)
     assert answer.granted == granted
 
 
@@ -133,7 +133,7 @@ def test_grant_a_vote_if_the_candidates_log_is_at_least_as_up_to_date(
 def test_if_commit_index_exceeds_last_applied_apply():
     """The core says how far; the driver applies (R6 and R8 of the simulation)."""
     talk = Talk(log_of((5, 1)), Election(3, 2))
-    answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=4)
+    answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=4)
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
@@ -146,7 +146,7 @@ def test_a_higher_term_in_a_request_or_response_converts_to_follower(way):
     if way == "request":
         talk.ask(vote(epoch=9, end_offset=9, last_epoch=8))
     else:
-        talk.answer(core.BeginQuorumEpochAnswer(error=74, epoch=9))
+        talk.answer(core.BeginQuorumEpochResponse(error=74, epoch=9))
     assert talk.raft.epoch == 9
     assert isinstance(talk.raft.role, Unattached), "without a leader known yet"
 
@@ -156,9 +156,9 @@ def test_a_higher_term_in_a_request_or_response_converts_to_follower(way):
 
 def test_followers_respond_to_rpcs_from_candidates_and_leaders():
     talk = Talk()
-    assert isinstance(talk.ask(vote()), core.VoteAnswer)
+    assert isinstance(talk.ask(vote()), core.VoteResponse)
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None)
-    assert isinstance(talk.ask(begin), core.BeginQuorumEpochAnswer)
+    assert isinstance(talk.ask(begin), core.BeginQuorumEpochResponse)
     assert isinstance(talk.raft.role, Follower)
 
 
@@ -188,7 +188,7 @@ def stand() -> Talk:
     talk.now = talk.raft.deadline()
     talk.raft.handle_timeout(talk.now)
     talk._drain()
-    talk.answer(core.VoteAnswer(epoch=0, granted=True))
+    talk.answer(core.VoteResponse(epoch=0, granted=True))
     return talk
 
 
@@ -208,7 +208,7 @@ def test_a_candidate_resets_its_election_timer():
 
 def test_votes_of_a_majority_make_a_leader():
     talk = stand()
-    talk.answer(core.VoteAnswer(epoch=1, granted=True))
+    talk.answer(core.VoteResponse(epoch=1, granted=True))
     assert isinstance(talk.raft.role, Leader)
 
 
@@ -250,7 +250,7 @@ def test_a_command_is_appended_to_the_local_log_and_answered_after_it_is_applied
 def test_if_last_log_index_is_beyond_next_index_entries_from_there_are_sent():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
-    assert isinstance(answer, core.FetchAnswer)
+    assert isinstance(answer, core.FetchResponse)
     assert answer.read is not None
     assert answer.read.offset == 2
 
@@ -259,14 +259,14 @@ def test_success_updates_match_index():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voters[2].end_offset == 2
+    assert talk.raft.role.leader_state.voters[2].end_offset == 2
 
 
 def test_failure_because_of_log_inconsistency_counts_for_nothing_and_is_retried():
     talk = Talk(log_of((5, 1)), Election(3)).lead()
     talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voters[2].end_offset == -1
+    assert talk.raft.role.leader_state.voters[2].end_offset == -1
 
 
 @pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])

@@ -32,7 +32,7 @@ CASTS = {
 ME = 3
 STEPS = 120
 # One request to each peer, as a voter, as a bootstrap server and as whoever asks to become a voter.
-LINES_MAX = 16
+CONNECTIONS_MAX = 16
 
 
 class Surrounded:
@@ -73,7 +73,7 @@ class Surrounded:
             raft.receive(1 + prng.randrange(1 << 30), nonsense.request(), self.now)
         elif kind < 0.75 and self.sent:
             token = prng.choice(sorted(self.sent))
-            self._answer(token, nonsense.answer(self.sent.pop(token)))
+            self._answer(token, nonsense.response(self.sent.pop(token)))
         elif kind < 0.8 and self.sent:
             token = prng.choice(sorted(self.sent))
             del self.sent[token]
@@ -85,16 +85,16 @@ class Surrounded:
         elif kind < 0.97:
             self._flush()
         elif kind < 0.98:
-            raft.peer_gone(prng.choice(IDS), self.now)
+            raft.peer_down(prng.choice(IDS), self.now)
         elif isinstance(raft.role, Leader):
             raft.propose(b"x", prng.randint(1, 3), raft.epoch)
         elif kind > 0.995:
             self.start()
         self.settle()
 
-    def _answer(self, token: int, answer: core.AnyAnswer) -> None:
+    def _answer(self, token: int, answer: core.AnyResponse) -> None:
         """As the driver checks it: the last piece of a snapshot counts if the whole is good."""
-        if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        if isinstance(answer, core.FetchSnapshotResponse) and len(answer.data):
             whole = bytes(self.part[: answer.position]) + bytes(answer.data)
             try:
                 if answer.position + len(answer.data) >= answer.size:
@@ -115,7 +115,7 @@ class Surrounded:
             for send in ready.sends:
                 self.sent[send.token] = send.request
             for reply in ready.replies:
-                str(reply.answer)
+                str(reply.response)
             if ready.append or ready.snapshot or ready.truncate_to is not None:
                 self.raft.log_changed(self.now)
         self._look()
@@ -164,7 +164,7 @@ class Surrounded:
         self.known = known
         ends = (end for end in self.disk.log.ends if end <= known[1])
         self.applied = max((self.applied, self.disk.log.start_offset, *ends))
-        assert len(raft._state.requests._lines) <= LINES_MAX
+        assert len(raft._state.requests._connections) <= CONNECTIONS_MAX
         assert len(self.sent) < STEPS
 
 

@@ -33,8 +33,8 @@ def test_a_leader_opens_its_epoch_with_a_leader_change_record():
     talk.now = talk.raft.deadline()
     talk.raft.handle_timeout(talk.now)
     talk._drain()
-    talk.answer(core.VoteAnswer(epoch=0, granted=True))
-    talk.raft.receive(talk.tokens[-1], core.VoteAnswer(epoch=1, granted=True), 0.1)
+    talk.answer(core.VoteResponse(epoch=0, granted=True))
+    talk.raft.receive(talk.tokens[-1], core.VoteResponse(epoch=1, granted=True), 0.1)
     ready = talk.raft.ready()
     assert ready is not None
     granting = tuple(sorted({1, 3}))
@@ -45,7 +45,7 @@ def test_a_leader_opens_its_epoch_with_a_leader_change_record():
 def test_the_high_watermark_is_unknown_until_the_epoch_has_committed_something():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=0, last_fetched_epoch=0))
-    assert isinstance(answer, core.FetchAnswer)
+    assert isinstance(answer, core.FetchResponse)
     assert answer.high_watermark == -1
 
 
@@ -133,6 +133,6 @@ def test_an_answer_of_a_higher_epoch_moves_us_there(leader_id):
     talk.raft.handle_timeout(0.0)
     talk._drain()
     error = ErrorCode.FENCED_LEADER_EPOCH
-    talk.answer(core.FetchAnswer(error=error, epoch=8, leader_id=leader_id))
+    talk.answer(core.FetchResponse(error=error, epoch=8, leader_id=leader_id))
     assert talk.raft.epoch == 8
     assert (talk.raft.leader_id or -1) == leader_id

@@ -155,11 +155,11 @@ def test_a_voter_to_be_added_is_asked_for_its_versions_first():
 @pytest.mark.parametrize(
     ("versions", "error"),
     [
-        (core.ApiVersionsAnswer(kraft_versions=None), ErrorCode.INVALID_REQUEST),
-        (core.ApiVersionsAnswer(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
-        (core.ApiVersionsAnswer(error=35), ErrorCode.REQUEST_TIMED_OUT),
+        (core.ApiVersionsResponse(kraft_versions=None), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsResponse(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsResponse(error=35), ErrorCode.REQUEST_TIMED_OUT),
         # it supports the level, but has never fetched
-        (core.ApiVersionsAnswer(kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
+        (core.ApiVersionsResponse(kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
     ],
     ids=str,
 )
@@ -186,7 +186,7 @@ def test_a_leader_that_loses_its_epoch_refuses_the_change_under_way():
     talk = committed()
     talk.ask(remove(key(3)))
     talk.ask(vote(epoch=7, candidate=key(2), voter=key(1), last_epoch=6, end_offset=99))
-    answers = [one for one in talk.replies if isinstance(one, core.RemoveVoterAnswer)]
+    answers = [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
     assert [one.error for one in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
@@ -194,5 +194,5 @@ def test_the_new_set_decides_what_a_majority_is_at_once():
     talk = committed()
     talk.ask(remove(key(3)))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voter_set.majority == 2
-    assert set(talk.raft.role.reign.voters) == {1, 2}
+    assert talk.raft.role.leader_state.voter_set.majority == 2
+    assert set(talk.raft.role.leader_state.voters) == {1, 2}

@@ -13,7 +13,7 @@ from wire.errors import ErrorCode
 
 def ask(talk: Talk, **changes: object) -> bool:
     answer = talk.ask(vote(pre_vote=True, **changes))
-    assert isinstance(answer, core.VoteAnswer)
+    assert isinstance(answer, core.VoteResponse)
     return answer.granted
 
 
@@ -44,7 +44,7 @@ def test_a_prospective_keeps_its_vote_and_its_leader():
 
 def test_a_majority_of_pre_votes_makes_a_candidate_of_the_next_epoch():
     talk = prospective(Election(4))
-    talk.answer(core.VoteAnswer(epoch=4, granted=True))
+    talk.answer(core.VoteResponse(epoch=4, granted=True))
     assert isinstance(talk.raft.role, Candidate)
     assert talk.raft.epoch == 5
 
@@ -56,7 +56,7 @@ def test_who_loses_a_pre_vote_returns_to_its_leader_or_waits_for_one(election, r
     talk = prospective(election)
     tokens = talk.tokens[-2:]
     for token in tokens:
-        talk.answer(core.VoteAnswer(epoch=4, leader_id=election.leader_id), token)
+        talk.answer(core.VoteResponse(epoch=4, leader_id=election.leader_id), token)
     assert isinstance(talk.raft.role, role)
     assert talk.raft.epoch == 4
 
@@ -66,7 +66,7 @@ def test_a_follower_that_has_fetched_from_its_leader_refuses():
     assert ask(talk), "not yet: the leader may be gone since before we started"
     talk.raft.handle_timeout(0.0)
     talk._drain()
-    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=0))
+    talk.answer(core.FetchResponse(epoch=5, leader_id=2, high_watermark=0))
     assert not ask(talk)
 
 
@@ -97,7 +97,7 @@ def test_a_pre_vote_of_a_higher_epoch_still_raises_ours():
 
 def test_where_a_voter_knows_no_pre_votes_the_election_begins_at_once():
     talk = prospective(Election(4))
-    talk.answer(core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION))
+    talk.answer(core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION))
     assert isinstance(talk.raft.role, Candidate)
 
 

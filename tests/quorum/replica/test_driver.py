@@ -9,11 +9,11 @@ import trio
 
 from node.runtime import threads
 from quorum.raft.core import Raft
-from quorum.raft.messages import FetchRequest, FetchSnapshotAnswer, FetchSnapshotRequest
+from quorum.raft.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse
 from quorum.raft.ready import Send
 from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
 from quorum.replica.driver import Driver
-from quorum.translate.answers import write_snapshot_answer
+from quorum.translate.responses import write_snapshot_response
 from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 
@@ -37,9 +37,9 @@ async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path)
     with trio.fail_after(20):
         async with open_cluster(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
-            assert driver.ask(fetch(0, raft.epoch)).ready
+            assert driver.handle(fetch(0, raft.epoch)).ready
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
-            finish = driver.ask(news)
+            finish = driver.handle(news)
             assert not finish.ready, "there is nothing new"
             await cluster.propose("b")
             assert (await finish()).records
@@ -60,7 +60,7 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
             epoch = raft.epoch
             driver.submit(raft.resign)
             await until(lambda: raft.epoch > epoch)
-            finish = driver.ask(fetch(0, epoch))
+            finish = driver.handle(fetch(0, epoch))
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
             assert not finish.ready, "nobody hears of an epoch before it is on disk"
@@ -75,14 +75,14 @@ async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
     tmp_path: Path, snapshot_id: OffsetAndEpoch, position: int
 ) -> None:
     request = FetchSnapshotRequest(CLUSTER_ID, 1, OBSERVER, ASKED, 10, 1 << 20)
-    answer = FetchSnapshotAnswer(
+    answer = FetchSnapshotResponse(
         epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
     )
     with trio.fail_after(20):
         async with open_cluster(tmp_path, 1) as cluster:
             driver, _ = await leading(cluster)
             send = Send(1, Peer(2, "h", 1), request, 1.0)
-            understood = driver._understood(send, write_snapshot_answer(answer, 1))
+            understood = driver._parse_response(send, write_snapshot_response(answer, 1))
             assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
 
 
@@ -91,12 +91,12 @@ async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> N
         async with open_cluster(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
-            parked = driver.ask(news)
+            parked = driver.handle(news)
             await cluster.members[1].kill()
             with pytest.raises(KafkaError, match="has stopped"):
                 await parked()
             with pytest.raises(KafkaError, match="has stopped"):
-                driver.ask(news)
+                driver.handle(news)
 
 
 async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
@@ -110,6 +110,6 @@ async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
         async with open_cluster(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             driver.submit(broken)
-            came_through = not driver.ask(fetch(0, raft.epoch)).ready
+            came_through = not driver.handle(fetch(0, raft.epoch)).ready
             await trio.sleep_forever()
     assert came_through

@@ -51,7 +51,7 @@ async def test_what_is_committed_is_applied_by_all(tmp_path: Path) -> None:
             assert len(status.voters) == 3
             assert (
                 status.high_watermark == status.log_end_offset == 4
-            )  # one reign's beginning, three topics
+            )  # the beginning of one epoch, three topics
 
 
 async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
             second = await cluster.leader(above=epoch)
             await cluster.propose("b")
             assert second is not first
-            assert first.names.ended == first.names.leads, "its reign has unwound"
+            assert first.names.ended == first.names.leads, "its epoch has unwound"
 
 
 async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:

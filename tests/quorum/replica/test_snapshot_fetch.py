@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorum.raft.messages import FetchSnapshotAnswer
+from quorum.raft.messages import FetchSnapshotResponse
 from quorum.raft.ready import SnapshotChunk
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft_log.memory_log import MemoryLog
@@ -31,7 +31,7 @@ def snapshot():
 
 
 def answer(data, position, size):
-    return FetchSnapshotAnswer(
+    return FetchSnapshotResponse(
         epoch=3,
         leader_id=1,
         snapshot_id=SNAPSHOT,

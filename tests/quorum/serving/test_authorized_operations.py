@@ -25,7 +25,7 @@ def names(bits):
 
 
 def node(*super_users, allows_all=False):
-    authorizer = Authorizer(super_users, if_nothing_is_said=allows_all)
+    authorizer = Authorizer(super_users, allow_if_no_acl=allows_all)
     authorizer.complete_initial_load()
     return Node(authorizer)
 

@@ -10,8 +10,7 @@ from unittest import mock
 from quorum.controller.activation import activation_records
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
-from quorum.raft import changing, following, leading, log_view, state
-from quorum.raft import leader_state as reign
+from quorum.raft import changing, following, leader_state, leading, log_view, state
 from quorum.raft.ready import ControlBatch, VotersChange
 from quorum.raft.roles import Leader
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey
@@ -44,7 +43,7 @@ def _changes_before_its_own_commit() -> Patch:
     real = changing._committed_voters
 
     def voters(raft: state.State, leader: Leader, doing: str) -> VoterSet:
-        if leader.reign.high_watermark is None and raft.log.history.is_dynamic:
+        if leader.leader_state.high_watermark is None and raft.log.history.is_dynamic:
             return raft.log.history.voters
         return real(raft, leader, doing)
 
@@ -59,12 +58,12 @@ def _append_unchecked(raft: state.State, _leader: Leader, voters: VoterSet) -> i
 
 
 def _counts_removed_voters() -> Patch:
-    def take_voters(self: reign.Reign, voter_set: VoterSet, _now: float) -> None:
+    def update_voters(self: leader_state.LeaderState, voter_set: VoterSet, _now: float) -> None:
         self.others = voter_set.others(self.me.key)
         for voter in self.others:
-            self.voters.setdefault(voter.id, reign.Progress(voter.key))
+            self.voters.setdefault(voter.id, leader_state.Progress(voter.key))
 
-    return mock.patch.object(reign.Reign, "take_voters", take_voters)
+    return mock.patch.object(leader_state.LeaderState, "update_voters", update_voters)
 
 
 def _leads_on_when_voted_out() -> Patch:
@@ -159,13 +158,13 @@ def _answers_count_twice() -> Patch:
 
     def answered(self: Any, token: int) -> Any:
         sent = self._by_token.get(token)
-        if sent is not None and self._lines[sent.peer.id].token == token:
-            self._lines[sent.peer.id].token = None
+        if sent is not None and self._connections[sent.peer.id].token == token:
+            self._connections[sent.peer.id].token = None
         return sent
 
     return both(
-        mock.patch("quorum.raft.requests.Requests.answered", answered),
-        mock.patch("quorum.raft.requests.Requests.is_waiting", return_value=False),
+        mock.patch("quorum.raft.requests.RequestManager.answered", answered),
+        mock.patch("quorum.raft.requests.RequestManager.is_waiting", return_value=False),
     )
 
 
@@ -175,7 +174,7 @@ def _counts_diverged_fetches() -> Patch:
     def on_fetch(raft: state.State, request: Any, token: int, now: float) -> None:
         if isinstance(raft.role, Leader) and request.epoch == raft.epoch:
             offset = min(request.fetch_offset, raft.log.end_offset)
-            if raft.role.reign.fetched_by(request.replica, offset, raft.log.end_offset, now):
+            if raft.role.leader_state.fetched_by(request.replica, offset, raft.log.end_offset, now):
                 leading._on_high_watermark(raft, raft.role, now)
         real(raft, request, token, now)
 
@@ -183,9 +182,9 @@ def _counts_diverged_fetches() -> Patch:
 
 
 def _observers_count() -> Patch:
-    real = reign.Reign._advance
+    real = leader_state.LeaderState._advance
 
-    def advance(self: reign.Reign) -> bool:
+    def advance(self: leader_state.LeaderState) -> bool:
         ends = [p.end_offset for p in (*self.voters.values(), *self.observers.values())]
         offset = sorted(ends, reverse=True)[self.voter_set.majority - 1]
         if offset <= max(self.high_watermark or 0, self.start_offset):
@@ -194,15 +193,15 @@ def _observers_count() -> Patch:
         return True
 
     assert real is not None
-    fetched = mock.patch.object(reign.Reign, "fetched_by", _fetched_by_anybody)
-    return both(mock.patch.object(reign.Reign, "_advance", advance), fetched)
+    fetched = mock.patch.object(leader_state.LeaderState, "fetched_by", _fetched_by_anybody)
+    return both(mock.patch.object(leader_state.LeaderState, "_advance", advance), fetched)
 
 
 def _fetched_by_anybody(
-    self: reign.Reign, replica: ReplicaKey, offset: int, leader_end: int, now: float
+    self: leader_state.LeaderState, replica: ReplicaKey, offset: int, leader_end: int, now: float
 ) -> bool:
     self._find(replica, now).fetched(offset, leader_end, now)
-    self.heard_from(replica, now)
+    self.update_check_quorum(replica, now)
     return self._advance()
 
 
@@ -273,7 +272,7 @@ def _acks_what_is_appended() -> Patch:
     return mock.patch.object(SimNode, "_ack", ack)
 
 
-def _acks_for_a_later_reign() -> Patch:
+def _acks_for_a_later_epoch() -> Patch:
     """5A 29, Redpanda #3003: the result of a replication is used after the epoch has changed."""
 
     def ack(self: SimNode, _role: object) -> None:
@@ -362,7 +361,7 @@ DRIVER = (
     Mutant("opening flushes nothing", _opening_flushes_nothing, ("R6", "R4", "R7")),
     Mutant("applies what is not committed", _applies_what_is_not_committed, ("R6", "R8")),
     Mutant("acks what is appended", _acks_what_is_appended, ("R5",)),
-    Mutant("acks for a later reign", _acks_for_a_later_reign, ("R5",)),
+    Mutant("acks for a later epoch", _acks_for_a_later_epoch, ("R5",)),
     Mutant("aborted transactions count", _aborted_counts, ("R14",)),
     Mutant("publishes inside transactions", _publishes_inside_transactions, ("R14",)),
     Mutant("new leader aborts nothing", _new_leader_aborts_nothing, ("R14", "C1")),

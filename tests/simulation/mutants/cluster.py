@@ -10,7 +10,7 @@ from unittest import mock
 
 from node.runtime.deferred import Result
 from quorum.controller import alter_partition, brokers, controller, partitions, topics
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.handlers import broker_heartbeat, broker_registration
 from quorum.controller.leases import Leases
 from quorum.controller.state import ControllerState
@@ -126,25 +126,25 @@ def _the_silent_are_not_fenced() -> Patch:
     return both(
         mock.patch.object(Leases, "expired", return_value=[]),
         mock.patch.object(Leases, "next_deadline", return_value=None),
-        mock.patch.object(Leases, "orphans", return_value=[]),
+        mock.patch.object(Leases, "disconnected_leases", return_value=[]),
     )
 
 
 # --- C5
 
 
-def _oversized_batch_ends_the_reign() -> Patch:
+def _oversized_batch_ends_the_epoch() -> Patch:
     """5B 36, KAFKA-14996."""
-    real = Reign.write
+    real = ActiveController.write
 
-    def write(self: Reign, result: Result[Any, Any]) -> Any:
+    def write(self: ActiveController, result: Result[Any, Any]) -> Any:
         try:
             return (yield from real(self, result))
         except KafkaError:
             self._give_up()
             raise
 
-    return mock.patch.object(Reign, "write", write)
+    return mock.patch.object(ActiveController, "write", write)
 
 
 def _no_request_is_too_large() -> Patch:
@@ -196,7 +196,7 @@ CLUSTER = (
     Mutant("leaders add whom they like", _leaders_add_whom_they_like, ("C4",), CONTROLLERS),
     Mutant("new incarnation stays in sync", _new_incarnation_stays_in_sync, ("C4",), CONTROLLERS),
     Mutant("the silent are not fenced", _the_silent_are_not_fenced, ("L1",), CONTROLLERS),
-    Mutant("oversized batch ends the reign", _oversized_batch_ends_the_reign, ("C5",), CONTROLLERS),
+    Mutant("oversized batch ends the epoch", _oversized_batch_ends_the_epoch, ("C5",), CONTROLLERS),
     Mutant("no request is too large", _no_request_is_too_large, ("C5",), CONTROLLERS),
     Mutant(
         "half an oversized batch is written",

@@ -8,9 +8,8 @@ from math import inf
 from typing import Any
 from unittest import mock
 
-from quorum.raft import core, elections, leading, roles, state
-from quorum.raft import leader_state as reign
-from quorum.raft.messages import VoteAnswer
+from quorum.raft import core, elections, leader_state, leading, roles, state
+from quorum.raft.messages import VoteResponse
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Prospective, Role
 from quorum.raft.types import Election, ReplicaKey
@@ -80,7 +79,7 @@ def _no_pre_vote() -> Patch:
         elif raft.voters.is_majority(raft.role.granted):  # type: ignore[union-attr]
             leading.become_leader(raft, raft.role.granted, now)  # type: ignore[union-attr]
 
-    return mock.patch.object(elections, "_go_on_if_granted", go_on)
+    return mock.patch.object(elections, "_advance_if_granted", go_on)
 
 
 def _pre_votes_beside_a_leader() -> Patch:
@@ -97,12 +96,12 @@ def _votes_beside_a_leader() -> Patch:
 
 
 def _refusals_count_as_votes() -> Patch:
-    real = elections.on_vote_answer
+    real = elections.on_vote_response
 
-    def on_vote_answer(raft: state.State, voter: Any, answer: VoteAnswer, now: float) -> None:
-        real(raft, voter, replace(answer, granted=True), now)
+    def on_vote_response(raft: state.State, voter: Any, response: VoteResponse, now: float) -> None:
+        real(raft, voter, replace(response, granted=True), now)
 
-    return mock.patch.object(elections, "on_vote_answer", on_vote_answer)
+    return mock.patch.object(elections, "on_vote_response", on_vote_response)
 
 
 def _believes_other_clusters() -> Patch:
@@ -122,10 +121,12 @@ def _believes_any_epoch() -> Patch:
 def _strangers_keep_a_leader() -> Patch:
     """Fetches of observers count for the check of the quorum."""
 
-    def heard_from(self: reign.Reign, replica: ReplicaKey, now: float) -> None:
+    def update_check_quorum(
+        self: leader_state.LeaderState, replica: ReplicaKey, now: float
+    ) -> None:
         self.check_deadline = min(self.check_deadline, inf) and now + self.timeouts.check_quorum
 
-    return mock.patch.object(reign.Reign, "heard_from", heard_from)
+    return mock.patch.object(leader_state.LeaderState, "update_check_quorum", update_check_quorum)
 
 
 def _looks_for_no_leader() -> Patch:
@@ -133,7 +134,7 @@ def _looks_for_no_leader() -> Patch:
 
 
 def _no_request_expires() -> Patch:
-    return mock.patch("quorum.raft.requests.Requests.expire", return_value=None)
+    return mock.patch("quorum.raft.requests.RequestManager.expire", return_value=None)
 
 
 ELECTIONS = (

@@ -11,13 +11,11 @@ from quorum.raft import (
     core,
     elections,
     following,
+    leader_state,
     leading,
     requests,
     roles,
     state,
-)
-from quorum.raft import (
-    leader_state as reign,
 )
 from quorum.raft.log_view import ON_OUR_LOG
 from quorum.raft.messages import VoteRequest
@@ -61,15 +59,15 @@ def _leader_counts_unflushed() -> AbstractContextManager[Any]:
 def _commits_older_epochs() -> AbstractContextManager[Any]:
     """Raft, figure 8: the high watermark passes records of earlier epochs by counting replicas."""
 
-    def advance(self: reign.Reign) -> bool:
+    def advance(self: leader_state.LeaderState) -> bool:
         ends = sorted((p.end_offset for p in self.voters.values()), reverse=True)
-        offset = reign.majority_offset(ends)
+        offset = leader_state.majority_offset(ends)
         if offset <= (self.high_watermark or 0):
             return False
         self.high_watermark = offset
         return True
 
-    return mock.patch.object(reign.Reign, "_advance", advance)
+    return mock.patch.object(leader_state.LeaderState, "_advance", advance)
 
 
 def _truncates_too_far() -> AbstractContextManager[Any]:
@@ -84,7 +82,7 @@ def _truncates_too_far() -> AbstractContextManager[Any]:
 
 
 def _one_replica_commits() -> AbstractContextManager[Any]:
-    return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
+    return mock.patch.object(leader_state, "majority_offset", lambda descending: descending[0])
 
 
 def votes_twice() -> AbstractContextManager[Any]:
@@ -95,7 +93,7 @@ def votes_twice() -> AbstractContextManager[Any]:
 
 
 def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
-    judge = elections._judge_vote
+    judge = elections._handle_vote
 
     def lenient(raft: state.State, request: VoteRequest, now: float) -> Any:
         longest = request._replace(end_offset=max(request.end_offset, raft.log.end_offset))
@@ -103,7 +101,7 @@ def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
             longest = longest._replace(last_epoch=max(request.last_epoch, raft.log.last_epoch))
         return judge(raft, longest, now)
 
-    return mock.patch.object(elections, "_judge_vote", lenient)
+    return mock.patch.object(elections, "_handle_vote", lenient)
 
 
 def _minority_elects() -> AbstractContextManager[Any]:
@@ -117,7 +115,7 @@ def _never_resigns() -> AbstractContextManager[Any]:
     """5B 31, KAFKA-15489."""
 
     def poll(raft: state.State, leader: Leader, now: float) -> None:
-        leader.reign.check_deadline = float("inf")
+        leader.leader_state.check_deadline = float("inf")
         real(raft, leader, now)
 
     real = leading.poll_leader
@@ -169,21 +167,21 @@ def _truncates_without_epochs() -> AbstractContextManager[Any]:
 def _late_answers_count() -> AbstractContextManager[Any]:
     """5A 27, Redpanda #17731, R13: an answer to a request of an earlier role is believed."""
 
-    def reset(self: requests.Requests) -> None:
-        for line in self._lines.values():
+    def reset(self: requests.RequestManager) -> None:
+        for line in self._connections.values():
             line.token, line.expires, line.resume = None, float("inf"), 0.0
 
-    def answered(self: requests.Requests, token: int) -> Any:
+    def answered(self: requests.RequestManager, token: int) -> Any:
         sent = self._by_token.get(token)
-        line = None if sent is None else self._lines.get(sent.peer.id)
+        line = None if sent is None else self._connections.get(sent.peer.id)
         if line is not None and line.token == token:
             line.token = None
         return sent
 
     return both(
-        mock.patch.object(requests.Requests, "reset", reset),
-        mock.patch.object(requests.Requests, "answered", answered),
-        mock.patch.object(requests.Requests, "is_waiting", return_value=False),
+        mock.patch.object(requests.RequestManager, "reset", reset),
+        mock.patch.object(requests.RequestManager, "answered", answered),
+        mock.patch.object(requests.RequestManager, "is_waiting", return_value=False),
     )
 
 
@@ -194,8 +192,8 @@ def _follower_trusts_watermark() -> AbstractContextManager[Any]:
         raft.commit(raft.log.end_offset)
         return real(raft, role, now)
 
-    real = following._fed
-    return mock.patch.object(following, "_fed", fed)
+    real = following._reset_fetch_timeout
+    return mock.patch.object(following, "_reset_fetch_timeout", fed)
 
 
 def _flush_claims_truncated() -> AbstractContextManager[Any]:
@@ -252,16 +250,16 @@ def _two_changes_at_once() -> AbstractContextManager[Any]:
 
 
 def _voted_out_leader_counts_itself() -> AbstractContextManager[Any]:
-    def advance(self: reign.Reign) -> bool:
+    def advance(self: leader_state.LeaderState) -> bool:
         replicas = {id(p): p for p in [*self.voters.values(), self.own]}.values()
         ends = sorted((p.end_offset for p in replicas), reverse=True)
-        offset = reign.majority_offset(ends)
+        offset = leader_state.majority_offset(ends)
         if offset <= max(self.start_offset, self.high_watermark or 0):
             return False
         self.high_watermark = offset
         return True
 
-    return mock.patch.object(reign.Reign, "_advance", advance)
+    return mock.patch.object(leader_state.LeaderState, "_advance", advance)
 
 
 def _truncated_set_counts() -> AbstractContextManager[Any]:
@@ -272,18 +270,18 @@ def _truncated_set_counts() -> AbstractContextManager[Any]:
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
     """It leaves before the set without it is committed, and never stands again: nobody may be left who can be elected."""
 
-    def may_stand(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
+    def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters
 
     return both(
         mock.patch.object(changing, "is_voted_out", lambda raft, _leader: not raft.is_voter),
-        mock.patch.object(QuorumHistory, "may_stand", may_stand),
+        mock.patch.object(QuorumHistory, "can_be_candidate", can_be_candidate),
     )
 
 
 def _busy_loop() -> AbstractContextManager[Any]:
     """No backoff after failures."""
-    return mock.patch("quorum.raft.requests.Requests.back_off", return_value=None)
+    return mock.patch("quorum.raft.requests.RequestManager.back_off", return_value=None)
 
 
 REPLICATION = (

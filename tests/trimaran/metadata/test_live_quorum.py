@@ -46,7 +46,7 @@ NOTHING = [
 
 @pytest.mark.parametrize("answer", NOTHING)
 def test_an_answer_about_nothing_is_the_quorums_mistake(answer: DescribeQuorumResponse):
-    with pytest.raises(RemoteProtocolError, match="the answer has no"):
+    with pytest.raises(RemoteProtocolError, match="it has none"):
         describe_quorum(Silent(answer))  # type: ignore[arg-type]
 
 

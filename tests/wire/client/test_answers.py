@@ -10,7 +10,7 @@ def test_the_one_is_taken():
     assert the_one(["a"], "topic") == "a"
 
 
-@pytest.mark.parametrize(("listed", "count"), [(None, "no"), ([], "no"), (["a", "b"], "2")])
+@pytest.mark.parametrize(("listed", "count"), [(None, "none"), ([], "none"), (["a", "b"], "2")])
 def test_none_and_many_are_the_nodes_mistake(listed, count):
-    with pytest.raises(RemoteProtocolError, match=f"the answer has {count} topic where one"):
+    with pytest.raises(RemoteProtocolError, match=f"must have one topic, it has {count}"):
         the_one(listed, "topic")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wire.client.test_small_parts import metadata, routing
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
 from wire.client.destinations import AnyNode, Controller, Coordinator, Leader
 from wire.client.errors import ConnectionLost, ConnectRefused
@@ -52,7 +52,7 @@ def play(steps, *outcomes):
 
 
 def call(known, request, to, **options):
-    return routed_call(known, request, to, Backoff(lambda: 0.5), **options)
+    return routed_call(known, request, to, ExponentialBackoff(uniform=lambda: 0.5), **options)
 
 
 BOOT = ("boot", 1)
@@ -141,7 +141,7 @@ def test_controllers_are_asked_with_describe_cluster():
 def test_refresh_goes_round_until_somebody_answers():
     known = routing()
     answer = metadata([(1, 1)])
-    steps = refresh(known, ["t"], Backoff(lambda: 0.5))
+    steps = refresh(known, ["t"], ExponentialBackoff(uniform=lambda: 0.5))
     _asked, result, pauses = play(steps, ConnectionLost("x"), answer)
     assert (result, pauses) == (answer, 1)
     assert known.leader("t", 0).leader_id == 1

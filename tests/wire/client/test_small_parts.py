@@ -2,7 +2,7 @@
 
 import pytest
 
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.bootstrap import Bootstrap, parse_bootstrap
 from wire.client.destinations import AnyNode, Controller, Coordinator, Leader, Node
 from wire.client.errors import VersionMismatch
@@ -57,14 +57,19 @@ def test_the_ring_moves_on_when_the_current_one_fails():
 
 
 def test_backoff_doubles_to_its_maximum_with_jitter():
-    middle = Backoff(lambda: 0.5, initial_seconds=0.1, max_seconds=1)
+    middle = ExponentialBackoff(0.1, 1, uniform=lambda: 0.5)
     assert [middle.failed() for _ in range(6)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1, 1])
     middle.succeeded()
     assert middle.failed() == pytest.approx(0.1)
-    assert Backoff(lambda: 0.0, initial_seconds=1, max_seconds=2).failed() == pytest.approx(0.8)
-    assert Backoff(lambda: 1.0, initial_seconds=1, max_seconds=2).failed() == pytest.approx(1.2)
+    assert ExponentialBackoff(1, 2, uniform=lambda: 0.0).failed() == pytest.approx(0.8)
+    assert ExponentialBackoff(1, 2, uniform=lambda: 1.0).failed() == pytest.approx(1.2)
     for _ in range(5000):
         assert middle.failed() <= 1.2
+
+
+def test_backoff_without_randomness_is_exact():
+    exact = ExponentialBackoff(0.05, 2)
+    assert [exact.failed() for _ in range(8)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2, 2]
 
 
 def offers(*versions) -> Negotiated:

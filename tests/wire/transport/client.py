@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from wire.client.backoff import Backoff
+from wire.client.backoff import ExponentialBackoff
 from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
 from wire.client.calls import Ask, Pause, Steps, refresh, routed_call
 from wire.client.destinations import (
@@ -153,8 +153,8 @@ class Client:
             raise
         return connection
 
-    def _backoff(self) -> Backoff:
-        return Backoff(self._rng.random)
+    def _backoff(self) -> ExponentialBackoff:
+        return ExponentialBackoff(uniform=self._rng.random)
 
     async def _drive(
         self,

@@ -12,11 +12,11 @@ from tests.wire.transport.support import (
     request_frame,
     sized,
 )
+from wire.declarations import Versions
 from wire.errors import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchRequest
 from wire.messages.produce import ProduceRequest
-from wire.schema import Versions
 from wire.transport.access import open_to_all
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry, handles

@@ -42,9 +42,9 @@ async def test_one_for_another_user_needs_leave(tmp_path):
 async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path):
     """A name of the longest size fits a request, and not with "User:" before it."""
     async with asked(tmp_path, **SECRET) as one:
-        reign = one.running.context.controller.reign()
+        active_controller = one.running.context.controller.active()
         renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)
         token = await one.forwarded(CREATION.replace(renewers=[renewer]), 3, "alice")
         assert token.error_code == ErrorCode.INVALID_REQUEST
-        assert one.running.context.controller.reign() is reign
-        assert not reign.committed.closed
+        assert one.running.context.controller.active() is active_controller
+        assert not active_controller.committed.closed

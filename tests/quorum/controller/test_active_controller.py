@@ -6,9 +6,9 @@ import trio
 from node.runtime.deferred import Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import at_once
-from quorum.controller import active as module
+from quorum.controller import active_controller as module
 from quorum.controller import controller
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.index import PartitionIndex
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
@@ -48,112 +48,116 @@ def log():
 
 
 @pytest.fixture
-def reign(log):
+def active_controller(log):
     index = PartitionIndex.of(IMAGE.topics)
-    return Reign(
+    return ActiveController(
         5, log, IMAGE, index, config_of(), applied_end=END, log_end=END, session_seconds=9.0
     )
 
 
-def is_whole(reign):
-    return reign.state.index == PartitionIndex.of(reign.image.topics)
+def is_whole(active_controller):
+    return active_controller.state.index == PartitionIndex.of(active_controller.image.topics)
 
 
-def test_all_of_a_decision_is_one_batch(reign, log):
-    deferred = at_once(reign.write(Result(TOPIC, "made")))
+def test_all_of_a_decision_is_one_batch(active_controller, log):
+    deferred = at_once(active_controller.write(Result(TOPIC, "made")))
     assert log.batches == [(5, TOPIC)]
     assert (deferred.response, deferred.end_offset) == ("made", END + len(TOPIC))
-    assert reign.next_offset == END + len(TOPIC)
-    assert len(reign.image.topics.by_name["t"].partitions) == 5
-    assert is_whole(reign)
+    assert active_controller.next_offset == END + len(TOPIC)
+    assert len(active_controller.image.topics.by_name["t"].partitions) == 5
+    assert is_whole(active_controller)
 
 
-def test_nobody_sees_half_of_it(reign, log):
+def test_nobody_sees_half_of_it(active_controller, log):
     """The image and the end of the log go on at once; between two steps there is no more than one record's work."""
     changed = [PartitionChangeRecord(topic_id=uid(1), partition_id=0, isr=[1])]
     seen = []
-    for done in reign.write(Result([*TOPIC, *changed], None)):
+    for done in active_controller.write(Result([*TOPIC, *changed], None)):
         assert done == 1
-        seen.append((len(log.batches), reign.image is IMAGE))
+        seen.append((len(log.batches), active_controller.image is IMAGE))
     records = len(TOPIC) + len(changed)
     encoded, replayed, indexed = records, records, 6
     expected = [(0, True)] * encoded + [(1, True)] * replayed + [(1, False)] * indexed
     assert seen == expected
-    assert is_whole(reign)
+    assert is_whole(active_controller)
 
 
 @pytest.mark.parametrize("steps", [0, 1, len(TOPIC)])
-def test_an_epoch_that_ends_before_the_append_leaves_nothing(reign, log, steps):
-    asked = reign.turns.ask(_slowly(reign, Result(TOPIC, None), steps))
-    reign.close()
+def test_an_epoch_that_ends_before_the_append_leaves_nothing(active_controller, log, steps):
+    operation = active_controller.operations.submit(
+        _slowly(active_controller, Result(TOPIC, None), steps)
+    )
+    active_controller.close()
     with pytest.raises(NotLeaderError):
-        asked.result()
+        operation.result()
     assert log.batches == []
-    assert reign.image is IMAGE
+    assert active_controller.image is IMAGE
 
 
-def _slowly(reign, result, steps):
+def _slowly(active_controller, result, steps):
     """The first steps in this turn, the others in the next."""
-    writing = reign.write(result)
+    writing = active_controller.write(result)
     for _ in range(steps):
         next(writing)
     yield 1_000_000
     return (yield from writing)
 
 
-def test_what_the_log_does_not_take_changes_nothing(reign, log):
+def test_what_the_log_does_not_take_changes_nothing(active_controller, log):
     log.fails_at = 0
     with pytest.raises(KafkaError) as refused:
-        at_once(reign.write(Result(TOPIC, None)))
+        at_once(active_controller.write(Result(TOPIC, None)))
     assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
-    assert (reign.image, reign.next_offset, log.resigned) == (IMAGE, END, 0)
+    assert (active_controller.image, active_controller.next_offset, log.resigned) == (IMAGE, END, 0)
     log.fails_at = None
-    at_once(reign.write(Result([RemoveTopicRecord(topic_id=uid(1))], None)))  # the next one is made
-    assert is_whole(reign)
+    at_once(
+        active_controller.write(Result([RemoveTopicRecord(topic_id=uid(1))], None))
+    )  # the next one is made
+    assert is_whole(active_controller)
 
 
-def test_what_need_not_be_one_batch_is_several(reign, log, monkeypatch):
+def test_what_need_not_be_one_batch_is_several(active_controller, log, monkeypatch):
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
-    at_once(reign.write(Result(TOPIC, None, atomic=False)))
+    at_once(active_controller.write(Result(TOPIC, None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [4, 2]
-    assert is_whole(reign)
+    assert is_whole(active_controller)
 
 
-def test_a_change_cut_short_ends_the_epoch(reign, log, monkeypatch):
+def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
     """A part is in the log that the state does not have."""
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
     log.fails_at = 1
     with pytest.raises(NotLeaderError):
-        at_once(reign.write(Result(TOPIC, None, atomic=False)))
+        at_once(active_controller.write(Result(TOPIC, None, atomic=False)))
     assert log.resigned == 1
     with pytest.raises(NotLeaderError):
-        at_once(reign.write(Result([], None)))
+        at_once(active_controller.write(Result([], None)))
 
 
-def test_a_record_that_cannot_be_replayed_ends_the_epoch(reign, log):
+def test_a_record_that_cannot_be_replayed_ends_the_epoch(active_controller, log):
     change = PartitionChangeRecord(topic_id=uid(99), partition_id=0)
-    with pytest.raises(Exception, match="not there"):
-        at_once(reign.write(Result([change], None)))
+    with pytest.raises(Exception, match="does not exist"):
+        at_once(active_controller.write(Result([change], None)))
     assert log.resigned == 1
     with pytest.raises(NotLeaderError):
-        at_once(reign.write(Result([], None)))
+        at_once(active_controller.write(Result([], None)))
 
 
-async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(reign):
+async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(active_controller):
     """They are cancelled; one that wakes at that very moment asks for a turn that there is not."""
-    reign.close()
+    active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
-        await controller._take(reign, reign.write(Result(TOPIC, None)))
+        await controller._perform(active_controller, active_controller.write(Result(TOPIC, None)))
     assert epoch.cancelled_caught
 
 
-async def test_what_a_later_epoch_commits_answers_nothing_of_ours(reign):
+async def test_what_a_later_epoch_commits_answers_nothing_of_ours(active_controller):
     """Its records stand at our offsets: ours are lost."""
-    deferred = at_once(reign.write(Result(TOPIC, "made")))
-    reign.applied(END + 1, 5)
-    reign.applied(deferred.end_offset, 6)
+    deferred = at_once(active_controller.write(Result(TOPIC, "made")))
+    active_controller.applied(END + 1, 5)
+    active_controller.applied(deferred.end_offset, 6)
     with pytest.raises(NotLeaderError):
         await deferred.wait()
     with pytest.raises(NotLeaderError):
-        at_once(reign.write(Result(TOPIC, "made")))
+        at_once(active_controller.write(Result(TOPIC, "made")))

@@ -1,8 +1,8 @@
 """What one active controller knows beyond the committed image; dropped whole when its epoch ends.
 
-Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A revert is
-to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose timeline collections
-this replaces.
+Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A
+revert is to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose
+timeline collections this replaces.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-import trio
-
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, ReplicatedState, Result
 from node.runtime.errors import NotLeaderError
+from node.runtime.events import AutoResetEvent
 from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
-from quorum.controller.operation_queue import Turns
+from quorum.controller.operation_queue import OperationQueue
 from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
@@ -41,7 +40,7 @@ RECORDS_PER_BATCH = 10_000
 
 
 class Node(Protocol):
-    """What a reign writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
+    """What the active controller writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
 
     metadata_version: int
 
@@ -54,8 +53,9 @@ class Node(Protocol):
     def resign(self) -> None: ...
 
 
-class Reign:
-    """One epoch of the active controller. Who decides asks `turns`; `image` is that of after the last decision that has ended.
+class ActiveController:
+    """One epoch of the active controller. Who decides asks `operations`; `image` is that of after the last decision
+    that has ended.
 
     Args:
         node: stops leading when log and state have parted.
@@ -77,15 +77,15 @@ class Reign:
     ) -> None:
         self.epoch = epoch
         self.leases = Leases(session_seconds)
-        self.turns = Turns()
+        self.operations = OperationQueue()
         self.image = image
         self.committed = Watermark(applied_end)
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
-        self.suspected = trio.Event()
+        self.suspected = AutoResetEvent()
         # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
-        self.leaders_wanted = trio.Event()
-        self.unclean_wanted = trio.Event()
-        self.emptying = trio.Event()
+        self.leaders_wanted = AutoResetEvent()
+        self.unclean_wanted = AutoResetEvent()
+        self.draining = AutoResetEvent()
         self._node = node
         self._index = index
         self._config = config
@@ -117,7 +117,7 @@ class Reign:
         try:
             deferred = yield from self._writes.write(result)
             if self._delta is not None:
-                yield from self._take(self._delta)
+                yield from self._apply(self._delta)
         except (KafkaError, NotLeaderError):
             raise
         except Exception:
@@ -125,7 +125,7 @@ class Reign:
             raise
         return deferred
 
-    def _take(self, delta: MetadataDelta) -> Steps[None]:
+    def _apply(self, delta: MetadataDelta) -> Steps[None]:
         self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
         self._delta = None
         for _ in self._index.apply(delta.topics, self.image.topics):
@@ -137,8 +137,8 @@ class Reign:
         self.suspected.set()
 
     def applied(self, end_offset: int, epoch: int) -> None:
-        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other records at our offsets, whether
-        or not the role has been seen to end: nothing more is answered.
+        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other
+        records at our offsets, whether or not the role has been seen to end: nothing more is answered.
         """
         if epoch > self.epoch:
             self.close()
@@ -147,7 +147,7 @@ class Reign:
 
     def close(self) -> None:
         self._writes.close()
-        self.turns.close()
+        self.operations.close()
 
     def _append(self, records: Sequence[Message], atomic: bool) -> Steps[int]:
         size = len(records) if atomic else RECORDS_PER_BATCH
@@ -186,5 +186,6 @@ class Reign:
         elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
             self.unclean_wanted.set()
         elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
-            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to read it.
+            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to
+            # read it.
             self._node.metadata_version = record.feature_level

@@ -1,4 +1,4 @@
-"""ACLs about what nobody judges yet are refused: who wrote one would take a topic for protected that is open.
+"""ACLs that nothing enforces yet are refused: who wrote one would take a topic for protected that is open.
 
 Controllers look, and brokers before they forward: their controllers may be Apache Kafka's.
 """
@@ -24,9 +24,9 @@ _INVALID = (Operation.UNKNOWN, Operation.ANY)
 Merge = Callable[[CreateAclsResponse], CreateAclsResponse]
 
 
-def judged_part(request: CreateAclsRequest) -> tuple[CreateAclsRequest, Merge]:
+def enforced_part(request: CreateAclsRequest) -> tuple[CreateAclsRequest, Merge]:
     """The creations that may go on, and what puts the refusals of the others into the response to them, in order."""
-    whys = [_why_unjudged(one) for one in request.creations]
+    whys = [_why_unenforced(one) for one in request.creations]
     left = [one for one, why in zip(request.creations, whys, strict=True) if why is None]
 
     def merge(response: CreateAclsResponse) -> CreateAclsResponse:
@@ -37,14 +37,15 @@ def judged_part(request: CreateAclsRequest) -> tuple[CreateAclsRequest, Merge]:
     return request.replace(creations=left), merge
 
 
-def _why_unjudged(creation: AclCreation) -> str | None:
+def _why_unenforced(creation: AclCreation) -> str | None:
     resource_type = known(ResourceType, creation.resource_type)
     operation = known(Operation, creation.operation)
-    judged = ENFORCED.get(resource_type)
-    if judged is None or operation in judged or operation in _INVALID:
+    enforced = ENFORCED.get(resource_type)
+    if enforced is None or operation in enforced or operation in _INVALID:
         return None
     return (
-        f"{operation.name} of a {resource_type.name} is not judged by ACLs yet, it is open to all who can connect: "
+        f"{operation.name} of a {resource_type.name} is not enforced by ACLs yet, it is open to anyone who can "
+        f"connect: "
         "this ACL would protect nothing"
     )
 

@@ -21,19 +21,19 @@ P = TypeVar("P")
 # --- answers that arrive
 
 
-def read_answer(response: Message) -> core.AnyAnswer:
+def read_response(response: Message) -> core.AnyResponse:
     """What the core makes of a response.
 
     Raises:
         RemoteProtocolError: it is not about the metadata partition.
     """
     if type(response) not in _ANSWERS:
-        return voters.read_answer(response)
+        return voters.read_response(response)
     cls, fields = _ANSWERS[type(response)]
-    return cast(core.AnyAnswer, _read_answer(response, cls, fields))
+    return cast(core.AnyResponse, _read_response(response, cls, fields))
 
 
-def _read_answer(response: Any, cls: Any, fields: Any) -> Any:
+def _read_response(response: Any, cls: Any, fields: Any) -> Any:
     if response.error_code:
         return cls(error=response.error_code)
     topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
@@ -92,12 +92,12 @@ def _snapshot_fields(partition: Any) -> dict[str, Any]:
     }
 
 
-_ANSWERS: dict[type[Message], tuple[type[core.Answer], Callable[[Any], dict[str, Any]]]] = {
-    vote.VoteResponse: (core.VoteAnswer, _vote_fields),
-    begin.BeginQuorumEpochResponse: (core.BeginQuorumEpochAnswer, _no_fields),
-    end.EndQuorumEpochResponse: (core.EndQuorumEpochAnswer, _no_fields),
-    fetch.FetchResponse: (core.FetchAnswer, _fetch_fields),
-    fetch_snapshot.FetchSnapshotResponse: (core.FetchSnapshotAnswer, _snapshot_fields),
+_ANSWERS: dict[type[Message], tuple[type[core.Response], Callable[[Any], dict[str, Any]]]] = {
+    vote.VoteResponse: (core.VoteResponse, _vote_fields),
+    begin.BeginQuorumEpochResponse: (core.BeginQuorumEpochResponse, _no_fields),
+    end.EndQuorumEpochResponse: (core.EndQuorumEpochResponse, _no_fields),
+    fetch.FetchResponse: (core.FetchResponse, _fetch_fields),
+    fetch_snapshot.FetchSnapshotResponse: (core.FetchSnapshotResponse, _snapshot_fields),
 }
 
 # --- answers that leave
@@ -106,7 +106,7 @@ _ANSWERS: dict[type[Message], tuple[type[core.Answer], Callable[[Any], dict[str,
 _TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
 
 
-def write_vote_answer(answer: core.VoteAnswer, version: int) -> vote.VoteResponse:
+def write_vote_response(answer: core.VoteResponse, version: int) -> vote.VoteResponse:
     if answer.error in _TOP_LEVEL:
         return vote.VoteResponse(error_code=answer.error, topics=[])
     partition = vote.VoteResponsePartitionData(
@@ -122,8 +122,8 @@ def write_vote_answer(answer: core.VoteAnswer, version: int) -> vote.VoteRespons
     )
 
 
-def write_begin_answer(
-    answer: core.BeginQuorumEpochAnswer, version: int
+def write_begin_response(
+    answer: core.BeginQuorumEpochResponse, version: int
 ) -> begin.BeginQuorumEpochResponse:
     if answer.error in _TOP_LEVEL:
         return begin.BeginQuorumEpochResponse(error_code=answer.error, topics=[])
@@ -139,7 +139,9 @@ def write_begin_answer(
     )
 
 
-def write_end_answer(answer: core.EndQuorumEpochAnswer, version: int) -> end.EndQuorumEpochResponse:
+def write_end_response(
+    answer: core.EndQuorumEpochResponse, version: int
+) -> end.EndQuorumEpochResponse:
     if answer.error in _TOP_LEVEL:
         return end.EndQuorumEpochResponse(error_code=answer.error, topics=[])
     partition = end.EndQuorumEpochResponsePartitionData(
@@ -154,7 +156,7 @@ def write_end_answer(answer: core.EndQuorumEpochAnswer, version: int) -> end.End
     )
 
 
-def write_fetch_answer(answer: core.FetchAnswer, version: int) -> fetch.FetchResponse:
+def write_fetch_response(answer: core.FetchResponse, version: int) -> fetch.FetchResponse:
     if answer.error in _TOP_LEVEL:
         return fetch.FetchResponse(error_code=answer.error, responses=[])
     partition = fetch.PartitionData(
@@ -180,8 +182,8 @@ def write_fetch_answer(answer: core.FetchAnswer, version: int) -> fetch.FetchRes
     )
 
 
-def write_snapshot_answer(
-    answer: core.FetchSnapshotAnswer, version: int
+def write_snapshot_response(
+    answer: core.FetchSnapshotResponse, version: int
 ) -> fetch_snapshot.FetchSnapshotResponse:
     if answer.error in _TOP_LEVEL:
         return fetch_snapshot.FetchSnapshotResponse(error_code=answer.error, topics=[])
@@ -212,7 +214,7 @@ _WITH_ENDPOINTS = {
 }
 
 
-def _nodes(cls: type[P], answer: core.Answer, version: int) -> list[P]:
+def _nodes(cls: type[P], answer: core.Response, version: int) -> list[P]:
     leader = answer.leader
     if leader is None or leader.id < 0 or version < _WITH_ENDPOINTS[cast(Any, cls)]:
         return []

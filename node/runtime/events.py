@@ -1,0 +1,51 @@
+"""What tasks wait for that happens again and again; `trio.Event` happens once.
+
+Left out: who is woken first, and what has happened; the waiter looks at the state that it waits for.
+"""
+
+from __future__ import annotations
+
+import trio
+
+
+class AutoResetEvent:
+    """An event for one waiting task, which resets it by waiting: a `set` that comes before, or while it works, is not
+    lost.
+
+    Any number of `set` between two waits are one.
+    """
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Returns once it is set; a wait that is cancelled leaves it set."""
+        await self._event.wait()
+        self._event = trio.Event()
+
+
+class Notifier:
+    """Wakes all tasks that wait at this moment, as `trio.Condition` does, without a lock: state changes between
+    checkpoints only.
+    """
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def notify_all(self) -> None:
+        event, self._event = self._event, trio.Event()
+        event.set()
+
+    async def wait(self) -> None:
+        """Returns at the next `notify_all`. Look at the state before: what happened earlier is not told again."""
+        await self._event.wait()
