@@ -82,7 +82,9 @@ class BrokerChannel:
         self._in_flight = 0
         self._active_at = -inf  # the last answer, or the request that ended a time without any
         self._news = trio.Event()
-        self._backoff = ExponentialBackoff(max_seconds=limits.backoff_seconds_max, uniform=random.random)
+        self._backoff = ExponentialBackoff(
+            max_seconds=limits.backoff_seconds_max, uniform=random.random
+        )
 
     async def call(self, message: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
