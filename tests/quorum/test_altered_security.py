@@ -74,7 +74,7 @@ def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, ca
         one.message for one in caplog.records if one.name == "quorum.serving.altered_security"
     ]
     assert location in line
-    assert "the old one stays" in line
+    assert "the previous one stays in use" in line
 
 
 def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):

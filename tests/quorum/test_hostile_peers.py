@@ -131,7 +131,7 @@ class Liar:
             self.enough.set()
         if self.prng.random() < WILD_SHARE:
             return random_message(RESPONSES[request.KEY], version, self.prng.randrange(1 << 20))
-        answer = self.nonsense.answer(of)
+        answer = self.nonsense.response(of)
         if answer.leader is not None:
             answer.leader = Peer(answer.leader_id, HOST, 1)
         return write(answer, version)

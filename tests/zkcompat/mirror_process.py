@@ -6,6 +6,7 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, topics
+from zkcompat.commands import mirror_config
 from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror
 from zkcompat.session_file import SESSION_FILE
@@ -22,7 +23,7 @@ async def main(connect: str, state_dir: str) -> None:
         open_keeper(config, session_file, keep_session=True) as keeper,
         trio.open_nursery() as nursery,
     ):
-        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID)
+        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID, mirror_config({}))
         nursery.start_soon(mirror.run)
         await in_step(mirror, source)
         print("in step", flush=True)

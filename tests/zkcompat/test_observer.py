@@ -8,6 +8,7 @@ from tests.quorum.cluster import open_cluster
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
+from zkcompat.commands import mirror_config
 from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror
 from zkcompat.observer import open_observer
@@ -40,7 +41,7 @@ async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
                 trio.open_nursery() as nursery,
                 connected(connect) as person,
             ):
-                mirror = Mirror(feed, keeper, quorum.CLUSTER_ID)
+                mirror = Mirror(feed, keeper, quorum.CLUSTER_ID, mirror_config({}))
                 nursery.start_soon(mirror.run)
                 offset = await _propose(cluster, build.change(T1, 0, isr=[2], leader=2))
                 await reached(

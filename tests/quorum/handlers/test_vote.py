@@ -49,16 +49,16 @@ def test_a_vote_about_nothing_is_invalid(wrong):
 def test_a_node_that_does_not_run_says_so():
     stopped = SimpleNamespace(_driver=None)
     context = SimpleNamespace(
-        node=SimpleNamespace(ask=lambda request: QuorumNode.ask(stopped, request))
+        node=SimpleNamespace(handle=lambda request: QuorumNode.handle(stopped, request))
     )
     with pytest.raises(KafkaError, match="does not run"):
         vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
 
 
-def test_a_vote_is_parked_until_the_core_has_it():
+def test_a_vote_is_deferred_until_the_core_has_it():
     async def finish(): ...
 
-    context = SimpleNamespace(node=SimpleNamespace(ask=lambda _request: finish))
+    context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: finish))
     answer = vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
     assert isinstance(answer, DeferredResponse)
 

@@ -144,6 +144,7 @@ async def test_an_error_of_the_whole_in_any_slice_is_the_answer():
     @handles(
         OffsetDeleteRequest,
         versions="0",
+        access=open_to_all("a test"),
         slices=Slices("topics.partitions", "topics.partitions"),
     )
     def delete(request, _context, _call):
