@@ -195,6 +195,8 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
             request = liar.nonsense.request()
             if isinstance(request, core.FetchRequest):
                 request = request._replace(max_wait=0.0, max_bytes=1 << 20)
+            if isinstance(request, core.EndQuorumEpochRequest):
+                request = request._replace(successors=request.successors[:900])  # more is not read
             if isinstance(request, core.FetchSnapshotRequest):
                 request = request._replace(max_bytes=1 << 20)
             try:
