@@ -124,7 +124,9 @@ class Keeper:
             await run_blocking(_stop, client)
 
     async def transact(self, steps: Sequence[Step]) -> None:
-        """Runs the steps as one transaction. Raises RefusedError (nothing happened) or DoubtError (unknown)."""
+        """Runs the steps as one transaction. Raises TransactionRefusedError (nothing happened) or UncertainOutcomeError
+        (unknown).
+        """
         self._require_connection()
         transaction = self._client.transaction()
         transaction.operations.extend(self._request(step) for step in steps)

@@ -210,7 +210,7 @@ class MirrorSession:
 
     async def claim(self) -> None:
         """Takes the claim over, whoever has it; within a session only our own. Raises
-        RefusedError or ReignEndedError.
+        TransactionRefusedError or MirrorFencedError.
         """
         keeper, status = self.mirror.keeper, self.mirror.status
         leader = self.mirror.feed.leader
@@ -250,7 +250,7 @@ class MirrorSession:
                 next_verify = trio.current_time() + config.verify_interval_seconds
 
     async def _wait_for_change(self) -> None:
-        """Returns at a new image or leader; raises DoubtError when the connection breaks."""
+        """Returns at a new image or leader; raises UncertainOutcomeError when the connection breaks."""
         feed, keeper = self.mirror.feed, self.mirror.keeper
         async with trio.open_nursery() as nursery:
             broken = False
@@ -339,7 +339,7 @@ class MirrorSession:
         self.mirror.status.writes += len(fitting)
 
     async def _transact(self, steps: Sequence[Step], migration: Migration) -> None:
-        """One guarded transaction. Raises ReignEndedError, TreeDiffersError or DoubtError."""
+        """One guarded transaction. Raises MirrorFencedError, TreeDiffersError or UncertainOutcomeError."""
         guard = self.guard
         assert guard is not None
         try:

@@ -78,7 +78,7 @@ def compare(found: FoundTree, image: MetadataImage, cluster_id: str) -> tuple[Di
 async def verify(
     feed: ImageFeed, keeper: Keeper, cluster_id: str, time_limit_seconds: float = 10.0
 ) -> VerifyReport:
-    """Compares, again and again until the tree held still. Raises DoubtError without ZooKeeper."""
+    """Compares, again and again until the tree held still. Raises UncertainOutcomeError without ZooKeeper."""
     await feed.wait_for(lambda f: f.ready)
     report = VerifyReport(0, -1, 0, settled=False)
     with trio.move_on_after(time_limit_seconds):

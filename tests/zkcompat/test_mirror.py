@@ -141,7 +141,7 @@ async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
             assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
             assert silent.keeper.is_connected
             stuck.say(build.broker(2), build.broker(3))
-            await reached(silent, lambda s: "ReignEnded" in s.last_problem)
+            await reached(silent, lambda s: "MirrorFenced" in s.last_problem)
 
 
 async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
