@@ -11,6 +11,7 @@ import trio.testing
 
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
+from broker.storage.directories import LogDirectories
 from tests.broker.harness import partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -172,6 +173,16 @@ async def test_what_passes_is_told_nobody(tmp_path, held_back, caplog, code, sil
         await until(lambda: len(held_back) == 3)
     assert held_back == [0.02, 0.04, 0.08]
     assert len(warnings(caplog)) == (0 if silent else 1)
+
+
+async def test_the_disk_is_looked_at_when_records_cannot_be_taken_over(tmp_path, monkeypatch):
+    """It may be the one that failed, not the leader."""
+    looked = []
+    monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: looked.append("at"))
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(answered(data(records=record(1)[:-1] + b"?")))
+        follow(harness)
+        await until(lambda: looked)
 
 
 async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
