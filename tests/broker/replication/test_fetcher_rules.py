@@ -185,6 +185,33 @@ async def test_the_disk_is_looked_at_when_records_cannot_be_taken_over(tmp_path,
         await until(lambda: looked)
 
 
+async def test_records_that_are_here_already_may_come_once_and_not_twice(tmp_path, held_back):
+    """Below, it was asked before we had them."""
+    old = answered(data(records=record(0)))
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(old)
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 3)
+        assert held_back == []
+        leader.answer = once(old)
+        await until(lambda: held_back)
+
+
+async def test_a_fetcher_ends_with_the_last_partition_that_follows_its_leader(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        follow(harness, partitions=2)
+        await until(lambda: leader.fetches)
+        gone = partition((12, 11), -1, leader_epoch=2, partition_epoch=2)
+        harness.set_image(
+            topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1), gone)
+        )
+        asked = len(leader.fetches)
+        await until(lambda: len(leader.fetches) > asked + 1)
+        assert len(harness.follows._fetchers) == 1
+        harness.set_image(topic("t", gone, gone))
+        await until(lambda: not harness.follows._fetchers)
+
+
 async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
     async with followed(tmp_path) as (harness, leader):
         refused = answered(data(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
