@@ -11,8 +11,9 @@ import trio.testing
 
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
+from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
-from tests.broker.harness import partition, topic
+from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
     NEWEST,
@@ -309,3 +310,23 @@ async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_oft
         await Fetcher(11, address_of, settings, "follower").run()
     pauses = [round(after - before, 2) for before, after in itertools.pairwise(asked_at)]
     assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
+
+
+async def test_nothing_is_asked_of_a_leader_that_nobody_follows_any_more(tmp_path, autojump_clock):
+    asked = []
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
+    fetchers = Fetchers(asked.append, settings, "follower")
+    harness = open_harness(tmp_path, 12)
+    harness.set_image(topic("t", partition((12, 11), 11)))
+    held = harness.partitions.find("t", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fetchers.run)
+        fetchers.follow(held)
+        await trio.sleep(3)
+        assert set(asked) == {11}
+        fetchers.unfollow(held)
+        await trio.sleep(1)
+        count = len(asked)
+        await trio.sleep(30)
+        assert len(asked) == count
+        nursery.cancel_scope.cancel()
