@@ -12,7 +12,9 @@ import trio.testing
 from broker.channels.broker_connector import BrokerConnector
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
-from tests.broker.harness import partition, topic
+from broker.replication.fetchers import Fetchers
+from broker.storage.directories import LogDirectories
+from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
     NEWEST,
@@ -175,6 +177,43 @@ async def test_what_passes_is_told_nobody(tmp_path, held_back, caplog, code, sil
     assert len(warnings(caplog)) == (0 if silent else 1)
 
 
+async def test_the_disk_is_looked_at_when_records_cannot_be_taken_over(tmp_path, monkeypatch):
+    """It may be the one that failed, not the leader."""
+    looked = []
+    monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: looked.append("at"))
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(answered(data(records=record(1)[:-1] + b"?")))
+        follow(harness)
+        await until(lambda: looked)
+
+
+async def test_records_that_are_here_already_may_come_once_and_not_twice(tmp_path, held_back):
+    """Below, it was asked before we had them."""
+    old = answered(data(records=record(0)))
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(old)
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 3)
+        assert held_back == []
+        leader.answer = once(old)
+        await until(lambda: held_back)
+
+
+async def test_a_fetcher_ends_with_the_last_partition_that_follows_its_leader(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        follow(harness, partitions=2)
+        await until(lambda: leader.fetches)
+        gone = partition((12, 11), -1, leader_epoch=2, partition_epoch=2)
+        harness.set_image(
+            topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1), gone)
+        )
+        asked = len(leader.fetches)
+        await until(lambda: len(leader.fetches) > asked + 1)
+        assert len(harness.follows._fetchers) == 1
+        harness.set_image(topic("t", gone, gone))
+        await until(lambda: not harness.follows._fetchers)
+
+
 async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
     async with followed(tmp_path) as (harness, leader):
         refused = answered(data(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -272,3 +311,23 @@ async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_oft
         await Fetcher(11, BrokerConnector(address_of, "follower"), settings).run()
     pauses = [round(after - before, 2) for before, after in itertools.pairwise(asked_at)]
     assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
+
+
+async def test_nothing_is_asked_of_a_leader_that_nobody_follows_any_more(tmp_path, autojump_clock):
+    asked = []
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
+    fetchers = Fetchers(asked.append, settings, "follower")
+    harness = open_harness(tmp_path, 12)
+    harness.set_image(topic("t", partition((12, 11), 11)))
+    held = harness.partitions.find("t", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fetchers.run)
+        fetchers.follow(held)
+        await trio.sleep(3)
+        assert set(asked) == {11}
+        fetchers.unfollow(held)
+        await trio.sleep(1)
+        count = len(asked)
+        await trio.sleep(30)
+        assert len(asked) == count
+        nursery.cancel_scope.cancel()
