@@ -270,7 +270,7 @@ def test_an_answer_is_for_whom_its_request_asked(client):
     client.add(key(0), Follower(epoch=5))
     before = client.requests
     ask(client, in_flight=True)
-    client.touch(client.find(key(0)))
+    client.mark_changed(client.find(key(0)))
     assert ask(client, in_flight=True) is None
     assert client.find_asked(key(0), before) is None
     assert client.find_asked(key(1), before) is not None

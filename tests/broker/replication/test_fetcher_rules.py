@@ -316,7 +316,7 @@ async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_oft
 async def test_nothing_is_asked_of_a_leader_that_nobody_follows_any_more(tmp_path, autojump_clock):
     asked = []
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
-    fetchers = Fetchers(asked.append, settings, "follower")
+    fetchers = Fetchers(BrokerConnector(asked.append, "follower"), settings)
     harness = open_harness(tmp_path, 12)
     harness.set_image(topic("t", partition((12, 11), 11)))
     held = harness.partitions.find("t", 0)
