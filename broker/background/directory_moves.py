@@ -1,9 +1,10 @@
 """Moves replicas between the log directories of this broker, while they are written to and read (KIP-113).
 
-Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied batch by batch into a
-`-future` directory as a follower would fetch it. When the copy is complete and durable, the old directory's name goes (`-delete`), durably, and
-then the copy takes that name; a crash in between leaves the complete copy alone, which `LogDirectories.finish_moves` names at the next
-start. Left out: Kafka's throttle of this traffic (alter.log.dirs.replication.quota).
+Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied
+batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, the old
+directory's name goes (`-delete`), durably, and then the copy takes that name; a crash in between leaves the complete
+copy alone, which `LogDirectories.finish_moves` names at the next start. Left out: Kafka's throttle of this traffic
+(alter.log.dirs.replication.quota).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Key = tuple[str, int]
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """A replica on its way: `copy` becomes the partition's log in `target`; None while what an earlier process copied is checked."""
+    """A replica on its way: `copy` becomes the partition's log in `target`; None while what an earlier process copied
+    is checked.
+    """
 
     partition: Partition
     target: LogDirectory
@@ -49,7 +52,8 @@ class DirectoryMoves:
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[Key, Move] = {}
-        # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at the start.
+        # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at
+        # the start.
         self._unchecked: set[tuple[LogDirectory, Key]] = set()
         self._wanted = AutoResetEvent()
 
@@ -252,7 +256,9 @@ class DirectoryMoves:
 
 
 def _open(partition: Partition, target: LogDirectory) -> PartitionLog:
-    """The copy, new or as an earlier process left it: then all of it is checked, which is for a thread. Raises KafkaError."""
+    """The copy, new or as an earlier process left it: then all of it is checked, which is for a thread. Raises
+    KafkaError.
+    """
     return target.futures.open(
         partition.topic, partition.index, partition.topic_id, partition.settings.log
     )
@@ -265,7 +271,9 @@ def _drop(target: LogDirectory, key: Key, copy: PartitionLog) -> None:
 
 
 def align(source: PartitionLog, copy: PartitionLog) -> None:
-    """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises KafkaError."""
+    """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises
+    KafkaError.
+    """
     while copy.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:
         epoch, end = source.end_offset_for_epoch(copy.latest_epoch)
         if epoch < 0:

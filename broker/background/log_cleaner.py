@@ -1,9 +1,9 @@
 """Compacts logs one after the other, the dirtiest first, in a thread.
 
-Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and writes
-(`log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is said once and left alone until it is
-opened anew. Left out: `log.cleaner.threads`
-above 1: they would share one interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
+Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and
+writes (`log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is said once
+and left alone until it is opened anew. Left out: `log.cleaner.threads` above 1: they would share one interpreter lock,
+so a second one compacts nothing sooner and takes a second offset map.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ PARTITIONS_PER_TURN = 50  # looked at between two checkpoints of the loop
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Kafka's log.cleaner.enable, .backoff.ms (here seconds), .dedupe.buffer.size and .io.buffer.load.factor, .io.max.bytes.per.second."""
+    """Kafka's log.cleaner.enable, .backoff.ms (here seconds), .dedupe.buffer.size and .io.buffer.load.factor,
+    .io.max.bytes.per.second.
+    """
 
     enabled: bool = True
     backoff: float = 15.0
@@ -70,7 +72,9 @@ class Pace:
         self._stopped.set()
 
     def pause(self, size: int) -> None:
-        """In the thread, after `size` bytes were read or written. Raises CleaningStopped, also when it was stopped long ago."""
+        """In the thread, after `size` bytes were read or written. Raises CleaningStopped, also when it was stopped long
+        ago.
+        """
         if self._stopped.wait(size / self.bytes_per_second_max):
             raise CleaningStopped("the broker stops, or the replica is gone")
 
@@ -217,7 +221,9 @@ class LogCleaner:
     async def _settle(
         self, partition: Partition, partition_log: PartitionLog, end_offset: int
     ) -> None:
-        """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point that it reads."""
+        """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point
+        that it reads.
+        """
         directory = self._directories.holding(partition.topic, partition.index)
         if directory is None:
             raise CleaningStopped("the replica is gone")
@@ -234,7 +240,9 @@ class LogCleaner:
 
 
 def _guarded(partition_log: PartitionLog, step: Callable[[], T]) -> T:
-    """In the thread: a failing disk takes the directory offline, a partition that was deleted meanwhile is none of its business."""
+    """In the thread: a failing disk takes the directory offline, a partition that was deleted meanwhile is none of its
+    business.
+    """
     with partition_log.storage(f"compaction of {partition_log.directory.name}"):
         try:
             return step()

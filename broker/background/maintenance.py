@@ -36,8 +36,9 @@ PURGE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms,
-    producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms, log.flush.scheduler.interval.ms.
+    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms,
+    replica.lag.time.max.ms, producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms,
+    log.flush.scheduler.interval.ms.
     """
 
     checkpoint: float = 5.0

@@ -1,7 +1,7 @@
 """The connection to one other broker, and the requests that go over it, in order.
 
-Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order in which they were made; one
-that was sent is never sent again here: whoever made it knows whether that is harmless.
+Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order in which
+they were made; one that was sent is never sent again here: whoever made it knows whether that is harmless.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class ChannelLimits:
         in_flight: requests sent and not answered; a broker reads no more of one connection either.
         queued: requests not sent yet; more would wait longer than those who made them.
         unsent_bytes: of requests that the kernel has not taken, above which no further one is encoded.
-        response_seconds: without any answer to what was sent, after which the broker is taken for stuck (Kafka's request.timeout.ms).
-        idle_seconds: without a request, after which the connection closes; below the 10 minutes after which brokers close it
-            (connections.max.idle.ms), which might hit a request.
+        response_seconds: without any answer to what was sent, after which the broker is taken for stuck (Kafka's
+            request.timeout.ms).
+        idle_seconds: without a request, after which the connection closes; below the 10 minutes after which brokers
+            close it (connections.max.idle.ms), which might hit a request.
         backoff_seconds_max: between attempts to connect.
     """
 
@@ -108,7 +109,9 @@ class BrokerChannel:
         return request.outcome
 
     async def run(self) -> None:
-        """Connects as long as there is something to send; ends with nothing queued, and raises nothing but Cancelled."""
+        """Connects as long as there is something to send; ends with nothing queued, and raises
+        nothing but Cancelled.
+        """
         try:
             while self._queue:
                 began, failed = trio.current_time(), True
@@ -157,7 +160,9 @@ class BrokerChannel:
         )
 
     def _has_served(self, connection: NodeConnection) -> bool:
-        """It is idle, or the broker listens elsewhere by now, which is to get what is queued; what was sent there is lost."""
+        """It is idle, or the broker listens elsewhere by now, which is to get what is queued; what was sent there is
+        lost.
+        """
         if self._queue:
             return self._connector.address_of(self._broker_id) != connection.address
         return not self._in_flight and trio.current_time() >= self._due()
@@ -184,7 +189,9 @@ class BrokerChannel:
             self._in_flight += 1
 
     def _answered(self, request: _Request, answer: Any) -> None:
-        """Given the ConnectionLost too that takes the place of an answer; of one that nobody waits for any more, nobody hears."""
+        """Given the ConnectionLost too that takes the place of an answer; of one that nobody waits for any more, nobody
+        hears.
+        """
         self._in_flight -= 1
         self._active_at = trio.current_time()
         if isinstance(answer, Exception):

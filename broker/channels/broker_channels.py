@@ -41,10 +41,12 @@ class BrokerChannels:
     async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         """The response of broker `broker_id`, within `timeout` seconds; errors in it are the caller's.
 
-        Requests to one broker are sent in the order of the calls. To call again after a failure waits as long as the channel backs off.
+        Requests to one broker are sent in the order of the calls. To call again after a failure waits as long as the
+        channel backs off.
 
         Raises:
-            NotSent: no connection, no version in common, no room, or no time was left; the broker does not know of the request.
+            NotSent: no connection, no version in common, no room, or no time was left; the broker does not know of the
+                request.
             OutcomeUnknown: no answer came, and whether it was done is not known.
         """
         channel = self._channels.get(broker_id)

@@ -1,7 +1,8 @@
-"""A connection from this broker to another: where metadata says that it listens for brokers, secured as the configuration says.
+"""A connection from this broker to another: where metadata says that it listens for brokers, secured as the
+configuration says.
 
-Followers fetch on one of their own (`broker.replication`), as a long poll holds up what comes behind it; everything else shares one
-(`broker.channels.broker_channels`).
+Followers fetch on one of their own (`broker.replication`), as a long poll holds up what comes behind it; everything
+else shares one (`broker.channels.broker_channels`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class BrokerUnknown(ConnectionLost):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConnector:
-    """`address_of` tells the newest address of a broker; it is asked at each attempt, so a broker that moved is found."""
+    """`address_of` tells the newest address of a broker; it is asked at each attempt, so a broker that
+    moved is found.
+    """
 
     address_of: Callable[[int], Address | None]
     client_id: str

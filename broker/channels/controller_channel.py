@@ -1,7 +1,8 @@
 """The broker's one connection to the active controller.
 
-Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the connection
-breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver is told.
+Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the
+connection breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's
+driver is told.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
 
-# After a refused connection or NOT_CONTROLLER: the quorum knows more in a moment. Doubled up to the second number, at which a hundred
-# brokers that wait for a controller cost it a tenth of its time.
+# After a refused connection or NOT_CONTROLLER: the quorum knows more in a moment. Doubled up to the second number, at
+# which a hundred brokers that wait for a controller cost it a tenth of its time.
 PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_MAX = 0.1
 
@@ -38,8 +39,8 @@ class Controller(Protocol):
 
 
 class ControllerChannel:
-    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of a
-    controller that refuses connections.
+    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of
+    a controller that refuses connections.
     """
 
     def __init__(
@@ -101,8 +102,8 @@ class ControllerChannel:
         A request may be sent twice when a connection breaks: what is sent here must bear it.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER. Also where the controller
-                does not serve the request, or not in a version that can say it: the next one may.
+            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER. Also
+                where the controller does not serve the request, or not in a version that can say it: the next one may.
         """
         backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         why = ""

@@ -1,6 +1,7 @@
 """Takes a client's request to the active controller inside an Envelope, and the answer back (KIP-590).
 
-The controller decides as if the client had asked it: principal and address of the client travel along. Source: `ForwardingManager` of Kafka.
+The controller decides as if the client had asked it: principal and address of the client travel along. Source:
+`ForwardingManager` of Kafka.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Forwarder:
         """The controller's answer to the request in `frame` as the client is to have it: header and body.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if what it said makes no
+            KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if
+                what it said makes no
                 sense: that is not the client's fault, whose connection stays.
         """
         envelope = EnvelopeRequest(

@@ -1,9 +1,9 @@
 """One Fetch request at work: which partitions to look at, what was found, when it is enough.
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
-answer leaves out). Does no I/O: who defers its response (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
-something new are looked at: an idle partition of a session costs nothing.
-Left out: reading from followers (KIP-392), tiered storage.
+answer leaves out). Does no I/O: who defers its response (`broker.handlers.fetch`) is told by `wake`. Only partitions
+that may have something new are looked at: an idle partition of a session costs nothing. Left out: reading from
+followers (KIP-392), tiered storage.
 """
 
 from __future__ import annotations
@@ -269,8 +269,8 @@ class Fetch:
         return _Found(data, 0, urgent=True, again=True)
 
     def _read_log(self, slot: Slot, leader: LeaderEpoch) -> _Found:
-        """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it may
-        have been further once (P7): it waits, and after its time hears a retriable error.
+        """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it
+        may have been further once (P7): it waits, and after its time hears a retriable error.
         """
         terms, log = self._terms, leader.log
         if terms.is_follower:

@@ -1,4 +1,5 @@
-"""Fetch v0 to v3: the logs hold v2 only, so their records are converted, in a thread (for Produce v0 to v2 see `broker/producing/validate.py`).
+"""Fetch v0 to v3: the logs hold v2 only, so their records are converted, in a thread (for Produce v0 to v2 see
+`broker/producing/validate.py`).
 
 A message costs up to 10 µs, so a megabyte of small ones would hold the loop for a third of a second.
 """

@@ -1,8 +1,8 @@
 """Fetch sessions: the partitions of a fetcher are remembered, so that requests and answers name only changes (KIP-227).
 
-Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. A session here also ends with the connection
-that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one.
-Left out: shards (one loop needs no locks).
+Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. A session here also ends with the
+connection that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one. Left out: shards (one
+loop needs no locks).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FINAL_EPOCH = -1
 EPOCH_MAX = (1 << 31) - 1
 # Kafka's: a session that was used within two minutes is not taken away by an equal.
 EVICTION_IDLE_SECONDS = 120.0
-# Partitions of all sessions together, some 400 bytes each: 200 MB. Both followers of 50,000 partitions and eight that read all of
-# them fit. Kafka has no bound here.
+# Partitions of all sessions together, some 400 bytes each: 200 MB. Both followers of 50,000 partitions and eight that
+# read all of them fit. Kafka has no bound here.
 PARTITIONS_MAX = 500_000
 
 
@@ -63,7 +63,9 @@ class FetchSession:
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
     ) -> Steps[None]:
-        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. In steps of a partition."""
+        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. In steps of a
+        partition.
+        """
         for topic in topics:
             yield from self._update_topic(topic)
         for gone in forgotten:
@@ -194,7 +196,9 @@ class FetchSessions:
                 return session_id
 
     def _evict(self, privileged: bool, size: int, now: float) -> bool:
-        """Makes room by Kafka's three rules: the idle go, then consumers for followers, then the small for the large."""
+        """Makes room by Kafka's three rules: the idle go, then consumers for followers, then the small
+        for the large.
+        """
         least_used = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if least_used is None:
             return False

@@ -2,8 +2,8 @@
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
 KIP-814 `skip_assignment`). Different on purpose: an awaiting join that the same member repeats is answered
-REBALANCE_IN_PROGRESS at once (Kafka forgets it), pending members have a bound, and a full group takes back a static member that
-has forgotten its id (Kafka keeps it out until its session ends).
+REBALANCE_IN_PROGRESS at once (Kafka forgets it), pending members have a bound, and a full group takes back a static
+member that has forgotten its id (Kafka keeps it out until its session ends).
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def _refuse(operation: GroupOperation, join: Join, code: ErrorCode, member_id: s
 
 
 def _present_id(group: ClassicGroup, request: JoinGroupRequest) -> str:
-    """By which the group knows whoever joins: a static member that comes back without its id is in the group all the same."""
+    """By which the group knows whoever joins: a static member that comes back without its id is in the group all the
+    same.
+    """
     return request.member_id or group.instances.get(request.group_instance_id or "", "")
 
 

@@ -140,7 +140,9 @@ def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
 def fetch(
     store: GroupStore, request: OffsetFetchRequestGroup, knows_topic: KnowsTopic
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for; all of the group's if the request's topics are null. Those of topics that are gone are not told."""
+    """The offsets asked for; all of the group's if the request's topics are null. Those of topics that are gone are not
+    told.
+    """
     committed = store.offsets.get(request.group_id, {})
     if request.topics is None:
         topics = [
@@ -225,7 +227,9 @@ def expired(
     now_ms: int,
     knows_topic: KnowsTopic,
 ) -> Iterator[GroupRecord]:
-    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those whose topic is gone."""
+    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
+    whose topic is gone.
+    """
     may_expire = group is None or _may_expire(group)
     for topic, partition, value in store.offsets_of(group_id):
         is_over = may_expire and _is_over(group, topic, value, limits, now_ms)

@@ -1,4 +1,5 @@
-"""What the group coordinator needs of the rest of a broker, beside the partitions of its topic (`broker.coordination.ports`).
+"""What the group coordinator needs of the rest of a broker, beside the partitions of its topic
+(`broker.coordination.ports`).
 
 Left out: topic creation and forwarding, which only the handlers of the coordinator use.
 """

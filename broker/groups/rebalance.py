@@ -1,8 +1,9 @@
 """The course of a rebalance: who starts it, when the join phase ends, what the end of each wait does.
 
-Source: the classic parts of Kafka's `GroupMetadataManager` (KIP-62, KIP-134, KIP-345, KIP-394). Every phase has a timer,
-so each ends with one stuck member (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Different on purpose: the
-initial delay runs from the newest member's arrival, where Kafka adds whole delays; and whoever is removed is answered.
+Source: the classic parts of Kafka's `GroupMetadataManager` (KIP-62, KIP-134, KIP-345, KIP-394). Every phase has a
+timer, so each ends with one stuck member (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Different on purpose:
+the initial delay runs from the newest member's arrival, where Kafka adds whole delays; and whoever is removed is
+answered.
 """
 
 from __future__ import annotations

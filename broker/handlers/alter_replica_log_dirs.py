@@ -1,6 +1,8 @@
-"""AlterReplicaLogDirs (34): moves replicas to other log directories of this broker (KIP-113); answered when the moves have begun.
+"""AlterReplicaLogDirs (34): moves replicas to other log directories of this broker (KIP-113); answered when the moves
+have begun.
 
-A replica that is not here yet will be made in the directory named, which is answered with REPLICA_NOT_AVAILABLE as Kafka does.
+A replica that is not here yet will be made in the directory named, which is answered with REPLICA_NOT_AVAILABLE as
+Kafka does.
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ def answer_here(
     validate_only: bool,
     may_alter_loggers: bool,
 ) -> Iterator[None]:
-    """Puts the resources that need not go to the controller into `answered`; NONE where all is well. In steps of a resource."""
+    """Puts the resources that need not go to the controller into `answered`; NONE where all is well. In steps of a
+    resource.
+    """
     times = Counter(map(resource_of, resources))
     for resource in resources:
         yield
@@ -148,7 +150,9 @@ def _check_cordoned(resource: Resource, ctx: Context) -> None:
 
 
 def _check_listeners(resource: Resource, ctx: Context) -> None:
-    """That certificates can be read, and users, with which our listeners would go on: the controller has no files of ours."""
+    """That certificates can be read, and users, with which our listeners would go on: the controller has no files of
+    ours.
+    """
     configs = ctx.metadata.image.configs
     changes: dict[str, str | None] = {}
     if isinstance(resource, alter_configs.AlterConfigsResource):  # says all that there shall be

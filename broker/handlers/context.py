@@ -1,23 +1,27 @@
 """The few things that a broker's request handlers may use.
 
-A handler is `def handle(request, ctx: Context, call: Call) -> Response | DeferredResponse[Response]`; it gets this frozen value, never
-the broker. Who needs something else (a coordinator, a background task) is constructed by `broker.process.composition` with just that.
+A handler is `def handle(request, ctx: Context, call: Call) -> Response | DeferredResponse[Response]`; it gets this
+frozen value, never the broker. Who needs something else (a coordinator, a background task) is constructed by
+`broker.process.composition` with just that.
 
 How the parts meet:
 
-- `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later one.
+- `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
+one.
 - `ctx.partitions.find(topic, index)` gives this broker's `Partition` or None; `.leader_of(topic, index)` gives its
   `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
-- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
-  begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
-  Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
+- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch
+that
+  begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index,
+  leader_epoch)`. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
   `partition.open_leader()` is its `LeaderEpoch` (which opens the log); after it, or on a follower, it raises.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
-- `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with `partitions.listen("__consumer_offsets", …)`
+- `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with
+`partitions.listen("__consumer_offsets", …)`
   and run by `broker.process.server`. Only the group handlers look inside.
 """
 
@@ -54,7 +58,9 @@ class BrokerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody may do everything."""
+    """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody
+    may do everything.
+    """
 
     config: ServerConfig
     node_id: int

@@ -19,7 +19,8 @@ from wire.transport.registry import handles
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
 SEEN_SECONDS = 1.0
-# A larger answer, of some 500 topics, is not looked at, which would hold the loop: then all that were asked for are waited for, also what was refused.
+# A larger answer, of some 500 topics, is not looked at, which would hold the loop: then all that were asked for are
+# waited for, also what was refused.
 LOOKED_AT_BYTES_MAX = 1 << 20
 
 

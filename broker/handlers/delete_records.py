@@ -1,6 +1,7 @@
 """DeleteRecords (21): moves a partition's start up (KIP-107), answered when all live replicas have followed.
 
-An offset of -1 means the high watermark. Of internal topics nothing is deleted: their coordinators would lose what they know. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
+An offset of -1 means the high watermark. Of internal topics nothing is deleted: their coordinators would lose what they
+know. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
 
 from __future__ import annotations

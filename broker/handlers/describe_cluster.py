@@ -1,6 +1,7 @@
 """DescribeCluster (60): the brokers and a node to send admin requests to (KIP-700).
 
-Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for brokers), 2 also fenced brokers (KIP-1073).
+Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for brokers), 2 also fenced brokers
+(KIP-1073).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in them.
+"""DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in
+them.
 
-Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that nobody has opened since the start is measured by its files;
-a replica without files yet is listed where it will be made.
+Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that nobody has opened since the start is
+measured by its files; a replica without files yet is listed where it will be made.
 """
 
 from __future__ import annotations

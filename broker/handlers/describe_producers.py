@@ -1,4 +1,5 @@
-"""DescribeProducers (61): who writes idempotently to partitions, and whose transactions are open there since which offset (KIP-664).
+"""DescribeProducers (61): who writes idempotently to partitions, and whose transactions are open there since which
+offset (KIP-664).
 
 Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `UnifiedLog.activeProducers`.
 """

@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics with their eligible leader replicas, page by page (KIP-966).
 
-Topics and their partitions come in order; `next_cursor` says where the next page begins, if there is one. What `kafka-topics --describe` asks.
+Topics and their partitions come in order; `next_cursor` says where the next page begins, if there is one. What
+`kafka-topics --describe` asks.
 Source: Kafka's `DescribeTopicPartitionsRequestHandler`, `KRaftMetadataCache.describeTopicResponse`.
 """
 
@@ -92,7 +93,9 @@ def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
 def _names(
     request: DescribeTopicPartitionsRequest, topics: TopicsImage, limit: int
 ) -> list[str] | None:
-    """In order from the cursor on; of all topics no more than a page and one, as each has a partition. None if the cursor is misplaced."""
+    """In order from the cursor on; of all topics no more than a page and one, as each has a partition. None if the
+    cursor is misplaced.
+    """
     if _is_misplaced(request):
         return None
     start = request.cursor.topic_name if request.cursor is not None else ""

@@ -1,10 +1,11 @@
 """Fetch (1): consumers read, followers replicate.
 
-A fetch that finds enough answers at once. One that must wait is deferred without a task: it leaves an interest with each of
-its partitions and its connection's writer waits when its turn comes.
-Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
-epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need.
-Not done: reading from followers (KIP-392: rack ids are ignored), throttling.
+A fetch that finds enough answers at once. One that must wait is deferred without a task: it leaves an interest with
+each of its partitions and its connection's writer waits when its turn comes.
+Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked
+for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
+epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need. Not done: reading
+from followers (KIP-392: rack ids are ignored), throttling.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """FindCoordinator (10): which broker coordinates a group; creates `__consumer_offsets` for the first that asks.
 
 Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
-exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one) and of transactions;
-authorization.
+exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one) and of
+transactions; authorization.
 
-A client that asks for a coordinator of transactions is told so that it fails at once. All take an error that is not retriable so,
-and Java's say our sentence; but librdkafka, which asks with versions below 4, tries again for a minute after any but a failed
-authorization, whose sentence it does say.
+A client that asks for a coordinator of transactions is told so that it fails at once. All take an error that is not
+retriable so, and Java's say our sentence; but librdkafka, which asks with versions below 4, tries again for a minute
+after any but a failed authorization, whose sentence it does say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """InitProducerId (22): gives an idempotent producer its id.
 
 Versions: 3 tells the producer's present id and epoch (KIP-360); without transactions a new id is always right.
-Not done: transactional producers. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one error after which every client, librdkafka too, ends at
-once; what is wrong they hear from FindCoordinator, which they ask before.
+Not done: transactional producers. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one error after which every client,
+librdkafka too, ends at once; what is wrong they hear from FindCoordinator, which they ask before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ListOffsets (2): offsets by timestamp, and the special ones.
 
--1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 that of the largest timestamp (KIP-734, v7), -4 earliest local
-(KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not yet uploaded (KIP-1023, v11): nothing is tiered here, so the
-first two mean the same and the last two find nothing. Version 0 asks where segments begin that were last written before a time.
+-1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 that of
+the largest timestamp (KIP-734, v7), -4 earliest local (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not
+yet uploaded (KIP-1023, v11): nothing is tiered here, so the first two mean the same and the last two find nothing.
+Version 0 asks where segments begin that were last written before a time.
 Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 """
 

@@ -1,9 +1,9 @@
 """Metadata (3): brokers, topics, who leads; creates missing topics if that is configured.
 
-Versions: 1 null for all topics, racks, controller; 2 cluster id; 4 may forbid creation; 5 offline replicas; 7 leader epochs;
-8 authorized operations; 10 topic ids in answers, 12 in requests; 13 an error of the whole.
-Source: `KafkaApis.handleTopicMetadataRequest`, `KRaftMetadataCache`. As in Kafka the "controller" is a broker that is alive:
-clients send it admin requests, and it forwards them.
+Versions: 1 null for all topics, racks, controller; 2 cluster id; 4 may forbid creation; 5 offline replicas; 7 leader
+epochs; 8 authorized operations; 10 topic ids in answers, 12 in requests; 13 an error of the whole.
+Source: `KafkaApis.handleTopicMetadataRequest`, `KRaftMetadataCache`. As in Kafka the "controller" is a broker that is
+alive: clients send it admin requests, and it forwards them.
 """
 
 from __future__ import annotations

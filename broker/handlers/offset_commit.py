@@ -1,8 +1,8 @@
 """OffsetCommit (8): stores a group's offsets; answered when they are on the disks of the ISR.
 
-Versions: 0 would commit to ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in KRaft mode), 1 has a
-time of commit for each partition, 2 to 4 a retention time of their own, 6 leader epochs, 7 static members, 10 topics by id.
-Not done: authorization; members of KIP-848 groups.
+Versions: 0 would commit to ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in
+KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader epochs, 7 static
+members, 10 topics by id. Not done: authorization; members of KIP-848 groups.
 """
 
 from __future__ import annotations

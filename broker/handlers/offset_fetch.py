@@ -1,6 +1,7 @@
 """OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
 
-Versions: 0 would read from ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
+Versions: 0 would read from ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in
+KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
 8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
 """
 
@@ -100,7 +101,9 @@ async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> O
 def _join(
     found: list[OffsetFetchResponseTopics], more: list[OffsetFetchResponseTopics], goes_on: bool
 ) -> None:
-    """Adds answers about further topics; one of them may go on with one of before: those that are unknown come last, so any."""
+    """Adds answers about further topics; one of them may go on with one of before: those that are unknown come last, so
+    any.
+    """
     if goes_on:
         known = {(topic.name, topic.topic_id): topic for topic in found}
         for topic in more:

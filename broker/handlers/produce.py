@@ -1,11 +1,12 @@
 """Produce (0): appends batches as the partitions' leader.
 
-One line of stages, each a file of `broker/producing/`: resolve, authorize, validate, verify, append, await. A request goes through them
-in one turn of the loop, or, if that would hold the loop (logs to be opened, much to be checked or converted, many partitions), when its turn
-to be answered comes. acks=all then waits until every partition's high watermark has passed what was appended, acks=1 answers after the
-append, acks=0 is not answered (an error closes the connection).
-Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
-Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
+One line of stages, each a file of `broker/producing/`: resolve, authorize, validate, verify, append, await. A request
+goes through them in one turn of the loop, or, if that would hold the loop (logs to be opened, much to be checked or
+converted, many partitions), when its turn to be answered comes. acks=all then waits until every partition's high
+watermark has passed what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the
+connection).
+Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic
+ids. Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
 the partition says which record it was).
 """
 

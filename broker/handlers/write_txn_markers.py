@@ -1,4 +1,5 @@
-"""WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890, KIP-1228).
+"""WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890,
+KIP-1228).
 
 Answered when every marker is on the whole ISR. Those of `__consumer_offsets` go through the group coordinator, whose
 pending offsets they complete. Source: `KafkaApis.handleWriteTxnMarkersRequest`.

@@ -17,7 +17,9 @@ LISTED_SECONDS = 3.0
 
 
 class BrokerMetadata:
-    """Holds the newest image; `applied_offset` is that of the last one that the partitions of this broker have been brought to."""
+    """Holds the newest image; `applied_offset` is that of the last one that the partitions of this broker have been
+    brought to.
+    """
 
     def __init__(self, image: MetadataImage, now: Callable[[], float] = trio.current_time) -> None:
         self.image = image
@@ -36,8 +38,8 @@ class BrokerMetadata:
     def is_listed(self, broker: BrokerRegistration) -> bool:
         """Whether Metadata lists the broker: it serves, or did a moment ago.
 
-        librdkafka gives a broker up as soon as it is not listed, and with it, for a second, the partitions that it was just moving
-        from there to their new leader. A dead address in the list costs a client one refused connection.
+        librdkafka gives a broker up as soon as it is not listed, and with it, for a second, the partitions that it was
+        just moving from there to their new leader. A dead address in the list costs a client one refused connection.
         """
         if not broker.fenced:
             return True

@@ -1,4 +1,5 @@
-"""What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand partitions take 0.2 s.
+"""What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand
+partitions take 0.2 s.
 
 A view is how topics look on one listener in one version, to anybody. What who asks may do with them is written into
 a copy. A view holds as long as the cluster does not change, and each topic in it until that one changes: images share

@@ -1,6 +1,8 @@
-"""Answers that wait for watermarks: what was begun in several partitions is done when each of theirs has reached its offset.
+"""Answers that wait for watermarks: what was begun in several partitions is done when each of theirs has reached its
+offset.
 
-A read that follows an answer to acks=1 waits for the flush that is under way: so it finds the record, and what is visible is on disk.
+A read that follows an answer to acks=1 waits for the flush that is under way: so it finds the record, and what is
+visible is on disk.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class PendingFlush(NamedTuple):
 
 
 def pending_flushes(partitions: Partitions, keys: Iterable[Key]) -> list[PendingFlush]:
-    """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this broker's disk.
+    """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this
+    broker's disk.
 
     Not what followers have yet to fetch: their watermark lags in Kafka, too.
     """

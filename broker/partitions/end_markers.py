@@ -1,6 +1,7 @@
 """Ending transactions in a partition: a coordinator's marker becomes a control batch.
 
-Source: `ReplicaManager.appendRecords` with `AppendOrigin.COORDINATOR`, `ProducerAppendInfo.appendEndTxnMarker` of Kafka (KIP-98, KIP-890).
+Source: `ReplicaManager.appendRecords` with `AppendOrigin.COORDINATOR`, `ProducerAppendInfo.appendEndTxnMarker` of Kafka
+(KIP-98, KIP-890).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One epoch in which a partition follows: where it reads on, and what it does with the leader's answer.
 
-Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in Fetch).
-Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to the
-leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
+Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in
+Fetch). Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to
+the leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
 `broker.replication.fetcher`'s.
 """
 
@@ -48,7 +48,8 @@ def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[Fol
 class FollowerEpoch:
     """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end.
 
-    A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that it is.
+    A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that
+    it is.
     """
 
     __slots__ = ("_is_new", "_services", "ended", "epoch", "leader_id", "on_ready", "replica")

@@ -1,6 +1,8 @@
-"""The followers of one leader epoch: how far each is, who is in sync, and the change of that which is under way (KIP-497).
+"""The followers of one leader epoch: how far each is, who is in sync, and the change of that which is under way
+(KIP-497).
 
-Decides without I/O: what the controller is to be asked is returned as an `IsrChange`. Source: `Partition` and `PartitionState` of Kafka.
+Decides without I/O: what the controller is to be asked is returned as an `IsrChange`. Source: `Partition` and
+`PartitionState` of Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ RECOVERED = 0
 
 
 class InSyncReplicas:
-    """`maximal` is whoever is or may already be in the ISR; `followers` are all replicas but the leader, which is `replica`."""
+    """`maximal` is whoever is or may already be in the ISR; `followers` are all replicas but the leader, which is
+    `replica`.
+    """
 
     __slots__ = ("_epoch", "_log", "_replica", "_services", "change", "followers", "isr", "maximal")
 
@@ -78,7 +82,8 @@ class InSyncReplicas:
     def resume(self, saved: SavedLeaderState) -> IsrChange | None:
         """Goes on where this process left the same epoch; returns what is to be asked again.
 
-        The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit (KIP-497).
+        The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit
+        (KIP-497).
         """
         if saved.isr.partition_epoch < self.isr.partition_epoch:
             return None  # metadata has settled it
@@ -123,7 +128,9 @@ class InSyncReplicas:
         return self._propose(tuple(member for member in self.isr.isr if member not in lost))
 
     def _eligible(self, replica_id: int, progress: ReplicaProgress) -> bool:
-        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed since."""
+        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed
+        since.
+        """
         broker = self._services.metadata.image.cluster.brokers.get(replica_id)
         return (
             broker is not None

@@ -62,8 +62,8 @@ class ReplicaProgress:
     ) -> None:
         """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
 
-        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads. An offset below the last one
-        says that it has lost records: it has to catch up anew.
+        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads. An offset
+        below the last one says that it has lost records: it has to catch up anew.
         """
         if offset < self.end_offset:
             self.caught_up_at = float("-inf")
@@ -110,7 +110,8 @@ def next_high_watermark(
     maximal: Collection[int],
     about_to_join: Callable[[int, ReplicaProgress], bool],
 ) -> int:
-    """The least end offset over `leader_end`, the maximal ISR and those about to join it, on their disks; never below `current`.
+    """The least end offset over `leader_end`, the maximal ISR and those about to join it, on their disks; never below
+    `current`.
 
     Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it for ever.
     `about_to_join` is asked only about replicas that would hold back.

@@ -1,4 +1,6 @@
-"""A change of the ISR that a leader asks the controller for: built once, so that a retry says the same (KAFKA-15353)."""
+"""A change of the ISR that a leader asks the controller for: built once, so that a retry says
+the same (KAFKA-15353).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class IsrChange:
 
 
 class SavedLeaderState(NamedTuple):
-    """What a leader knows of its epoch and metadata does not say yet; `change` is the ISR change that waits for its answer."""
+    """What a leader knows of its epoch and metadata does not say yet; `change` is the ISR change that waits for its
+    answer.
+    """
 
     start_offset: int
     isr: IsrState

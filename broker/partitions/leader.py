@@ -30,8 +30,8 @@ def open_leader_epoch(
 ) -> Iterator[LeaderEpoch]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given `saved`, this
-    process has led the same epoch before, with the same records in another place.
+    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given
+    `saved`, this process has led the same epoch before, with the same records in another place.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
@@ -88,7 +88,8 @@ class LeaderEpoch:
     def knows_committed(self) -> bool:
         """False while what was committed before this epoch may lie above the watermark, which must not be told (P7).
 
-        A new leader learns it from its followers' first fetches, one that recovered from a crash also from its first flush.
+        A new leader learns it from its followers' first fetches, one that recovered from a crash also from its first
+        flush.
         """
         return self.high_watermark.offset >= self.start_offset
 
@@ -103,7 +104,9 @@ class LeaderEpoch:
 
     @property
     def satisfies_min_isr(self) -> bool:
-        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in the ISR already."""
+        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in
+        the ISR already.
+        """
         return not self._in_sync.may_be_under_min
 
     @property
@@ -182,8 +185,8 @@ class LeaderEpoch:
         """Takes over that a follower has everything below `offset` on disk; may join it to the ISR.
 
         Raises:
-            KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet; STALE_BROKER_EPOCH: it has come back as
-                another incarnation while this fetch waited.
+            KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet; STALE_BROKER_EPOCH:
+                it has come back as another incarnation while this fetch waited.
         """
         progress = self._in_sync.followers.get(replica_id)
         if progress is None:
@@ -206,7 +209,9 @@ class LeaderEpoch:
         self._watermarks.advance_high()
 
     def given(self, replica_id: int, offset: int, size: int) -> None:
-        """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be damaged here."""
+        """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be
+        damaged here.
+        """
         progress = self._in_sync.followers.get(replica_id)
         if progress is not None and progress.given(offset):
             self._services.suspects.add((self.replica.topic, self.replica.index), offset, size)

@@ -1,7 +1,8 @@
-"""Opens the logs that a request names before it is handled, a few at a time: a thousand at once would hold the loop for a second.
+"""Opens the logs that a request names before it is handled, a few at a time: a thousand at once would hold the loop for
+a second.
 
-A partition's log is opened when first asked for, which takes 0.1 to 2 ms (a listing, some files, those of a new log made). After a crash
-it is also checked above its recovery point, however much that is: in a thread.
+A partition's log is opened when first asked for, which takes 0.1 to 2 ms (a listing, some files, those of a new log
+made). After a crash it is also checked above its recovery point, however much that is: in a thread.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def unopened(
     for_writing: bool = False,
     follower_id: int = NOBODY,
 ) -> list[Partition]:
-    """Those that are led here and not begun; with `for_writing` also those that nothing was appended to yet, without those that
-    a follower need not have opened.
+    """Those that are led here and not begun; with `for_writing` also those that nothing was appended to yet, without
+    those that a follower need not have opened.
     """
     found = []
     for topic, index in keys:
@@ -92,7 +93,9 @@ def opened_first(
     answer: Callable[[], R | DeferredResponse[R]],
     follower_id: int = NOBODY,
 ) -> R | DeferredResponse[R]:
-    """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be opened before."""
+    """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be
+    opened before.
+    """
     found = unopened(partitions, keys, follower_id=follower_id)
     if takes_one_turn(found):
         return answer()

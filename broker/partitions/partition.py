@@ -1,7 +1,7 @@
 """A replica with the epoch in which it leads or follows.
 
-Source: `Partition` of Kafka. The epoch is made when first asked for. A replica that moves to another directory is copied elsewhere
-(`broker.background.directory_moves`) and then takes this one's place.
+Source: `Partition` of Kafka. The epoch is made when first asked for. A replica that moves to another directory is
+copied elsewhere (`broker.background.directory_moves`) and then takes this one's place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Partition(Replica):
         self._saved_leader: SavedLeaderState | None = None
 
     def is_untouched_for(self, replica_id: int) -> bool:
-        """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a log."""
+        """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a
+        log.
+        """
         unasked = self._leader is None and self.leads and not self.deleted
         return unasked and replica_id in self.state.isr and self.is_new
 
@@ -115,7 +117,9 @@ class Partition(Replica):
             self._leader.settings_changed()
 
     def release_log(self) -> None:
-        """Lets go of the epoch and of the log, which is somewhere else now or nowhere; both come anew when asked for."""
+        """Lets go of the epoch and of the log, which is somewhere else now or nowhere; both come anew
+        when asked for.
+        """
         if self._leader is not None:
             self._saved_leader = self._leader.saved_state
         self._end_epoch()

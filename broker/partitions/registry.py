@@ -192,9 +192,11 @@ class Partitions:
     def reopen(
         self, partitions: Iterable[Partition], move: Callable[[], None] = lambda: None
     ) -> None:
-        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them anew; nobody reads in between.
+        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them anew; nobody reads in
+        between.
 
-        Who waits is told NOT_LEADER_OR_FOLLOWER and asks again. Raises what `move` raises; the epochs begin anew then too.
+        Who waits is told NOT_LEADER_OR_FOLLOWER and asks again. Raises what `move` raises; the epochs begin anew then
+        too.
         """
         held = list(partitions)
         for partition in held:
@@ -208,7 +210,9 @@ class Partitions:
                 self._begin(partition)
 
     def take_out(self, partition: Partition, reason: str) -> None:
-        """The log of `partition` is damaged: nothing of it is served any more, and the controller has another replica lead."""
+        """The log of `partition` is damaged: nothing of it is served any more, and the controller has another replica
+        lead.
+        """
         self.reopen(
             [partition],
             lambda: self._services.directories.take_out(
@@ -234,7 +238,9 @@ class Partitions:
                 leader.drop_lagging()
 
     def watermarks(self) -> dict[tuple[str, int], int]:
-        """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without those never used."""
+        """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without
+        those never used.
+        """
         return {
             (partition.topic, partition.index): partition.high_watermark
             for partition in self

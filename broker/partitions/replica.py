@@ -1,7 +1,8 @@
-"""A replica on this broker, whoever leads: its names, its log, the newest metadata, and the high watermark it knew last.
+"""A replica on this broker, whoever leads: its names, its log, the newest metadata, and the high watermark it knew
+last.
 
-What its epochs need of it, leading or following; they come and go in `broker.partitions.partition`. A replica that nobody reads or
-writes is a row here: its log is opened when first asked for.
+What its epochs need of it, leading or following; they come and go in `broker.partitions.partition`. A replica that
+nobody reads or writes is a row here: its log is opened when first asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ OBJECTS_OF_LOG = 50
 
 
 class Replica:
-    """`state` is the newest metadata; `saved_watermark` the high watermark of the last epoch that ended, or the leader's word to a follower."""
+    """`state` is the newest metadata; `saved_watermark` the high watermark of the last epoch that ended, or the
+    leader's word to a follower.
+    """
 
     __slots__ = (
         "_log",

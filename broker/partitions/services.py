@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`now` is monotonic seconds, `now_ms` the wall clock, `broker_epoch` this incarnation's (-1 before registration)."""
+    """`now` is monotonic seconds, `now_ms` the wall clock, `broker_epoch` this incarnation's
+    (-1 before registration).
+    """
 
     node_id: int
     directories: LogDirectories

@@ -1,8 +1,8 @@
 """Records that a follower asks for again and again: whoever leads looks whether they are damaged on its own disk.
 
-A read by `sendfile` checks nothing, and must not: that is the follower's part, with its append. What it cannot take over it asks for again. If
-the bytes are damaged here, this replica goes out of service and another one in sync leads (P17); where there is none, it goes on with
-what is sound. Kafka has nothing of the kind: its followers ask for ever.
+A read by `sendfile` checks nothing, and must not: that is the follower's part, with its append. What it cannot take
+over it asks for again. If the bytes are damaged here, this replica goes out of service and another one in sync leads
+(P17); where there is none, it goes on with what is sound. Kafka has nothing of the kind: its followers ask for ever.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
             partitions.take_out(partition, reason)
         else:
             log.error(
-                "%s: %s; no other replica is in sync, so this one goes on leading, and the others cannot follow: put the files back"
+                "%s: %s; no other replica is in sync, so this one goes on leading, and the others cannot follow: put "
+                "the files back"
                 " from a copy, or delete the records",
                 partition.name,
                 reason,

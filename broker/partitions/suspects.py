@@ -1,4 +1,6 @@
-"""Records that a follower asks for again and again: noted here, until somebody looks whether they are damaged on this disk."""
+"""Records that a follower asks for again and again: noted here, until somebody looks whether they are damaged on this
+disk.
+"""
 
 from __future__ import annotations
 

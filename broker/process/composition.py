@@ -1,4 +1,6 @@
-"""The parts of a broker process and what each is given; `broker/process/server.py` starts and ends them. Source: `BrokerServer`, `SharedServer` of Kafka."""
+"""The parts of a broker process and what each is given; `broker/process/server.py` starts and ends them. Source:
+`BrokerServer`, `SharedServer` of Kafka.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ from quorum.serving.node_configs import NodeConfigs
 from wire.security.listener import ClientSecurity
 from wire.transport.server import Listener
 
-# A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s with
-# answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.
+# A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
+# with answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.
 ANSWER_BYTES_MAX = 16 << 20
 
 

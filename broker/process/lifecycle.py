@@ -1,7 +1,7 @@
 """This broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
 
-Source: `BrokerLifecycleManager` of Kafka, KIP-631, KIP-841, KIP-966 (the epoch of a clean shutdown goes with the registration).
-Every step is taken as soon as it can be; the heartbeat interval only bounds the silence.
+Source: `BrokerLifecycleManager` of Kafka, KIP-631, KIP-841, KIP-966 (the epoch of a clean shutdown goes with the
+registration). Every step is taken as soon as it can be; the heartbeat interval only bounds the silence.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleTimes:
-    """Kafka's broker.heartbeat.interval.ms, broker.session.timeout.ms, initial.broker.registration.timeout.ms in seconds."""
+    """Kafka's broker.heartbeat.interval.ms, broker.session.timeout.ms, initial.broker.registration.timeout.ms in
+    seconds.
+    """
 
     heartbeat: float = 2.0
     session: float = 9.0
@@ -76,9 +78,9 @@ class LifecycleTimes:
 
 
 class Lifecycle:
-    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are the finalized features
-    of that image that this broker cannot serve, as text: the controller refuses it by a code that does not name them.
-    `cordoned_directories` is None while the cluster's `metadata.version` knows of none.
+    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are
+    the finalized features of that image that this broker cannot serve, as text: the controller refuses it by a code
+    that does not name them. `cordoned_directories` is None while the cluster's `metadata.version` knows of none.
 
     `epoch` is the broker epoch, -1 before registration.
     """
@@ -183,7 +185,8 @@ class Lifecycle:
         if not lacking:
             return code.name
         return (
-            f"{code.name}: the cluster has finalized {lacking}; take that back with `kafka-features downgrade --feature NAME=LEVEL`, "
+            f"{code.name}: the cluster has finalized {lacking}; take that back with `kafka-features downgrade "
+            f"--feature NAME=LEVEL`, "
             "or format a new cluster with `--feature NAME=LEVEL`"
         )
 

@@ -1,4 +1,5 @@
-"""The broker's place in the metadata quorum: an observer with its log on disk, or the controller's own replica beside it.
+"""The broker's place in the metadata quorum: an observer with its log on disk, or the controller's own replica beside
+it.
 
 Source: `KafkaRaftManager`, `SharedServer` of Kafka.
 """

@@ -1,8 +1,9 @@
 """A broker process: its parts (`broker/process/composition.py`) started in order, ended in order.
 
-Start: directory, quorum observer, registration, caught up with the metadata, logs recovered, partitions begun, listeners served,
-unfenced. End (the caller cancels): controlled shutdown while everything still runs, then connections drained, logs
-flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServer`, `SharedServer` of Kafka.
+Start: directory, quorum observer, registration, caught up with the metadata, logs recovered, partitions begun,
+listeners served, unfenced. End (the caller cancels): controlled shutdown while everything still runs, then connections
+drained, logs flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServer`, `SharedServer` of
+Kafka.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from wire.transport.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# How long a broker waits for the controller to move its leaderships when it is told to stop (Kafka: as long as it takes;
-# supervisors kill after 30 s), and for answers that are owed.
+# How long a broker waits for the controller to move its leaderships when it is told to stop (Kafka: as long as it
+# takes; supervisors kill after 30 s), and for answers that are owed.
 CONTROLLED_SHUTDOWN_SECONDS = 20.0
 DRAIN_SECONDS = 2.0
 
@@ -55,7 +56,8 @@ async def run_broker(
 ) -> None:
     """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
 
-    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the broker.
+    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the
+    broker.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
@@ -151,7 +153,9 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 
 async def _watch_directories(parts: Parts) -> None:
-    """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises StorageFailure."""
+    """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises
+    StorageFailure.
+    """
     directories, ctx = parts.storage.directories, parts.context
     while True:
         for failed in await directories.wait_failed():
@@ -181,7 +185,9 @@ async def _serve(
 
 
 async def _recover_logs(parts: Parts) -> None:
-    """After a crash the logs that were written to are checked above their recovery points; after a clean stop none is opened."""
+    """After a crash the logs that were written to are checked above their recovery points; after a clean stop none is
+    opened.
+    """
     async with trio.open_nursery() as nursery:
         for directory in parts.storage.directories.online:
             if not directory.clean_shutdown:

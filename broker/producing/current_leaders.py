@@ -21,7 +21,9 @@ def name_current_leaders(
     cluster: ClusterImage,
     listener: str,
 ) -> None:
-    """Into `response`, of version 10 and up: the leaders of partitions that are not led here, and where `listener` of each is."""
+    """Into `response`, of version 10 and up: the leaders of partitions that are not led here, and where `listener` of
+    each is.
+    """
     named = []
     for one in appends:
         if one.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

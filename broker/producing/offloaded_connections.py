@@ -1,4 +1,6 @@
-"""Requests of a connection keep their order: what it sends behind a request that waits, or is in a thread, goes the same way."""
+"""Requests of a connection keep their order: what it sends behind a request that waits, or is in a thread, goes the
+same way.
+"""
 
 from __future__ import annotations
 

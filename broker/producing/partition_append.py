@@ -13,10 +13,12 @@ _NO_RECORDS = memoryview(b"")
 
 
 class PartitionAppend:
-    """`topic` is a name ("" where the request's id is unknown); `response` is the partition's part of the answer, which stages fill in.
+    """`topic` is a name ("" where the request's id is unknown); `response` is the partition's part of the answer, which
+    stages fill in.
 
-    Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the `required_offset`
-    that the leader's high watermark must reach before acks=all may be answered, as in Kafka's `ProducePartitionStatus`.
+    Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the
+    `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in Kafka's
+    `ProducePartitionStatus`.
     """
 
     __slots__ = ("batches", "index", "leader", "records", "required_offset", "response", "topic")
@@ -40,7 +42,8 @@ class PartitionAppend:
     def fail(self, error: KafkaError) -> None:
         """Takes over what `error` says, and its frames from it.
 
-        They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a collection.
+        They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a
+        collection.
         """
         self.response.error_code = error.code
         self.response.error_message = error.message

@@ -1,4 +1,6 @@
-"""Stage 1 of Produce: the request becomes one list of partitions, with topics by name, beside the answer that they fill in."""
+"""Stage 1 of Produce: the request becomes one list of partitions, with topics by name, beside the answer that they fill
+in.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _NO_LEADER = LeaderIdAndEpoch()
 def resolve(
     request: ProduceRequest, partitions: Partitions
 ) -> tuple[ProduceResponse, list[PartitionAppend]]:
-    """The answer laid out as the request is, and what is to be appended, in its order; UNKNOWN_TOPIC_ID where an id names nothing."""
+    """The answer laid out as the request is, and what is to be appended, in its order; UNKNOWN_TOPIC_ID where an id
+    names nothing.
+    """
     appends: list[PartitionAppend] = []
     topics = []
     for topic in request.topic_data:

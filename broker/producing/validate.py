@@ -1,7 +1,7 @@
 """Stage 3 of Produce: finds who leads, and checks the batches by its topic's rules, all of them before any is appended.
 
-At once, or in a thread where that would hold the loop: what is over budget (`log.validation.validate.Budget`: 2 MiB of records,
-decompressed, in one request), and message sets of v0 and v1, which are converted.
+At once, or in a thread where that would hold the loop: what is over budget (`log.validation.validate.Budget`: 2 MiB of
+records, decompressed, in one request), and message sets of v0 and v1, which are converted.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from wire.messages.fetch import (
     ReplicaState,
 )
 
-# Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet. The pause
-# doubles up to `FetchSettings.backoff_seconds_max`.
+# Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet.
+# The pause doubles up to `FetchSettings.backoff_seconds_max`.
 BACKOFF_SECONDS = 0.02
 
 Key: TypeAlias = tuple[bytes, int]
@@ -30,7 +30,9 @@ NEVER_SENT = (-1, FetchPosition(-1, -1, -1))
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and who fetches."""
+    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and who
+    fetches.
+    """
 
     replica_id: int
     broker_epoch: Callable[[], int]
@@ -46,8 +48,8 @@ class FetchSettings:
 class PartitionFetchState:
     """One partition being replicated.
 
-    `asked_first` is the number of the request that first named it, `backoff` how long the next error delays it, `last_error`
-    what was logged of the last one, `repeats` how many answers since then had records but no new ones.
+    `asked_first` is the number of the request that first named it, `backoff` how long the next error delays it,
+    `last_error` what was logged of the last one, `repeats` how many answers since then had records but no new ones.
     """
 
     key: Key
@@ -93,8 +95,8 @@ class FetchClient:
         return None if followed is None or followed.follower.ended else followed
 
     def find_asked(self, key: Key, request: int) -> PartitionFetchState | None:
-        """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an epoch that
-        has ended may give what was cut since (KAFKA-18723).
+        """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an
+        epoch that has ended may give what was cut since (KAFKA-18723).
         """
         followed = self.find(key)
         if followed is None or followed.asked_first is None or followed.asked_first > request:

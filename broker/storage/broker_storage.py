@@ -1,7 +1,8 @@
 """What a broker stores on: its log directories, each with a group commit of its own, and the one with the metadata log.
 
-Source: `KafkaRaftServer.initializeLogDirs`, `LogManager.createAndValidateLogDirs` of Kafka. A directory that cannot be read at the start is
-left out, unless it is the one with the metadata log; one that is not formatted, or somebody else's, is a mistake of whoever configured it.
+Source: `KafkaRaftServer.initializeLogDirs`, `LogManager.createAndValidateLogDirs` of Kafka. A directory that cannot be
+read at the start is left out, unless it is the one with the metadata log; one that is not formatted, or somebody
+else's, is a mistake of whoever configured it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Storage:
             self.directories.storage_failed()
 
     async def close(self, broker_epoch: int | None, high_watermarks: Mapping[Key, int]) -> None:
-        """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written only."""
+        """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written
+        only.
+        """
         if self.shared is not None and broker_epoch is not None:
             self.shared.broker_epoch = broker_epoch
 

@@ -1,7 +1,8 @@
-"""Which log directories of this broker take no new replicas: `cordoned.log.dirs` (KIP-1066), as the broker's file or its dynamic config says now.
+"""Which log directories of this broker take no new replicas: `cordoned.log.dirs` (KIP-1066), as the broker's file or
+its dynamic config says now.
 
-Source: `KafkaConfig.cordonedLogDirs`, `DynamicLogConfig` of Kafka. Replicas that are there stay, and are served. The controller, told with
-every heartbeat, gives nothing to a broker whose directories are all cordoned.
+Source: `KafkaConfig.cordonedLogDirs`, `DynamicLogConfig` of Kafka. Replicas that are there stay, and are served. The
+controller, told with every heartbeat, gives nothing to a broker whose directories are all cordoned.
 """
 
 from __future__ import annotations

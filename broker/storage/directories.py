@@ -1,8 +1,10 @@
-"""The broker's log directories: which of them holds a replica, where a new one goes, and what happens when one fails (KIP-112, KIP-858).
+"""The broker's log directories: which of them holds a replica, where a new one goes, and what happens when one fails
+(KIP-112, KIP-858).
 
-Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another topic id than the image says
-is put aside before the new one is made, so no byte of one topic is served as another's (P14). One directory failing takes its replicas
-offline and the broker goes on, unless it is the one with the metadata log, or the last.
+Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another
+topic id than the image says is put aside before the new one is made, so no byte of one topic is served as another's
+(P14). One directory failing takes its replicas offline and the broker goes on, unless it is the one with the metadata
+log, or the last.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ OnPlaced = Callable[[str, int, bytes, bytes], None]
 class LogDirectories:
     """`all` are those that could be opened at the start, `failed_at_start` the others with the reason.
 
-    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not where the image says;
-    `cordoned` gives the paths of those that take no new replicas.
+    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not
+    where the image says; `cordoned` gives the paths of those that take no new replicas.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class LogDirectories:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is missing (KIP-966). Else -1."""
+        """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is
+        missing (KIP-966). Else -1.
+        """
         if self.failed_at_start:
             return EPOCH_UNKNOWN
         first, *others = {one.previous_broker_epoch for one in self.all}
@@ -129,7 +133,9 @@ class LogDirectories:
         return not any(key in one or key in one.futures for one in self.all)
 
     def where(self, topic: str, index: int, assigned: bytes) -> LogDirectory | None:
-        """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is offline."""
+        """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is
+        offline.
+        """
         key = (topic, index)
         found = self.holding(topic, index) or self.preferred.get(key)
         if found is not None or self._may_be_offline(key, assigned):
@@ -139,7 +145,9 @@ class LogDirectories:
     def prefer(
         self, topic: str, index: int, topic_id: bytes, assigned: bytes, target: LogDirectory
     ) -> bool:
-        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist where this is offline."""
+        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist where this
+        is offline.
+        """
         if self._may_be_offline((topic, index), assigned):
             return False
         self.preferred[topic, index] = target
@@ -163,7 +171,8 @@ class LogDirectories:
         config: LogConfig,
         assigned: bytes = UNASSIGNED_DIRECTORY,
     ) -> PartitionLog:
-        """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas are.
+        """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas
+        are.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be in a directory that is offline.
@@ -205,7 +214,9 @@ class LogDirectories:
             raise
 
     def refused(self, topic: str, index: int, topic_id: bytes, error: KafkaError) -> None:
-        """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and leadership to others."""
+        """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and
+        leadership to others.
+        """
         self.storage_failed()
         found = self.holding(topic, index)
         if found is None or found.offline is not None:
@@ -213,7 +224,8 @@ class LogDirectories:
         if (topic, index) not in self._told:
             self._told.add((topic, index))
             log.error(
-                "%s-%d: %s; this replica is out of service. To have it fetched anew from its leader stop this broker, move %s-%d in %s"
+                "%s-%d: %s; this replica is out of service. To have it fetched anew from its leader stop this broker, "
+                "move %s-%d in %s"
                 " away, and start it again",
                 *(topic, index, error.message, topic, index, found.path),
             )
@@ -230,8 +242,8 @@ class LogDirectories:
     def claim(
         self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, is_only_replica: bool
     ) -> None:
-        """Of a replica that nobody leads, so that nobody opens its log: tells where it is if `assigned` is no directory here any more, as
-        when its disk was replaced or it was moved; else it could never lead again (KIP-858).
+        """Of a replica that nobody leads, so that nobody opens its log: tells where it is if `assigned` is no directory
+        here any more, as when its disk was replaced or it was moved; else it could never lead again (KIP-858).
 
         One that is not here is begun anew only where nobody else may have its records.
         """
@@ -293,7 +305,8 @@ class LogDirectories:
     async def drop_strays(self, wanted: Container[Key]) -> None:
         """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
 
-        Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens nothing.
+        Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens
+        nothing.
         """
         for directory in self.online:
             with self.noting_failure(f"strays in {directory.path}"):
@@ -315,9 +328,9 @@ class LogDirectories:
     async def finish_moves(self) -> None:
         """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).
 
-        Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other has.
-        A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is offline.
-        What a disk that fails meanwhile leaves undone, the next start does.
+        Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other
+        has. A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is
+        offline. What a disk that fails meanwhile leaves undone, the next start does.
         """
         for one, other in combinations(self.online, 2):
             for topic, index in one.in_both(other):
@@ -379,7 +392,9 @@ class LogDirectories:
         high_watermarks: Mapping[Key, int],
         but: LogDirectory | None = None,
     ) -> None:
-        """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints are written. Blocks."""
+        """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints
+        are written. Blocks.
+        """
         for directory in dict.fromkeys([*self.all, self.metadata]):
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
             try:

@@ -17,7 +17,9 @@ class Durability:
     """
 
     def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
-        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each append."""
+        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each
+        append.
+        """
         self._commits = commits
         self._fsync = fsync
 

@@ -1,7 +1,7 @@
 """ApiVersions (18): what this node serves, and the features of the cluster.
 
-Source: KIP-35, KIP-511 (software names; the answer to a version that is too new), KIP-584 (features), KAFKA-17011 (before v4
-features whose lowest level is 0 are left out).
+Source: KIP-35, KIP-511 (software names; the answer to a version that is too new), KIP-584 (features), KAFKA-17011
+(before v4 features whose lowest level is 0 are left out).
 """
 
 from __future__ import annotations

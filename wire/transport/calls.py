@@ -1,9 +1,9 @@
 """What a handler is given, and what it may give back.
 
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
-(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what the
-connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
-Left out: quotas; what they do is `ConnectionInfo.mute`.
+(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what
+the connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two. Left
+out: quotas; what they do is `ConnectionInfo.mute`.
 """
 
 from __future__ import annotations

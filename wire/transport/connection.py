@@ -6,9 +6,9 @@ deferred when its turn comes and sends what is ready behind it along. So pipelin
 share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
 
 Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
-under way hold `in_flight_bytes_max`, and waits where all connections together hold too much (`wire.transport.memory`); so
-the kernel's buffers fill and the peer stops. A connection that is muted is not read until its time has come (KIP-219).
-On a listener with SASL an authenticator takes the frames until the peer is known. Left out: accepting and
+under way hold `in_flight_bytes_max`, and waits where all connections together hold too much (`wire.transport.memory`);
+so the kernel's buffers fill and the peer stops. A connection that is muted is not read until its time has come
+(KIP-219). On a listener with SASL an authenticator takes the frames until the peer is known. Left out: accepting and
 idle connections (`wire.transport.server`).
 """
 

@@ -22,10 +22,11 @@ class ConnectionLimits:
         connections_max_of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts nobody.
         connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
         connections_per_ip: `max.connections.per.ip.overrides`, by address.
-        descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is accepted:
-            those that are left are for files. Descriptors are given out from the lowest free one on.
+        descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is
+            accepted: those that are left are for files. Descriptors are given out from the lowest free one on.
         accepts_per_second: `max.connection.creation.rate`; connections above it wait in the kernel.
-        handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not linger.
+        handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not
+            linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
             keep 5; each holds an answer and perhaps a wait, no more.
         in_flight_bytes_max: what requests of one connection that are begun and not answered may hold; one alone may

@@ -1,9 +1,9 @@
 """What the connections of one kind of listener may hold in memory together, in bytes.
 
-Three pools, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back when the
-frame's request begins), requests that were begun (given back when they are answered), answers that peers have not taken
-yet. Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of memory
-fails all its clients, one that stops reading delays those who send much.
+Three pools, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back when
+the frame's request begins), requests that were begun (given back when they are answered), answers that peers have not
+taken yet. Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of
+memory fails all its clients, one that stops reading delays those who send much.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ ELEMENT_BYTES = 128
 class MemoryPool:
     """Bytes that are held; of those that wait the smallest is next, the first of them in order.
 
-    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka anything is granted while fewer than `bytes_max` are held, however large it is: so what is larger than
-    the pool passes too, and at most one grant above the bound is held.
+    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka anything is granted
+    while fewer than `bytes_max` are held, however large it is: so what is larger than the pool passes too, and at most
+    one grant above the bound is held.
     """
 
     __slots__ = ("_pressed", "_waiting", "bytes_max", "used")

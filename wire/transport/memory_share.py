@@ -26,7 +26,9 @@ class MemoryShare:
         return self.answers if pool is memory.answers else 0
 
     async def acquire_frame(self, size: int) -> None:
-        """Waits until a frame of `size` bytes may be received; what was held is given back first: nobody waits and holds."""
+        """Waits until a frame of `size` bytes may be received; what was held is given back first: nobody waits and
+        holds.
+        """
         self.give_back_frame()
         await self._memory.frames.acquire(size)
         self.frame = size

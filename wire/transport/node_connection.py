@@ -1,7 +1,7 @@
 """One connection to one node: many requests in flight, answers matched in order.
 
-The trio shell of `wire.client.conversation`. The reader always waits for the socket, so that the death of the node is seen
-when its socket closes, not at the next request. Left out: which node, and trying again (`wire.client.calls`).
+The trio shell of `wire.client.conversation`. The reader always waits for the socket, so that the death of the node is
+seen when its socket closes, not at the next request. Left out: which node, and trying again (`wire.client.calls`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _ANSWERS_PER_TURN = 32
 
 
 OnAnswer = Callable[[Any], object]
-"""Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not raise."""
+"""Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not
+raise.
+"""
 
 
 class _Waiter:
@@ -359,11 +361,12 @@ async def open_node_connection(
     """Connects, asks for the node's versions, authenticates, and closes at the end of the block.
 
     `copy_records=False` leaves the record bytes of answers where they were received. Such a view stays as it is for as
-    long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is in
-    seconds, for connecting and for asking.
+    long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is
+    in seconds, for connecting and for asking.
 
     Raises:
-        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is not
+        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is
+        not
             disturbed when the connection breaks; its calls fail and `.closed` is set.
     """
     endpoint = await connect_endpoint(host, port, security, timeout=timeout)

@@ -84,10 +84,10 @@ def handles(
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
 
-    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
-    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
-    request is handled in `slices`, if the function can. An async function that `takes_frame` gets the bytes of the
-    request, header and all: no message is made of them but to answer an error.
+    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is
+    not just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are
+    refused. A large request is handled in `slices`, if the function can. An async function that `takes_frame` gets the
+    bytes of the request, header and all: no message is made of them but to answer an error.
     """
 
     def note(function: F) -> F:
@@ -143,7 +143,9 @@ class Route:
         return self.error_response(error, version, special)
 
     def told(self, error: Exception) -> KafkaError:
-        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in our log."""
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in
+        our log.
+        """
         if isinstance(error, KafkaError):
             return error
         name = self.request.__name__
@@ -317,7 +319,9 @@ class Registry(Generic[C]):
         return route
 
     def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
-        """The answer with `code` to a request whose body is not looked at; None where its response has no room for it."""
+        """The answer with `code` to a request whose body is not looked at; None where its response has no
+        room for it.
+        """
         key, version, correlation_id = _HEAD.unpack_from(frame)
         route = self._routes.get(key)
         if route is None or version not in route.versions or route.general_error is None:
@@ -496,8 +500,8 @@ def _handling_slices(
 def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
     """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by then.
 
-    What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
-    too many.
+    What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three
+    bytes too many.
     """
     header, start = decode_request_header(frame, budget)
     if route.takes_frame:

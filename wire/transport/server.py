@@ -46,7 +46,9 @@ _RELIEF_SECONDS = 0.1
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """A listening socket under its name in Kafka's `listeners`. `security` is that of the connections which are accepted from now on."""
+    """A listening socket under its name in Kafka's `listeners`. `security` is that of the connections which are
+    accepted from now on.
+    """
 
     name: str
     socket: socket.socket
@@ -304,7 +306,9 @@ class _Acceptor(Server):
         return [pool for memory in self._memory.values() for pool in memory.pools()]
 
     async def relieve(self, pool: MemoryPool) -> None:
-        """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those that keep it."""
+        """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those
+        that keep it.
+        """
         while True:
             await pool.wait_pressed()
             before = {one.info.id: one.activity() for one in self._holders(pool)}

@@ -1,6 +1,7 @@
 """A request of many items, handled as several of few, so that others have their turn between two of them.
 
-For handlers that answer item by item: what they say of one does not hang on the others. The answers become one, in order.
+For handlers that answer item by item: what they say of one does not hang on the others. The answers become one, in
+order.
 """
 
 from __future__ import annotations
