@@ -13,7 +13,7 @@ import trio
 from broker.background.log_cleaner import CleanerSettings
 from quorum.metadata.image import MetadataImage
 from quorum.serving.node_configs import NodeConfigs
-from tests.broker.administration import Admin, described, incremental
+from tests.broker.handlers.configs import described, incremental
 from tests.certificates import Certificates
 from tests.cluster.in_process import cluster
 from wire.client.errors import AuthenticationRefused
@@ -23,6 +23,7 @@ from wire.security.listener import ClientSecurity
 from wire.security.plain import PlainCredentials
 from wire.transport.node_connection import open_node_connection
 
+SECONDS = 20.0
 BROKER = 4
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
 KEYSTORE = "listener.name.clients.ssl.keystore.location"
@@ -32,6 +33,20 @@ USERS = "listener.name.clients.plain.sasl.jaas.config"
 def has(image: MetadataImage, wanted: dict[str, str], node: str) -> bool:
     configs = image.configs.of(BROKER, node)
     return all(configs.get(key) == value for key, value in wanted.items())
+
+
+class Admin:
+    """Asks one broker; `seen` waits until it knows what the controller has committed."""
+
+    def __init__(self, running, connection):
+        self.running, self.connection = running, connection
+
+    async def call(self, request):
+        return await self.connection.call(request, timeout=SECONDS)
+
+    async def seen(self, predicate):
+        with trio.fail_after(SECONDS):
+            await self.running.context.metadata.wait_for(predicate)
 
 
 class Secured(Admin):
