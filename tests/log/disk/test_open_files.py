@@ -1,7 +1,5 @@
 """The bound on open descriptors: nothing that works notices that files are closed in between."""
 
-import gc
-import itertools
 import os
 import resource
 
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from log.disk.files import Files
 from log.disk.named_file import NamedFile
 from log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
+from tests.descriptors import end_after_free
 from tests.log.helpers import append, fill, open_log, read_all
 
 
@@ -78,26 +77,13 @@ def test_a_slice_outlives_the_closing_of_its_file(tmp_path):
     assert piece.read() == wanted
 
 
-def is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
 @pytest.fixture
 def few_descriptors():
     """Gives a function: from its call on this process may open so many more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def leave(count):
-        gc.collect()  # what is garbage already would give back its numbers later
-        # What other tests still hold may lie above the lowest free number: only free ones are counted.
-        free = (number for number in itertools.count() if not is_open(number))
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (next(itertools.islice(free, count, None)), hard)
-        )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (end_after_free(count), hard))
 
     yield leave
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
