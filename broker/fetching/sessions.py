@@ -8,7 +8,7 @@ loop needs no locks).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from broker.fetching.fetch import Fetch, FetchReader
@@ -59,13 +59,34 @@ class FetchSession:
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
     closed: bool = False
+    # Places of the room for what updates under way may add: an update is made in steps, and others grow meanwhile.
+    reserved: int = 0
+    updates: int = 0
+    # Called when the session ends: whoever wanted to end it keeps nothing of it any more.
+    on_close: Callable[[], object] | None = None
+
+    @property
+    def size(self) -> int:
+        """Partitions, with those that are about to be added."""
+        return len(self.slots) + self.reserved
+
+    def reserve(self, count: int) -> None:
+        """Takes room for so many partitions that the next update may add."""
+        self.room.used += count
+        self.reserved += count
 
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
     ) -> Steps[None]:
         """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. In steps of a
-        partition.
+        partition. What was reserved and not needed is given back at the end.
         """
+        self.updates += 1
+        return self._update(topics, forgotten)
+
+    def _update(
+        self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
+    ) -> Steps[None]:
         for topic in topics:
             yield from self._update_topic(topic)
         for gone in forgotten:
@@ -76,6 +97,9 @@ class FetchSession:
                     self.room.used -= 1
                     slot.detach()
                     self.reader.changed.pop(slot, None)
+        self.updates -= 1
+        if not self.updates:
+            self._release_reserved()
 
     def _update_topic(self, topic: FetchTopic) -> Steps[None]:
         name = _name(topic)
@@ -86,21 +110,34 @@ class FetchSession:
             if slot is None:
                 slot = Slot(self.reader, topic, wanted, upto_end=self.privileged)
                 self.slots[slot.key] = slot
-                self.room.used += 1
+                if self.reserved:
+                    self.reserved -= 1
+                else:  # another request for this session has forgotten it since
+                    self.room.used += 1
             else:
                 slot.update(wanted)
             self.reader.changed[slot] = None
             yield 1
 
-    def has_room_for(self, topics: Iterable[FetchTopic]) -> bool:
-        """Whether what is new to the session fits; what is not is looked at only where all would not."""
-        return self.room.has(sum(len(topic.partitions) for topic in topics)) or self.room.has(
-            sum(
+    def _release_reserved(self) -> None:
+        self.room.used -= self.reserved
+        self.reserved = 0
+
+    def reserve_for(self, topics: Iterable[FetchTopic]) -> bool:
+        """Takes room for what is new to the session; False where it does not fit. What is not new is looked at only
+        where all would not fit.
+        """
+        count = sum(len(topic.partitions) for topic in topics)
+        if not self.room.has(count):
+            count = sum(
                 (_name(topic), wanted.partition) not in self.slots
                 for topic in topics
                 for wanted in topic.partitions
             )
-        )
+        if not self.room.has(count):
+            return False
+        self.reserve(count)
+        return True
 
     def begin(self, fetch: Fetch) -> None:
         """Makes `fetch` the one under way; one still waiting answers nothing, at once.
@@ -121,10 +158,13 @@ class FetchSession:
         for slot in self.slots.values():
             slot.detach()
         self.room.used -= len(self.slots)
+        self._release_reserved()
         self.slots.clear()
         self.reader.changed.clear()
         if self.current_fetch is not None:
             self.current_fetch.release()
+        if self.on_close is not None:
+            self.on_close()
 
 
 def _name(topic: FetchTopic) -> str | bytes:
@@ -157,7 +197,7 @@ class FetchSessions:
             request.topics
         ):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        if not session.has_room_for(request.topics):
+        if not session.reserve_for(request.topics):
             # The client begins anew with a full fetch, which goes on without a session.
             self.close(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -180,6 +220,7 @@ class FetchSessions:
             used_at=now,
             room=self._room,
         )
+        session.reserve(size)
         self._sessions[session.id] = session
         return session
 
@@ -209,8 +250,8 @@ class FetchSessions:
             rivals = ordinary or ([] if not privileged else list(self._sessions.values()))
             if not rivals:
                 return False
-            victim = min(rivals, key=lambda session: (len(session.slots), session.used_at))
-            if not (privileged and not victim.privileged) and len(victim.slots) >= size:
+            victim = min(rivals, key=lambda session: (session.size, session.used_at))
+            if not (privileged and not victim.privileged) and victim.size >= size:
                 return False
         self.close(victim.id)
         return True

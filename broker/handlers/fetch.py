@@ -11,6 +11,7 @@ from followers (KIP-392: rack ids are ignored), throttling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import trio
 
@@ -276,8 +277,9 @@ def _open_session(
         now=trio.current_time(),
     )
     if session is not None:
-        session_id = session.id
-        call.connection.on_close(lambda: sessions.close(session_id))
+        close = partial(sessions.close, session.id)
+        session.on_close = partial(call.connection.forget_on_close, close)
+        call.connection.on_close(close)
     return session
 
 

@@ -85,6 +85,20 @@ class ControllerSettings:
     prng: random.Random = field(default_factory=random.Random)
 
 
+@dataclass(frozen=True, slots=True)
+class _ConnectionEnd:
+    """Called when the connection closes. Equal ones are one: a connection keeps no more of them than it carried
+    brokers, whatever changes meanwhile.
+    """
+
+    controller: Controller
+    connection_id: int
+    broker_id: int
+
+    def __call__(self) -> None:
+        self.controller.connection_ended(self.connection_id, self.broker_id)
+
+
 class Controller:
     """A `MetadataListener`; `loader` has the committed image. `node` is given before the node runs."""
 
@@ -164,13 +178,16 @@ class Controller:
             return
         lease.connection_id = connection.id
         lease.disconnected = False
+        connection.on_close(_ConnectionEnd(self, connection.id, broker_id))
 
-        def closed() -> None:
-            if lease.connection_id == connection.id and self._active is active:
-                lease.connection_id, lease.disconnected = None, True
-                active.suspect(broker_id, broker_epoch)
-
-        connection.on_close(closed)
+    def connection_ended(self, connection_id: int, broker_id: int) -> None:
+        """A connection that carried heartbeats of the broker is gone; if it carried the last one, that is a sign."""
+        if self._active is None:
+            return
+        lease = self._active.leases.of(broker_id)
+        if lease is not None and lease.connection_id == connection_id:
+            lease.connection_id, lease.disconnected = None, True
+            self._active.suspect(broker_id, lease.broker_epoch)
 
     # --- MetadataListener
 

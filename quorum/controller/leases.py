@@ -54,6 +54,10 @@ class Leases:
         lease.deadline = now + self._session_seconds
         return lease
 
+    def of(self, broker_id: int) -> Lease | None:
+        """The lease of the broker's newest incarnation, whether it is over or not."""
+        return self._leases.get(broker_id)
+
     def get(self, broker_id: int, broker_epoch: int) -> Lease | None:
         """The lease of one incarnation, whether it is over or not."""
         lease = self._leases.get(broker_id)

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.badinput.nodes import PEERS, TOPIC, running_cluster, unharmed
-from tests.badinput.peer import Peer, codes
+from tests.badinput.peer import Peer, ask, codes
 from tests.badinput.test_decoding import served
+from tests.badinput.test_quorum_requests import begin, epoch_of
 from tests.examples import examples
 from tests.wire.random_messages import random_message
 from tests.wire.strategies import messages
@@ -80,7 +81,7 @@ def knowing(message: Struct, own, rng) -> None:
 @given(data=st.data())
 def test_random_requests(own, role, data):
     node = getattr(own, role)
-    with unharmed(node, lines_max=20):
+    with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):
             request = data.draw(messages(REQUESTS[key], version), label=REQUESTS[key].__name__)
             if REQUESTS[key].__name__ != "UnregisterBrokerRequest":
@@ -92,12 +93,22 @@ def test_random_requests(own, role, data):
                 assert "UNKNOWN_SERVER_ERROR" not in found, request
 
 
+def test_an_unknown_leader_of_a_higher_epoch_is_believed_for_a_while(own):
+    """KIP-853: our set of voters may be older than the leader's. The watch over its silence is what ends it."""
+    controller = own.controller
+    with unharmed(controller, lines_max=20, elections=True):
+        claimed = epoch_of(controller) + 1
+        claim = begin(leader_id=77, leader_epoch=claimed)
+        assert codes(ask(controller.address, claim, 1)) == {"NONE"}
+    assert epoch_of(controller) > claimed
+
+
 @pytest.mark.parametrize("end", [0, 1], ids=["lowest", "highest"])
 @pytest.mark.parametrize("role", ["broker", "controller"])
 def test_me8_integers_at_their_ends(own, role, end):
     """In every field of every API at once; waits that were asked for are not waited for."""
     node = getattr(own, role)
-    with unharmed(node, lines_max=20):
+    with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):
             request = random_message(REQUESTS[key], version, 1)
             set_integers(request, version, end)

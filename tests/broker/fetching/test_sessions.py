@@ -151,6 +151,18 @@ async def test_a_closed_connection_takes_its_sessions_along(harness):
     assert not watchers._upto_end
 
 
+async def test_a_connection_keeps_nothing_of_sessions_that_ended(harness):
+    on = connection()
+    session_id = 0
+    for _ in range(20):
+        answer = await ask(harness, request(wanted(), session_id=session_id, epoch=0), on)
+        session_id = answer.session_id
+    assert len(harness.context.fetch_sessions) == 1
+    assert len(on._callbacks) == 1
+    await ask(harness, request(wanted(), session_id=session_id, epoch=-1), on)
+    assert not on._callbacks
+
+
 async def test_the_second_request_releases_the_first(harness):
     first = await ask(harness, request(wanted(0), epoch=0))
     parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
@@ -170,11 +182,14 @@ def test_epochs_wrap_to_one():
     assert [next_epoch(0), next_epoch(7), next_epoch(EPOCH_MAX)] == [1, 8, 1]
 
 
+def x(count, first=0):
+    return [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(first + i) for i in range(count)])]
+
+
 def open_with(sessions, size, *, privileged=False, now=0.0):
     session = sessions.open(privileged=privileged, by_id=True, size=size, now=now)
     if session is not None:
-        topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(size)])]
-        at_once(session.update(topics, ()))
+        at_once(session.update(x(size), ()))
     return session
 
 
@@ -200,7 +215,7 @@ def test_sessions_have_only_so_many_partitions_together():
     assert not small.closed
     assert open_with(sessions, 3) is not None, "takes the small one's place"
     assert small.closed
-    more = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(7)])]
+    more = x(7)
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, session_id=large.id, session_epoch=1, topics=more
     )
@@ -217,13 +232,48 @@ def test_sessions_have_only_so_many_partitions_together():
 def test_a_session_that_is_closed_meanwhile_takes_nothing_more():
     sessions = FetchSessions(10, partitions_max=10)
     session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
-    topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(10)])]
-    update = session.update(topics, ())
+    update = session.update(x(10), ())
     next(update)
     sessions.close(session.id)
     at_once(update)
     assert not session.slots
     assert open_with(sessions, 10) is not None
+
+
+def test_sessions_that_grow_at_once_stay_within_the_bound_together():
+    """A large request is noted in steps: the room for it is taken before the first."""
+    sessions = FetchSessions(10, partitions_max=10)
+    grown, begun = open_with(sessions, 2), open_with(sessions, 2)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, session_id=grown.id, session_epoch=1, topics=x(4, 2)
+    )
+    growing = sessions.find(request, 0.0).update(request.topics, ())
+    next(growing)
+    request.session_id = begun.id
+    with pytest.raises(KafkaError):
+        sessions.find(request, 0.0)
+    assert begun.closed
+    opened = sessions.open(privileged=False, by_id=True, size=4, now=0.0)
+    opening = opened.update(x(4), ())
+    assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None
+    at_once(growing)
+    at_once(opening)
+    assert (len(grown.slots), len(opened.slots)) == (6, 4)
+    assert open_with(sessions, 1) is None
+
+
+def test_room_that_an_update_did_not_need_is_given_back():
+    sessions = FetchSessions(10, partitions_max=10)
+    session = open_with(sessions, 4)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, session_id=session.id, session_epoch=1, topics=x(5)
+    )
+    at_once(sessions.find(request, 0.0).update(request.topics, ()))
+    assert len(session.slots) == 5
+    assert open_with(sessions, 5) is not None
+    assert open_with(sessions, 1) is None
+    sessions.close(session.id)
+    assert open_with(sessions, 5) is not None
 
 
 def test_no_cache_means_no_sessions():

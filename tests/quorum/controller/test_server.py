@@ -31,6 +31,7 @@ from wire.messages.alter_partition import (
 )
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.records.misc import NoOpRecord
+from wire.transport.calls import ConnectionInfo
 
 
 def creation(*names, partitions=2, factor=1, **more):
@@ -292,3 +293,25 @@ async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
                     while index.topics is not one.loader.image.topics:  # noqa: ASYNC110 - nobody is told
                         await trio.sleep(0.01)
                 assert len(index.in_sync(1)) == 2
+
+
+async def test_a_connection_keeps_one_callback_for_each_broker_whose_heartbeats_it_carried(
+    tmp_path,
+):
+    """However often the heartbeats change between two connections."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        controller = active.context.controller
+        first, second = (ConnectionInfo(i, "C", ("h", i), ("h", 0)) for i in (1, 2))
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            for _ in range(10):
+                controller.watch(first, 1, one.epoch)
+                controller.watch(second, 1, one.epoch)
+            assert [len(info._callbacks) for info in (first, second)] == [1, 1]
+            lease = controller.active().leases.get(1, one.epoch)
+            first.mark_closed()
+            assert not lease.disconnected
+            second.mark_closed()
+            assert lease.disconnected
