@@ -16,10 +16,6 @@ T = TypeVar("T")
 
 NO_NAMES: tuple[str, ...] = ()
 EARLIEST, LATEST = -2, -1  # as Spark's Kafka source and ListOffsets write them
-SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
-METADATA_SPLIT_BYTES = (
-    4 << 20
-)  # metadata records are decoded one by one, so their tasks are smaller
 
 
 class OptionError(ValueError):
@@ -90,11 +86,11 @@ def _strings(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names_of(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     if (number := int(text)) <= 0:
         raise ValueError(text)
     return number
@@ -104,7 +100,7 @@ def _assignment(text: str) -> frozenset[tuple[str, int]]:
     return frozenset((topic, int(p)) for topic, ps in json.loads(text).items() for p in ps)
 
 
-def _offsets(word: str, meaning: int) -> Callable[[str], OffsetsWanted]:
+def offsets_wanted(word: str, meaning: int) -> Callable[[str], OffsetsWanted]:
     def convert(text: str) -> OffsetsWanted:
         if text.lower() == word:
             return OffsetsWanted(meaning)
@@ -152,57 +148,8 @@ class TopicsWanted:
         return topic in self.names if self.names else not topic.startswith("__")
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """Options of `kafka_log`."""
-
-    paths: tuple[str, ...]
-    topics: TopicsWanted
-    starting: OffsetsWanted
-    ending: OffsetsWanted
-    level: str  # records, batches
-    end: str  # high_watermark, log_end
-    replicas: str  # leader, all
-    include_headers: bool
-    include_control: bool
-    verify_crc: bool
-    split_bytes: int
-    min_partitions: int
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> LogOptions:
-        """Raises OptionError."""
-        o = Options("kafka_log", given)
-        parsed = cls(
-            paths=o.paths(),
-            topics=_topics(o),
-            starting=o.parse(
-                "startingOffsets",
-                _offsets("earliest", EARLIEST),
-                OffsetsWanted(EARLIEST),
-                'earliest or JSON such as {"orders":{"0":23,"1":-2}}',
-            ),
-            ending=o.parse(
-                "endingOffsets",
-                _offsets("latest", LATEST),
-                OffsetsWanted(LATEST),
-                'latest or JSON such as {"orders":{"0":50,"1":-1}}',
-            ),
-            level=o.choice("level", ("records", "batches"), "records"),
-            end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
-            replicas=o.choice("replicas", ("leader", "all"), "leader"),
-            include_headers=o.flag("includeHeaders", False),
-            include_control=o.flag("includeControl", False),
-            verify_crc=o.flag("verifyCrc", True),
-            split_bytes=o.parse("splitBytes", _positive, SPLIT_BYTES, "a number above 0"),
-            min_partitions=o.parse("minPartitions", _positive, 1, "a number above 0"),
-        )
-        o.finish()
-        return parsed
-
-
-def _topics(o: Options) -> TopicsWanted:
-    names = o.parse("subscribe", _names, NO_NAMES, "topics parted by commas")
+def topics_wanted(o: Options) -> TopicsWanted:
+    names = o.parse("subscribe", names_of, NO_NAMES, "topics parted by commas")
     pattern: str | None = o.parse("subscribePattern", _pattern, None, "a regular expression")
     assigned = o.parse("assign", _assignment_or_none, None, 'JSON such as {"orders":[0,1]}')
     if bool(names) + (pattern is not None) + (assigned is not None) > 1:
@@ -219,47 +166,3 @@ def _pattern(text: str) -> str | None:
 
 def _assignment_or_none(text: str) -> Any:
     return _assignment(text)
-
-
-NodesWanted = str | frozenset[int]  # leader, all, or ids
-LEADER: NodesWanted = "leader"
-METADATA_TABLES = ("records", "partition_history", "quorum_epochs")
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataOptions:
-    """Options of `kafka_metadata`."""
-
-    paths: tuple[str, ...]
-    table: str
-    nodes: NodesWanted
-    record_types: frozenset[str]  # empty: all
-    include_control: bool
-    include_uncommitted: bool
-    include_snapshots: str  # needed, true, false
-    verify_crc: bool
-    split_bytes: int
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> MetadataOptions:
-        """Raises OptionError."""
-        o = Options("kafka_metadata", given)
-        parsed = cls(
-            paths=o.paths(),
-            table=o.choice("table", METADATA_TABLES, "records"),
-            nodes=o.parse("nodes", _nodes, LEADER, "leader, all or ids parted by commas"),
-            record_types=frozenset(o.parse("recordTypes", _names, NO_NAMES, "record types")),
-            include_control=o.flag("includeControl", False),
-            include_uncommitted=o.flag("includeUncommitted", False),
-            include_snapshots=o.choice("includeSnapshots", ("needed", "true", "false"), "needed"),
-            verify_crc=o.flag("verifyCrc", True),
-            split_bytes=o.parse("splitBytes", _positive, METADATA_SPLIT_BYTES, "a number above 0"),
-        )
-        o.finish()
-        return parsed
-
-
-def _nodes(text: str) -> NodesWanted:
-    if text.lower() in ("leader", "all"):
-        return text.lower()
-    return frozenset(int(number) for number in text.split(","))

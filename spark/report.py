@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import Analysis, Verdict
 from spark.analyses.catalogue import choose
-from spark.discovery import find_log_directories
-from spark.plan import DataUnreadable
+from spark.origins.discovery import find_log_directories
+from spark.origins.origin import DataUnreadable
 
 if TYPE_CHECKING:
     import pandas as pd

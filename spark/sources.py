@@ -20,8 +20,8 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 def register(spark: SparkSession) -> None:
     """Makes the formats `kafka_log` and `kafka_metadata` known to any session."""
-    from spark.kafka_log import KafkaLogSource
-    from spark.kafka_metadata import KafkaMetadataSource
+    from spark.kafka_log.source import KafkaLogSource
+    from spark.kafka_metadata.source import KafkaMetadataSource
 
     spark.dataSource.register(KafkaLogSource)
     spark.dataSource.register(KafkaMetadataSource)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from spark.options import LogOptions, MetadataOptions, OptionError
+from spark.kafka_log.options import LogOptions
+from spark.kafka_metadata.options import MetadataOptions
+from spark.options import OptionError
 
 
 def parse(**options):

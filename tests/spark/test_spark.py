@@ -14,7 +14,7 @@ from tests.spark.directories import (
     next_offset,
     write_partition,
 )
-from tests.spark.test_metadata_reading import TOPIC_ID, Log, partition, standard, store
+from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, partition, standard, store
 from wire.records.topics import TopicRecord
 
 pytest.importorskip("pyspark")

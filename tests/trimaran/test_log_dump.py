@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from log.inspection.verify import verify
-from spark.read import BATCH_COLUMNS, RECORD_SCHEMA
+from spark.kafka_log.read import BATCH_COLUMNS, RECORD_SCHEMA
 from tests.log import fixtures
 from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump

@@ -18,7 +18,7 @@ from trimaran.errors import Exit, UserError
 def _explained(data: Path) -> Iterator[None]:
     """Failures of Spark's room as errors for people."""
     from spark.analyses.catalogue import UnknownAnalysis
-    from spark.plan import DataUnreadable
+    from spark.origins.origin import DataUnreadable
     from spark.session import JavaNotFound
 
     try:

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from spark import metadata_read, partition_history, quorum_epochs
-from spark.metadata_plan import committed_end, find_metadata_logs, plan_metadata
-from spark.metadata_read import payload_of, read_metadata_records, topic_names
-from spark.options import MetadataOptions
-from spark.plan import DataUnreadable
-from spark.read import Wanted
+from spark.kafka_log.read import Wanted
+from spark.kafka_metadata import partition_history, quorum_epochs, records
+from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.plan import committed_end, find_metadata_logs, plan_metadata
+from spark.kafka_metadata.records import payload_of, read_metadata_records, topic_names
+from spark.origins.origin import DataUnreadable
 from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
 from wire.as_json import base64_text
 from wire.records.configs import ConfigRecord
@@ -93,7 +93,7 @@ def rows(root, table="records", **options):
     tasks = plan_metadata(parsed)
     for task in tasks:
         if table == "records":
-            wanted = Wanted(tuple(metadata_read.COLUMNS), parsed.include_control)
+            wanted = Wanted(tuple(records.COLUMNS), parsed.include_control)
             batches = read_metadata_records(task, wanted, parsed.record_types, topic_names(tasks))
         elif table == "partition_history":
             columns = tuple(partition_history.SCHEMA.names)

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from spark.metadata_plan import MetadataTask
-from spark.metadata_read import each_record
-from spark.read import TIMESTAMP, Wanted
+from spark.kafka_log.read import TIMESTAMP, Wanted
+from spark.kafka_metadata.plan import MetadataTask
+from spark.kafka_metadata.records import each_record
 from wire.declarations import Struct
 from wire.primitives import uuid_to_text
 from wire.records.configs import ConfigRecord

@@ -16,21 +16,18 @@ from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointD
 from log.disk.files import REAL_FILES, OpenFile
 from log.inspection.reader import SegmentFile, list_segments, split_segment
 from log.segments.scan import read_batch, scan_headers
-from spark.discovery import (
+from spark.kafka_log.options import LogOptions
+from spark.origins.discovery import (
     METADATA_TOPIC,
     LogDirectoryFound,
     PartitionFound,
     find_log_directories,
     find_partitions,
 )
-from spark.options import LogOptions
+from spark.origins.origin import DataUnreadable
 
 TAIL_BYTES = 1 << 20  # the log's end is looked for from a place about so far before it
 TASK_RANGES_MAX = 256  # ranges of one task: bounds what is lost by a retry
-
-
-class DataUnreadable(Exception):
-    """Files are damaged, gone, or shorter than they must be; the message names file and place."""
 
 
 @dataclass(frozen=True, slots=True)

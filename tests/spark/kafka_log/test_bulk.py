@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from log.batches.batch import BatchView
 from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
-from spark.bulk import decode, gather, gather_headers
+from spark.kafka_log.bulk import decode, gather, gather_headers
 from wire.errors import RemoteProtocolError
 
 binary = st.none() | st.binary(max_size=300)

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from quorum.metadata.epochs import epochs_of
-from spark.metadata_plan import MetadataTask
-from spark.read import TIMESTAMP, Wanted, batches_of
+from spark.kafka_log.read import TIMESTAMP, Wanted, batches_of
+from spark.kafka_metadata.plan import MetadataTask
 
 SCHEMA = pa.schema(
     [

@@ -20,8 +20,9 @@ from log.inspection.reader import scan_batches
 from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import DELETED_SUFFIX
-from spark.bulk import HEADERS, Decoded, decode, gather, gather_headers
-from spark.plan import DataUnreadable, LogRange
+from spark.kafka_log.bulk import HEADERS, Decoded, decode, gather, gather_headers
+from spark.kafka_log.plan import LogRange
+from spark.origins.origin import DataUnreadable
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import decode_control_key
 

@@ -16,9 +16,15 @@ from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.segments.scan import scan_headers
 from quorum.metadata.epochs import leader_change
 from quorum.raft_log.snapshot_files import parse_snapshot_name
-from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions
-from spark.options import MetadataOptions, NodesWanted
-from spark.plan import DataUnreadable, LogRange, find_end, pack, split
+from spark.kafka_log.plan import LogRange, find_end, pack, split
+from spark.kafka_metadata.options import MetadataOptions, NodesWanted
+from spark.origins.discovery import (
+    METADATA_TOPIC,
+    PartitionFound,
+    find_log_directories,
+    find_partitions,
+)
+from spark.origins.origin import DataUnreadable
 
 MAX_OFFSET = (1 << 63) - 1
 

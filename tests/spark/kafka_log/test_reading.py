@@ -10,9 +10,10 @@ import pytest
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
 from log.inspection.reader import list_segments
-from spark.options import LogOptions
-from spark.plan import DataUnreadable, pack, plan_log
-from spark.read import BATCH_COLUMNS, RECORD_SCHEMA, Wanted, read_batches, read_records
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import pack, plan_log
+from spark.kafka_log.read import BATCH_COLUMNS, RECORD_SCHEMA, Wanted, read_batches, read_records
+from spark.origins.origin import DataUnreadable
 from tests.spark.directories import (
     checkpoint,
     control_batch,

@@ -24,14 +24,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark import metadata_read, partition_history, quorum_epochs
 from spark.columns import columns_of, spark_schema
-from spark.metadata_plan import plan_metadata
-from spark.options import MetadataOptions
-from spark.read import Wanted
+from spark.kafka_log.read import Wanted
+from spark.kafka_metadata import partition_history, quorum_epochs, records
+from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.plan import plan_metadata
 
 SCHEMAS = {
-    "records": metadata_read.SCHEMA,
+    "records": records.SCHEMA,
     "partition_history": partition_history.SCHEMA,
     "quorum_epochs": quorum_epochs.SCHEMA,
 }
@@ -63,14 +63,12 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         tasks = plan_metadata(self._options)
-        names = metadata_read.topic_names(tasks) if "topic" in self._wanted.columns else {}
+        names = records.topic_names(tasks) if "topic" in self._wanted.columns else {}
         return [InputPartition((task, names)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         task, names = partition.value
-        return metadata_read.read_metadata_records(
-            task, self._wanted, self._options.record_types, names
-        )
+        return records.read_metadata_records(task, self._wanted, self._options.record_types, names)
 
 
 class FoldedReader(DataSourceReader):

@@ -28,9 +28,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
-from spark.options import LogOptions
-from spark.plan import plan_log
-from spark.read import BATCH_SCHEMA, RECORD_SCHEMA, Wanted, read_batches, read_records
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import plan_log
+from spark.kafka_log.read import BATCH_SCHEMA, RECORD_SCHEMA, Wanted, read_batches, read_records
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from log.batches.batch import BatchView
 from log.batches.records import Record, decode_records
 from log.inspection.reader import scan_batches
-from spark.metadata_plan import MetadataTask, Snapshot
-from spark.plan import DataUnreadable
-from spark.read import TIMESTAMP, Wanted, batches_of
+from spark.kafka_log.read import TIMESTAMP, Wanted, batches_of
+from spark.kafka_metadata.plan import MetadataTask, Snapshot
+from spark.origins.origin import DataUnreadable
 from wire.as_json import as_json
 from wire.declarations import Struct
 from wire.errors import KafkaError, RemoteProtocolError

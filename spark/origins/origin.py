@@ -1,0 +1,96 @@
+"""What every origin of batches offers: partitions, bounds, and ranges that executors open. Pure, without Spark.
+
+The driver asks an `Origin`; what it freezes for executors is a `Range`, which travels by pickle and finds its data by
+itself. Origins: node directories (`spark.origins.directories`), running brokers (`spark.origins.brokers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from log.batches.batch import BatchView
+
+TopicPartition = tuple[str, int]
+
+
+class DataUnreadable(Exception):
+    """Data is damaged, gone, or shorter than it must be; the message names file or node, the place and what to do."""
+
+
+class Located(NamedTuple):
+    """A batch and where it lies: its position in its file, -1 where a broker sent it."""
+
+    position: int
+    batch: BatchView
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How ranges are read.
+
+    Args:
+        include_control: transaction markers, leader changes … are given, too.
+        verify_crc: a wrong CRC is damage; without it the batch is given as it is.
+        committed: batches of transactions that were aborted are left out.
+        fail_on_data_loss: what is damaged or gone raises; without it, it is warned of and left out.
+    """
+
+    include_control: bool = False
+    verify_crc: bool = True
+    committed: bool = False
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one partition, offsets: [start, high_watermark) is committed, below `last_stable` nothing is undecided."""
+
+    start: int
+    high_watermark: int
+    last_stable: int
+    log_end: int
+
+
+class Range(Protocol):
+    """Some offsets of one partition, in an order of their own; `size` bytes of batches at the most are read for it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def name(self) -> str:
+        """The file, or the node and partition, for errors and the column `file`."""
+
+    def batches(self, reading: Reading) -> Iterator[Located]:
+        """The batches that hold any of the offsets, in order. Raises DataUnreadable."""
+
+
+class Origin(Protocol):
+    """A cluster's partitions as this origin has them; `Log` is one copy of a partition."""
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        """All that there are, internal topics included."""
+
+    def bounds(self, wanted: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Raises DataUnreadable when one of them cannot be told."""
+
+    def offsets_at(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | None]:
+        """The first offset whose record is of that time (ms) or later; None when there is none."""
+
+    def ranges(
+        self, partition: TopicPartition, start_offset: int, end_offset: int, target_bytes: int
+    ) -> Iterator[Range]:
+        """Ranges of about `target_bytes` that together hold [start, end)."""
