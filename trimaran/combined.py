@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import trio
 
-from broker.process.server import RunningBroker, run_broker
+from broker.process.server import RunningBroker
 from node.config.server import ServerConfig
 from quorum.controller.server import RunningController, run_controller
+from trimaran.broker_role import run_broker_role
 
 
 async def run_combined(
     config: ServerConfig, *, task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Runs both until it is cancelled; raises as `run_controller` and `run_broker` do."""
+    """Runs both until it is cancelled; raises as `run_controller` and `run_broker_role` do."""
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
         running: RunningController = await nursery.start(_run_controller, config, scope)
         try:
-            await run_broker(config, controller=running, task_status=task_status)
+            await run_broker_role(config, controller=running, task_status=task_status)
         finally:
             scope.cancel()
 

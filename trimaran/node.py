@@ -55,9 +55,9 @@ def roles_of(config: ServerConfig) -> list[Role]:
 
         roles.append(run_controller)
     if "broker" in config["process.roles"]:
-        from broker.process.server import run_broker
+        from trimaran.broker_role import run_broker_role
 
-        roles.append(run_broker)
+        roles.append(run_broker_role)
     return roles
 
 

@@ -61,7 +61,7 @@ class GroupCoordinator:
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(limits, self._knows_topic),
-                serde=GroupRecordSerde(),
+                serde=GroupRecordSerde(limits.offset_value_version),
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
                 storage_failed=storage_failed,

@@ -48,6 +48,7 @@ class GroupLimits:
     commit_timeout_ms: int = 5_000
     load_buffer_bytes: int = 5 << 20
     partition_count: int = 50
+    offset_value_version: int = 4
 
     @classmethod
     def of(cls, config: ServerConfig) -> GroupLimits:
@@ -63,4 +64,5 @@ class GroupLimits:
             commit_timeout_ms=config["offsets.commit.timeout.ms"],
             load_buffer_bytes=config["offsets.load.buffer.size"],
             partition_count=config["offsets.topic.num.partitions"],
+            offset_value_version=config["trimaran.offsets.value.version"],
         )

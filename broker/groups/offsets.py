@@ -87,7 +87,7 @@ def decide_commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            code = _check_partition(partition, limits)
+            code = check_partition(partition, limits)
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code
@@ -119,7 +119,8 @@ def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> i
     return now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
 
 
-def _check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
+def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
+    """What is wrong with an offset wherever it is to be kept."""
     if len(partition.committed_metadata or "") > limits.offset_metadata_size_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     if partition.committed_offset < NO_OFFSET:

@@ -1,7 +1,9 @@
 """Records of `__consumer_offsets` as this coordinator makes and reads them.
 
 Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
-groups at version 3. Left out: records of KIP-848 groups and share groups, which are skipped when loading.
+groups at version 3. Offsets may be written at an older version, for others who read the topic; it lacks the topic's id,
+and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`). Left out: records
+of KIP-848 groups and share groups, which are skipped when loading.
 """
 
 from __future__ import annotations
@@ -39,15 +41,19 @@ class GroupRecord(NamedTuple):
     key: GroupKey
     value: GroupValue | None
 
-    def encode(self, now_ms: int) -> NewRecord:
-        return NewRecord(encode_group_key(self.key), _encode_value(self.value), now_ms)
+    def encode(self, now_ms: int, offset_version: int = OFFSET_VALUE_VERSION) -> NewRecord:
+        value = _encode_value(self.value, offset_version)
+        return NewRecord(encode_group_key(self.key), value, now_ms)
 
 
+@dataclass(frozen=True, slots=True)
 class GroupRecordSerde:
-    """The records of this coordinator and their bytes, a `RecordSerde`."""
+    """The records of this coordinator and their bytes, a `RecordSerde`. Every version is read."""
+
+    offset_version: int = OFFSET_VALUE_VERSION
 
     def encode(self, record: GroupRecord, now_ms: int) -> NewRecord:
-        return record.encode(now_ms)
+        return record.encode(now_ms, self.offset_version)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         group_key = decode_group_key(key)
@@ -64,13 +70,13 @@ class Tombstones:
     atomic: bool = False
 
 
-def _encode_value(value: GroupValue | None) -> bytes | None:
+def _encode_value(value: GroupValue | None, offset_version: int) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, GroupMetadataValue):
         return encode_group_value(value, GROUP_VALUE_VERSION)
     has_expiry = value.expire_timestamp != -1
-    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION
+    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else offset_version
     return encode_group_value(value, version)
 
 

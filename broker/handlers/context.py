@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from broker.channels.forwarding import Forwarder
     from broker.fetching.sessions import FetchSessions
     from broker.groups.coordinator import GroupCoordinator
+    from broker.groups.zookeeper_offsets import ZooKeeperOffsets
     from broker.metadata.metadata_cache import BrokerMetadata
     from broker.metadata.topic_creation import TopicCreation
     from broker.partitions.registry import Partitions
@@ -59,7 +60,7 @@ class BrokerLimits:
 @dataclass(frozen=True, slots=True)
 class Context:
     """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody
-    may do everything.
+    may do everything, `zookeeper_offsets` where no ZooKeeper is named.
     """
 
     config: ServerConfig
@@ -82,3 +83,4 @@ class Context:
     offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
     authorizer: Authorizer | None = None
+    zookeeper_offsets: ZooKeeperOffsets | None = None

@@ -1,14 +1,15 @@
 """OffsetCommit (8): stores a group's offsets; answered when they are on the disks of the ISR.
 
-Versions: 0 would commit to ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in
-KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader epochs, 7 static
-members, 10 topics by id. Not done: authorization; members of KIP-848 groups.
+Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
+3.9's do in KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader
+epochs, 7 static members, 10 topics by id. Not done: authorization; members of KIP-848 groups.
 """
 
 from __future__ import annotations
 
 from broker.coordination.responses import respond
 from broker.handlers.context import Context
+from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
 from quorum.metadata.image import TopicImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_commit import (
@@ -49,7 +50,8 @@ def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
 ) -> OffsetCommitResponse | DeferredResponse[OffsetCommitResponse]:
     version = call.header.api_version
-    if version == 0:
+    in_zookeeper = version == ZOOKEEPER_VERSION
+    if in_zookeeper and ctx.zookeeper_offsets is None:
         return _fail(request, ErrorCode.UNSUPPORTED_VERSION, "")
     admitted: list[OffsetCommitRequestTopic] = []
     # For each topic of the request its answer, to which the coordinator adds what was admitted.
@@ -73,6 +75,8 @@ def offset_commit(
     def refuse(code: ErrorCode) -> OffsetCommitResponse:
         return merge(_fail(request, code, ""))
 
+    if in_zookeeper:
+        return DeferredResponse(lambda: commit_to_zookeeper(request, ctx, merge))
     try:
         pending = ctx.groups.commit_offsets(request, version)
     except KafkaError as error:

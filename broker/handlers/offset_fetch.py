@@ -1,8 +1,8 @@
 """OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
 
-Versions: 0 would read from ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in
-KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
-8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
+Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
+3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without
+transactions all are; 8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import trio
 from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
+from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
 from quorum.metadata.image import MetadataImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
@@ -61,7 +62,9 @@ def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:
     version = call.header.api_version
-    if version == 0:
+    if version == ZOOKEEPER_VERSION:
+        if ctx.zookeeper_offsets is not None:
+            return DeferredResponse(lambda: fetch_from_zookeeper(request, ctx))
         groups = [
             _group_error(group, ErrorCode.UNSUPPORTED_VERSION, version)
             for group in _groups(request, version)

@@ -45,6 +45,10 @@ from broker.handlers.sync_group import sync_group
 from broker.handlers.write_txn_markers import write_txn_markers
 from quorum.serving.api_versions_features import api_versions_features
 from quorum.serving.authorization import ACL_JUDGE
+from wire.declarations import Versions
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequest
+from wire.schema import Message
 from wire.transport.registry import Registry
 
 HANDLERS: tuple[Callable[..., Any], ...] = (
@@ -88,10 +92,18 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
 )
 
 
-def broker_registry() -> Registry[Context]:
+# Without ZooKeeper these are answered by UNSUPPORTED_VERSION, which old clients understand, and not advertised.
+_OF_ZOOKEEPER: dict[type[Message], Versions] = {
+    OffsetCommitRequest: Versions(0, 0),
+    OffsetFetchRequest: Versions(0, 0),
+}
+
+
+def broker_registry(*, zookeeper_offsets: bool = False) -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
         HANDLERS,
+        unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
         features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         judge=ACL_JUDGE,
     )

@@ -21,6 +21,7 @@ from broker.channels.forwarding import Forwarder
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
+from broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from broker.handlers.context import BrokerLimits, Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import CONSUMER_OFFSETS
@@ -79,7 +80,11 @@ class Parts:
     context: Context
 
 
-def compose(config: ServerConfig, controller: RunningController | None) -> Parts:
+def compose(
+    config: ServerConfig,
+    controller: RunningController | None,
+    zookeeper_offsets: ZooKeeperOffsets | None = None,
+) -> Parts:
     """Makes every part and starts none; what is held from here on (sockets, locks of directories) the caller closes.
 
     Raises:
@@ -88,7 +93,7 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     authorizer = authorizer_of(config)  # refuses before anything is opened
     listeners = bind(config, config.broker_listeners)
     with closed_on_failure(listeners):
-        return _composed(config, controller, authorizer, listeners)
+        return _composed(config, controller, authorizer, listeners, zookeeper_offsets)
 
 
 def _composed(
@@ -96,6 +101,7 @@ def _composed(
     controller: RunningController | None,
     authorizer: Authorizer | None,
     listeners: Sequence[Listener],
+    zookeeper_offsets: ZooKeeperOffsets | None,
 ) -> Parts:
     storage = open_storage(config, None if controller is None else controller.directory)
     directories = storage.directories
@@ -150,6 +156,7 @@ def _composed(
         now_ms=now_ms,
         kraft_version=lambda: access.node.kraft_version,
         authorizer=authorizer,
+        zookeeper_offsets=zookeeper_offsets,
     )
     return Parts(
         config=config,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import trio
 
 from broker.channels.controller_channel import Address
+from broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from broker.handlers.context import Context
 from broker.handlers.registry import broker_registry
 from broker.partitions.suspect_checks import check_suspects
@@ -52,19 +53,20 @@ async def run_broker(
     config: ServerConfig,
     *,
     controller: RunningController | None = None,
+    zookeeper_offsets: ZooKeeperOffsets | None = None,
     task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
 
     `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the
-    broker.
+    broker. `zookeeper_offsets` keeps the offsets of old consumers, if any.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
         RegistrationRefused: the controller refused it.
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
-    parts = compose(config, controller)
+    parts = compose(config, controller, zookeeper_offsets)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_shielded, parts, stop, task_status)
@@ -177,7 +179,7 @@ async def _serve(
 ) -> None:
     await serve_listener(
         parts.listeners,
-        broker_registry(),
+        broker_registry(zookeeper_offsets=parts.context.zookeeper_offsets is not None),
         parts.context,
         limits=limits_of(parts.config),
         task_status=task_status,

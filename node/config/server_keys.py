@@ -12,6 +12,7 @@ from node.config.config_def import (
     ConfigDef,
     ConfigKey,
     at_least,
+    between,
     one_of,
 )
 from node.config.log_keys import LOGS
@@ -26,7 +27,10 @@ _MIRROR = "a mirror is a process of its own, started with `trimaran zk mirror`"
 
 ZOOKEEPER = (
     ConfigKey(
-        "zookeeper.connect", "string", None, "ZooKeeper that is mirrored into, host:port/chroot."
+        "zookeeper.connect",
+        "string",
+        None,
+        "ZooKeeper, host:port/chroot. The mirror writes into it; a broker keeps offsets of old consumers there.",
     ),
     ConfigKey(
         "zookeeper.session.timeout.ms",
@@ -127,6 +131,14 @@ OURS = (
         60_000,
         "Time between two comparisons of the mirrored tree with the metadata.",
         at_least(100),
+    ),
+    ConfigKey(
+        "trimaran.offsets.value.version",
+        "int",
+        4,
+        "Version of offsets in __consumer_offsets. Readers that know no 4 need 3; Kafka before 2.1 wrote 1.",
+        between(1, 4),
+        importance="low",
     ),
     ConfigKey(
         "trimaran.metrics.listener",

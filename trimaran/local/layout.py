@@ -161,6 +161,8 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
     }
     if node.role == "broker":
         keys["inter.broker.listener.name"] = "PLAINTEXT"
+        if zookeepers := plan.addresses("zookeeper"):
+            keys["zookeeper.connect"] = zookeepers
     return keys | plan.settings
 
 

@@ -10,7 +10,7 @@ import gc
 import inspect
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
@@ -228,6 +228,7 @@ class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
 
     `judge` says who may do what the handlers declare; without one everybody may. `hooks` see every request.
+    `unadvertised` are the lowest versions of some requests: they are answered, but ApiVersions does not tell of them.
     """
 
     def __init__(
@@ -237,8 +238,10 @@ class Registry(Generic[C]):
         features: Callable[[C], Features] = lambda _context: Features(),
         judge: Judge | None = None,
         hooks: Hooks | None = None,
+        unadvertised: Mapping[type[Message], Versions] = {},
     ) -> None:
         self._features = features
+        self._unadvertised = {request.KEY: versions for request, versions in unadvertised.items()}
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
         own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
@@ -251,7 +254,11 @@ class Registry(Generic[C]):
 
     def api_versions(self) -> dict[int, Versions]:
         """What is advertised: api key → versions."""
-        return {key: route.versions for key, route in sorted(self._routes.items())}
+        return {key: self._advertised(route) for key, route in sorted(self._routes.items())}
+
+    def _advertised(self, route: Route) -> Versions:
+        hidden = self._unadvertised.get(route.request.KEY)
+        return route.versions if hidden is None else route.versions._replace(low=hidden.high + 1)
 
     def routes(self) -> list[Route]:
         """The rows, by api key."""

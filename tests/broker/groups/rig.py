@@ -72,7 +72,9 @@ class Rig:
         self.storage_failures = 0
         self.groups = GroupCoordinator(limits, self.metadata, self._storage_failed)
         self.leaders: dict[int, Leader] = {}
-        self.context = SimpleNamespace(groups=self.groups, metadata=self.metadata, authorizer=None)
+        self.context = SimpleNamespace(
+            groups=self.groups, metadata=self.metadata, authorizer=None, zookeeper_offsets=None
+        )
         self._connection = ConnectionInfo(1, LISTENER, ("10.1.2.3", 4567), ("10.0.0.1", 9092))
 
     def _storage_failed(self) -> None:

@@ -1,0 +1,49 @@
+"""A broker with what `broker/` may not know itself: ZooKeeper, where old consumers keep their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from broker.process.server import RunningBroker, run_broker
+from node.config.server import ServerConfig
+from quorum.controller.server import RunningController
+
+if TYPE_CHECKING:
+    from broker.groups.zookeeper_offsets import ZooKeeperOffsets
+
+
+async def run_broker_role(
+    config: ServerConfig,
+    *,
+    controller: RunningController | None = None,
+    task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs a broker until it is cancelled; raises as `run_broker` does."""
+    async with _zookeeper_offsets(config) as offsets:
+        await run_broker(
+            config, controller=controller, zookeeper_offsets=offsets, task_status=task_status
+        )
+
+
+@asynccontextmanager
+async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOffsets | None]:
+    """None where no ZooKeeper is named."""
+    connect = config["zookeeper.connect"]
+    if not connect:
+        yield None
+        return
+    from zkcompat.commands import keeper_config
+    from zkcompat.consumer_offsets import open_consumer_offsets
+
+    texts = {key: _text(value) for key, value in config.explicit.items() if value is not None}
+    async with open_consumer_offsets(keeper_config(connect, texts)) as offsets:
+        yield offsets
+
+
+def _text(value: object) -> str:
+    """As it would stand in a file of properties."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
