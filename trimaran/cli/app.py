@@ -171,6 +171,11 @@ COMMANDS = (
         "trimaran.cli.groups:describe",
         "Members, committed offsets and lag of a group.",
     ),
+    (
+        ("groups", "migrate-offsets"),
+        "trimaran.cli.groups_migrate:migrate_offsets",
+        "Commit offsets that old consumers kept in ZooKeeper to Kafka; a dry run without --execute.",
+    ),
     (("produce",), "trimaran.cli.produce:produce", "Produce the lines of stdin or of a file."),
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),

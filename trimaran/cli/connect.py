@@ -330,5 +330,6 @@ FIXES = {
     "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record that there is",
     "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
     " or send smaller records",
+    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
     from zkcompat import commands
     from zkcompat.zookeeper_process import ZooKeeperUnavailableError
@@ -71,7 +71,7 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def _asked(given: str | None, data: Path) -> str:
+def zookeeper_to_ask(given: str | None, data: Path) -> str:
     """The ZooKeeper to ask, which is not known to be none. Raises UserError, ValueError."""
     connect = zookeeper_of(given, data)
     if error := why_no_zookeeper(connect):
@@ -94,7 +94,7 @@ def start(
     from zkcompat.zookeeper_process import start_zookeeper
 
     ensure_nobody_listens(port)
-    with _explained():
+    with explained():
         server = start_zookeeper(
             data.resolve(), port, own_process_group=True, stop_with_parent=True
         )
@@ -137,7 +137,7 @@ def mirror(
     bootstrap = controllers_of(controllers, data)
     say(f"mirroring {bootstrap} into {connect}")
     set_up_mirror()
-    with _explained():
+    with explained():
         run_mirror(bootstrap, connect, state or data / "mirror", properties)
 
 
@@ -157,8 +157,8 @@ def status(
     """Shows what the mirror last wrote; exit code 1 when no mirror is alive."""
     from zkcompat import commands
 
-    with _explained():
-        found = commands.status(_asked(zookeeper, data))
+    with explained():
+        found = commands.status(zookeeper_to_ask(zookeeper, data))
     show_fields({**asdict(found), "mirror_alive": found.mirror_alive}, output)
     return Exit.OK if found.mirror_alive else Exit.NO
 
@@ -173,8 +173,8 @@ def tree(
     """Prints the znodes at and below a path."""
     from zkcompat import commands
 
-    with _explained():
-        entries = commands.tree(_asked(zookeeper, data), path)
+    with explained():
+        entries = commands.tree(zookeeper_to_ask(zookeeper, data), path)
     if output == "json":
         show_json([asdict(entry) for entry in entries])
         return
@@ -189,8 +189,8 @@ def get(
     """Prints the data of one znode; exit code 1 when it is not there."""
     from zkcompat import commands
 
-    with _explained():
-        entry = commands.get(_asked(zookeeper, data), path)
+    with explained():
+        entry = commands.get(zookeeper_to_ask(zookeeper, data), path)
     if entry is None:
         say(f"{path} does not exist")
         return Exit.NO
@@ -211,8 +211,10 @@ def verify(
     """Compares every mirrored znode with the metadata image; exit code 1 when one differs."""
     from zkcompat import commands
 
-    with _explained():
-        report = commands.verify(controllers_of(controllers, data), _asked(zookeeper, data))
+    with explained():
+        report = commands.verify(
+            controllers_of(controllers, data), zookeeper_to_ask(zookeeper, data)
+        )
     if output == "json":
         show_json({**asdict(report), "in_step": report.in_step})
         return Exit.OK if report.in_step else Exit.NO

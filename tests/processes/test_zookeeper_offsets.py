@@ -1,0 +1,94 @@
+"""Offsets of old consumers, at brokers of a local cluster with ZooKeeper."""
+
+import pytest
+
+from tests.local_cluster import LocalCluster, until
+from tests.zkcompat.conftest import needs_zookeeper
+from trimaran.errors import Exit
+from wire.blocking import BlockingConnection
+from wire.client.bootstrap import parse_bootstrap
+from wire.errors import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    needs_zookeeper()
+    data = tmp_path_factory.mktemp("offsets") / "cluster"
+    with LocalCluster(data, "--zk", "--controllers", "1", "--brokers", "2") as cluster:
+        cluster.run("topics", "create", "orders", "-p", "2", "-r", "2")
+        cluster.wait_for_topic("orders")
+        yield cluster
+
+
+def connection_to(node):
+    return BlockingConnection(parse_bootstrap(node.address)[0])
+
+
+def commit(node, group, offsets):
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=p, committed_offset=o, committed_metadata="")
+        for p, o in offsets.items()
+    ]
+    topic = OffsetCommitRequestTopic(name="orders", partitions=partitions)
+    connection = connection_to(node)
+    answer = connection.call(OffsetCommitRequest(group_id=group, topics=[topic]), version=0)
+    connection.close()
+    return {p.partition_index: p.error_code for t in answer.topics for p in t.partitions}
+
+
+def fetch(node, group):
+    topic = OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])
+    connection = connection_to(node)
+    answer = connection.call(OffsetFetchRequest(group_id=group, topics=[topic]), version=0)
+    connection.close()
+    return {p.partition_index: p.committed_offset for t in answer.topics for p in t.partitions}
+
+
+def test_a_group_of_old_consumers_moves_to_kafka(cluster):
+    one, other = cluster.node(11), cluster.node(12)
+    assert commit(one, "readers", {0: 40, 1: 41}) == {0: 0, 1: 0}
+    assert fetch(other, "readers") == {0: 40, 1: 41}
+    shown = cluster.run("zk", "get", "/consumers/readers/offsets/orders/1").stdout
+    assert "41" in shown
+
+    dry = cluster.json("groups", "migrate-offsets", "readers")
+    assert [(r["partition"], r["zookeeper"], r["kafka"], r["action"]) for r in dry] == [
+        (0, 40, None, "commit"),
+        (1, 41, None, "commit"),
+    ]
+    assert cluster.run("groups", "describe", "readers", check=False).returncode == Exit.REFUSED
+    cluster.run("groups", "migrate-offsets", "readers", "--execute")
+    offsets = cluster.json("groups", "describe", "readers")["offsets"]
+    assert {row["partition"]: row["committed"] for row in offsets} == {0: 40, 1: 41}
+
+    commit(one, "readers", {0: 39, 1: 42})
+    again = cluster.json("groups", "migrate-offsets", "readers", "--execute")
+    assert [row["action"] for row in again] == ["kept, Kafka's is higher", "commit"]
+    offsets = cluster.json("groups", "describe", "readers")["offsets"]
+    assert {row["partition"]: row["committed"] for row in offsets} == {0: 40, 1: 42}
+
+
+def test_a_group_without_offsets_is_told(cluster):
+    done = cluster.run("groups", "migrate-offsets", "nobody", check=False)
+    assert done.returncode == Exit.NO
+    assert "/consumers/nobody/offsets" in done.stderr
+
+
+def test_only_what_needs_zookeeper_waits_for_it(cluster):
+    one = cluster.node(11)
+    commit(one, "waiting", {0: 1})
+    cluster.kill("zookeeper")
+    away = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    until(lambda: commit(one, "waiting", {0: 2}) == {0: away}, "the broker has noticed")
+    cluster.run("produce", "orders", stdin="a line\n")
+    assert cluster.run("consume", "orders", "-e").stdout.splitlines() == ["a line"]
+    cluster.run("topics", "create", "meanwhile")
+    cluster.restart("zookeeper")
+    until(lambda: commit(one, "waiting", {0: 2}) == {0: 0}, "it is back")
+    assert fetch(one, "waiting")[0] == 2

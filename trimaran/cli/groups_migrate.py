@@ -1,0 +1,212 @@
+"""`groups migrate-offsets`: the offsets of a group of old consumers, from ZooKeeper to Kafka.
+
+What is committed in Kafka already is not taken back, as after a time of committing to both
+(`dual.commit.enabled` of Kafka 0.8.2). ZooKeeper is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, Zookeeper, check
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.zk import explained, zookeeper_to_ask
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TopicPartition = tuple[str, int]
+
+COMMIT = "commit"
+SAME = "same"
+KEPT = "kept, Kafka's is higher"
+UNREADABLE = "left out, no number"
+UNKNOWN = "left out, no such partition"
+COLUMNS = ("topic", "partition", "zookeeper", "kafka", "action")
+
+Execute = Annotated[
+    bool, Parameter(name="--execute", negative="", help="Commit; without it nothing changes.")
+]
+Overwrite = Annotated[
+    bool, Parameter(name="--overwrite", negative="", help="Also where Kafka's offset is higher.")
+]
+WhileRunning = Annotated[
+    bool,
+    Parameter(
+        name="--while-running",
+        negative="",
+        help="Also while consumers of the group are in ZooKeeper; what they commit later is not seen.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class InZooKeeper:
+    """What `/consumers/GROUP` says: offsets, None where there is no number; consumers that run now."""
+
+    offsets: Mapping[TopicPartition, int | None]
+    consumers: Sequence[str]
+
+
+def migrate_offsets(
+    group: str,
+    *,
+    execute: Execute = False,
+    overwrite: Overwrite = False,
+    while_running: WhileRunning = False,
+    zookeeper: Zookeeper = None,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Shows what of a group's offsets in ZooKeeper would be committed to Kafka; commits it with --execute."""
+    found = _in_zookeeper(group, zookeeper, brokers)
+    with brokers.connected() as client:
+        rows = plan(
+            found.offsets, _in_kafka(client, group), _existing(client, found), overwrite=overwrite
+        )
+        show_rows(rows, output, columns=list(COLUMNS))
+        wanted = {
+            (r["topic"], r["partition"]): r["zookeeper"] for r in rows if r["action"] == COMMIT
+        }
+        if not execute:
+            say(f"{len(wanted)} offsets to commit; nothing was changed, --execute does it")
+            return Exit.OK
+        if found.consumers and not while_running:
+            raise _still_running(group, found.consumers)
+        _commit(client, group, wanted)
+    say(f"{len(wanted)} offsets committed to Kafka")
+    return Exit.OK
+
+
+def plan(
+    zookeeper: Mapping[TopicPartition, int | None],
+    kafka: Mapping[TopicPartition, int],
+    existing: Collection[TopicPartition],
+    *,
+    overwrite: bool,
+) -> list[dict[str, Any]]:
+    """A row for each offset in ZooKeeper, with what is to be done about it."""
+
+    def action(key: TopicPartition, offset: int | None) -> str:
+        committed = kafka.get(key, -1)
+        if offset is None or offset < 0:
+            return UNREADABLE
+        if key not in existing:
+            return UNKNOWN
+        if offset == committed:
+            return SAME
+        return KEPT if offset < committed and not overwrite else COMMIT
+
+    return [
+        {
+            "topic": key[0],
+            "partition": key[1],
+            "zookeeper": offset,
+            "kafka": kafka.get(key),
+            "action": action(key, offset),
+        }
+        for key, offset in sorted(zookeeper.items())
+    ]
+
+
+def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeeper:
+    from wire.errors import KafkaError
+    from zkcompat import commands
+    from zkcompat.consumer_offsets import check_group, decode_offset
+
+    try:
+        check_group(group)
+    except KafkaError as error:
+        raise UserError(
+            f"{group!r} is no group in ZooKeeper",
+            error.message,
+            "trimaran zk tree /consumers shows what there is",
+            exit_code=Exit.USAGE,
+        ) from error
+    root = f"/consumers/{group}"
+    with explained():
+        entries = commands.tree(zookeeper_to_ask(given, brokers.data), root)
+    offsets: dict[TopicPartition, int | None] = {}
+    consumers = []
+    for entry in entries:
+        names = entry.path.removeprefix(f"{root}/").split("/")
+        if names[0] == "offsets" and len(names) == 3 and names[2].isdecimal():
+            offsets[names[1], int(names[2])] = decode_offset((entry.text or "").encode())
+        elif names[0] == "ids" and len(names) == 2:
+            consumers.append(names[1])
+    if not offsets:
+        raise UserError(
+            f"{group} has no offsets in ZooKeeper",
+            f"nothing is below {root}/offsets",
+            "trimaran zk tree /consumers shows what there is",
+            exit_code=Exit.NO,
+        )
+    return InZooKeeper(offsets, consumers)
+
+
+def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]:
+    from trimaran.cli.partitions import topics_of
+
+    names = sorted({topic for topic, _ in found.offsets})
+    return {
+        (topic.name or "", partition.partition_index)
+        for topic in topics_of(client, names)
+        if not topic.error_code
+        for partition in topic.partitions
+    }
+
+
+def _in_kafka(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    answer = the_one(client.call(Coordinator(group), request, version=8).groups, "group")
+    check(answer.error_code, None)
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def _commit(client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+    """Raises KafkaError with the first refusal."""
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    if not wanted:
+        return
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in wanted.items():
+        by_topic.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=""
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+    )
+    for topic in client.call(Coordinator(group), request, version=8).topics:
+        for partition in topic.partitions:
+            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+
+
+def _still_running(group: str, consumers: Sequence[str]) -> UserError:
+    return UserError(
+        f"consumers of {group} run",
+        f"{', '.join(consumers[:3])}{' and others' if len(consumers) > 3 else ''} in /consumers/{group}/ids",
+        "stop them, or migrate what they have committed so far with --while-running",
+        exit_code=Exit.NO,
+    )
