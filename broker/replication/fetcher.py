@@ -83,6 +83,7 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
+        self._checking: Partition | None = None  # neither new nor the client's yet; removed, it is None
         self._start_new_at = -inf
         self._flushing: dict[Key, None] = {}
         self._in_flight = 0
@@ -92,7 +93,7 @@ class Fetcher:
         self._news = trio.Event()
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._client)
+        return len(self._new) + len(self._client) + (self._checking is not None)
 
     def add(self, partition: Partition) -> None:
         """Replicates `partition` in its present epoch."""
@@ -106,6 +107,8 @@ class Fetcher:
         """Its epoch is over."""
         key = _key(partition)
         self._new.pop(key, None)
+        if self._checking is partition:
+            self._checking = None
         self._client.remove(key)
         self._flushing.pop(key, None)
         self._news.set()
@@ -179,8 +182,8 @@ class Fetcher:
         while self._new:
             key, partition = self._new.popitem()
             try:
-                if partition.must_check:
-                    await partition.check()
+                if partition.must_check and not await self._check(partition):
+                    continue
                 follower = partition.open_follower()
             except KafkaError as error:
                 log.error("%s cannot be replicated: %s", partition.name, error)
@@ -194,6 +197,17 @@ class Fetcher:
             opened += 1
             if opened % OPENED_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
+
+    async def _check(self, partition: Partition) -> bool:
+        """Whether it is still to be followed when that is done; if it went and came back meanwhile, it is new again.
+        Raises KafkaError as `Replica.check`.
+        """
+        self._checking = partition
+        try:
+            await partition.check()
+            return self._checking is partition
+        finally:
+            self._checking = None
 
     def _on_flushed(self, follower: FollowerEpoch) -> None:
         self._flushing.pop(_key(follower.replica), None)

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from broker.channels.broker_connector import BrokerConnector
+from broker.partitions.replica import Replica
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
 from broker.replication.fetchers import Fetchers
@@ -331,3 +332,53 @@ async def test_nothing_is_asked_of_a_leader_that_nobody_follows_any_more(tmp_pat
         await trio.sleep(30)
         assert len(asked) == count
         nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def checking(monkeypatch):
+    """Logs are checked before they are followed; a check ends when the test says so."""
+    done = trio.Event()
+    monkeypatch.setattr(Replica, "must_check", property(lambda _: not done.is_set()))
+    begun = []
+
+    async def check(self):
+        begun.append(self.name)
+        await done.wait()
+
+    monkeypatch.setattr(Replica, "check", check)
+    return begun, done
+
+
+async def test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked(tmp_path, checking):
+    """Fetchers of other leaders come and go meanwhile."""
+    begun, done = checking
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        one = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
+        harness.set_image(topic("t", one, partition((12, 13), 12)))
+        await until(lambda: begun)
+        harness.set_image(
+            topic("t", one, partition((12, 13), 13, leader_epoch=1, partition_epoch=1))
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        done.set()
+        await until(lambda: leader.fetches)
+        assert leader.positions()[0] == [(0, 1)]
+
+
+@pytest.mark.parametrize("away", [(12, 11), (11, 13)], ids=["led here", "not here"])
+async def test_a_replica_that_came_back_while_its_log_was_checked_is_followed(
+    tmp_path, checking, away
+):
+    begun, done = checking
+    async with followed(tmp_path) as (harness, leader):
+        follow(harness)
+        await until(lambda: begun)
+        gone = partition(away, away[0], leader_epoch=2, partition_epoch=2)
+        harness.set_image(topic("t", gone))
+        await trio.testing.wait_all_tasks_blocked()
+        follow(harness, 3)
+        await trio.testing.wait_all_tasks_blocked()
+        done.set()
+        await until(lambda: leader.fetches)
+        [named] = leader.fetches[0].topics[0].partitions
+        assert (named.current_leader_epoch, named.fetch_offset) == (3, int(12 in away))
