@@ -6,6 +6,7 @@ One runtime serves every coordinator, of groups, transactions or shares; `Coordi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
@@ -16,11 +17,20 @@ from broker.coordination.shard import CoordinatorShard, Producer
 from broker.coordination.shard_epoch import ShardEpoch
 from broker.coordination.spec import CoordinatorSpec
 from log.producers.marker import EndMarker
+from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
+from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
+
+# Before a shard that failed is loaded again. Loading reads the whole log, so one that goes on failing is loaded ever
+# more seldom: at most every second minute of a thread's time goes into it where that takes a minute.
+RELOAD_SECONDS = 1.0
+RELOAD_SECONDS_MAX = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -32,7 +42,7 @@ class CoordinatorRuntime(Generic[S, R]):
         # One entry and one task per partition that was ever led here: at most the partitions of the topic.
         self._current: dict[int, Latest[ShardEpoch[S, R] | None]] = {}
         self._new: list[Latest[ShardEpoch[S, R] | None]] = []
-        self._begun = trio.Event()
+        self._begun = AutoResetEvent()
 
     # -- leadership
 
@@ -61,10 +71,35 @@ class CoordinatorRuntime(Generic[S, R]):
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
-                self._begun = trio.Event()
-                while self._new:
-                    nursery.start_soon(_epoch_by_epoch, self._new.pop())
                 await self._begun.wait()
+                while self._new:
+                    nursery.start_soon(self._epoch_by_epoch, self._new.pop())
+
+    async def _epoch_by_epoch(self, current: Latest[ShardEpoch[S, R] | None]) -> None:
+        """A shard has unwound, threads included, before the next one of its partition begins to load.
+
+        One that fails is loaded again after a while, from what is in its log; in Kafka it stays failed until another
+        leader is elected.
+        """
+        epoch: ShardEpoch[S, R] | None = None
+        backoff = ExponentialBackoff(RELOAD_SECONDS, RELOAD_SECONDS_MAX)
+        while True:
+            if (epoch := await current.wait_not(epoch)) is None:
+                continue
+            began = trio.current_time()
+            await epoch.run()
+            if current.value is not epoch:  # its leadership has ended
+                backoff.succeeded()
+                continue
+            if trio.current_time() - began > RELOAD_SECONDS_MAX:
+                backoff.succeeded()
+            seconds = backoff.failed()
+            log.warning("%r is loaded again in %.0f s", epoch, seconds)
+            with trio.move_on_after(seconds):
+                await current.wait_not(epoch)
+            if current.value is epoch:
+                again = self._epochs[epoch.partition_index] = epoch.again()
+                current.set(again)
 
     # -- finding
 
@@ -99,12 +134,3 @@ class CoordinatorRuntime(Generic[S, R]):
         except KafkaError as error:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
         return epoch.complete_transaction(producer, marker, transaction_version)
-
-
-async def _epoch_by_epoch(current: Latest[ShardEpoch[S, R] | None]) -> None:
-    """A shard has unwound, threads included, before the next one of its partition begins to load."""
-    epoch: ShardEpoch[S, R] | None = None
-    while True:
-        epoch = await current.wait_not(epoch)
-        if epoch is not None:
-            await epoch.run()

@@ -31,6 +31,7 @@ from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
+from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
 
@@ -70,9 +71,10 @@ class ShardEpoch(Generic[S, R]):
         self._when_loaded: list[Callable[[S, Instant], object]] = []
         self._end_offset = 0
         self._uncommitted = UncommittedWrites[Write[R]]()
-        self._retimed = trio.Event()
-        self._sleeping_until = inf
-        self._commit_awaited = trio.Event()
+        self._retimed = AutoResetEvent()
+        # -inf while the task of the timers is awake: it looks at the deadlines before it sleeps.
+        self._sleeping_until = -inf
+        self._commit_awaited = AutoResetEvent()
 
     def __repr__(self) -> str:
         return f"<shard of {self._name} epoch {self.leader_epoch} {self.state.value}>"
@@ -91,6 +93,10 @@ class ShardEpoch(Generic[S, R]):
 
     # -- life
 
+    def again(self) -> ShardEpoch[S, R]:
+        """A new one of the same leadership, which loads what the log has now."""
+        return ShardEpoch(self._spec, self.partition_index, self._leader)
+
     async def run(self) -> None:
         """Loads and serves until `close`; a shard that fails takes no other with it."""
         try:
@@ -100,7 +106,7 @@ class ShardEpoch(Generic[S, R]):
                     nursery.start_soon(self._watch_commits)
                     await self._state.wait_for(lambda state: state is ShardState.CLOSED)
         except Exception:  # the shards of other partitions are none of its business
-            log.exception("%r has failed, and stays closed until another epoch begins", self)
+            log.exception("%r has failed", self)
 
     def close(self) -> None:
         """Ends the epoch at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
@@ -300,17 +306,15 @@ class ShardEpoch(Generic[S, R]):
 
     async def _keep_time(self) -> None:
         while self.state is ShardState.ACTIVE:
-            self._retimed = trio.Event()
             self._sleeping_until = self._deadline()
             with trio.move_on_at(self._sleeping_until):
                 await self._retimed.wait()
-            self._sleeping_until = inf
+            self._sleeping_until = -inf
             self._settle_timeouts()
 
     async def _watch_commits(self) -> None:
         while True:
             await self._commit_awaited.wait()
-            self._commit_awaited = trio.Event()
             while (awaited := self._uncommitted.awaited_offset()) is not None:
                 try:
                     await self._leader.high_watermark.wait_reached(awaited)

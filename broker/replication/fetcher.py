@@ -83,7 +83,9 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
-        self._checking: Partition | None = None  # neither new nor the client's yet; removed, it is None
+        self._checking: Partition | None = (
+            None  # neither new nor the client's yet; removed, it is None
+        )
         self._start_new_at = -inf
         self._flushing: dict[Key, None] = {}
         self._in_flight = 0

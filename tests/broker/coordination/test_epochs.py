@@ -6,6 +6,9 @@ import gc
 import logging
 import threading
 import weakref
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import trio
@@ -106,21 +109,93 @@ async def test_an_input_that_comes_while_the_shard_loads_is_given_when_it_is_loa
         assert given == [shard, shard]
 
 
+@contextmanager
+def failures_expected(caplog):
+    with (
+        caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"),
+        caplog.at_level(logging.CRITICAL, logger="broker.coordination.runtime"),
+    ):
+        yield
+
+
+async def until_failed(rig):
+    failed = rig.epoch()
+    await failed._state.wait_for(lambda state: state is ShardState.CLOSED)
+    return failed
+
+
 async def test_a_log_that_cannot_be_replayed_fails_one_shard_until_another_epoch(tmp_path, caplog):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         await rig.serve(index=1)
         rig.epoch().append([Count("a", -1)])  # "-1" is no count
         rig.resign()
-        with caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"):
+        with failures_expected(caplog):
             rig.lead(1)
-            await rig.epoch()._state.wait_for(lambda state: state is ShardState.CLOSED)
+            await until_failed(rig)
         assert code_of(rig.epoch().active) is E.NOT_COORDINATOR
         assert rig.add("b", index=1).ready()
         rig.resign()
         leader.log.truncate_to(0)
         await rig.serve(2)
         assert rig.add("a").ready()
+
+
+async def test_a_shard_that_failed_is_loaded_again_ever_more_seldom(
+    tmp_path, caplog, autojump_clock
+):
+    """The leader stays the same; the log, or the disk, may be well again."""
+    loads = []
+
+    class Unreadable(CounterShard):
+        def __init__(self):
+            super().__init__()
+            loads.append(trio.current_time())
+            if len(loads) < 9:
+                raise OSError("the disk is elsewhere")
+
+    async with open_rig(tmp_path) as rig:
+        rig.runtime.spec = replace(rig.runtime.spec, make_shard=Unreadable)
+        with failures_expected(caplog):
+            rig.lead()
+            await until_failed(rig)
+            assert code_of(rig.epoch().active) is E.NOT_COORDINATOR
+            current = rig.runtime._current[0]
+            with trio.fail_after(1000):
+                await current.wait_for(lambda _: len(loads) >= 8)
+            await rig.loaded()
+        pauses = [round(later - before) for before, later in pairwise(loads)]
+        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+        assert rig.add("a").ready()
+
+
+async def test_a_shard_whose_state_parted_from_its_log_is_loaded_again(
+    tmp_path, caplog, autojump_clock
+):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        shard.replay = None  # a mistake of ours
+        with failures_expected(caplog):
+            with pytest.raises(TypeError):
+                rig.add("a")
+            failed = await until_failed(rig)
+            with trio.fail_after(10):
+                await rig.runtime._current[0].wait_not(failed)
+        assert (await rig.loaded()).counts == {"a": 1}
+
+
+async def test_a_shard_that_failed_is_not_loaded_again_after_its_leadership(
+    tmp_path, caplog, autojump_clock
+):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        shard.replay = None
+        with failures_expected(caplog), pytest.raises(TypeError):
+            rig.add("a")
+        await trio.testing.wait_all_tasks_blocked()
+        rig.resign()
+        await trio.sleep(100)
+        assert not rig.runtime.epochs
 
 
 # -- one epoch after the other
