@@ -65,9 +65,14 @@ def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for listener in listeners:
-            listener.socket.close()
+        close_all(listeners)
         raise
+
+
+def close_all(listeners: Sequence[Listener]) -> None:
+    """Nobody connects any more; harmless where they are closed already."""
+    for listener in listeners:
+        listener.socket.close()
 
 
 def _inter_broker_listener(config: ServerConfig) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -24,8 +25,9 @@ from broker.process.lifecycle import BrokerState
 from broker.process.overridden_settings import overridden
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
-from node.listeners import limits_of
+from node.listeners import close_all, limits_of
 from node.runtime.errors import StorageFailure
+from node.runtime.graceful import run_gracefully
 from node.runtime.threads import run_blocking
 from quorum.controller.server import RunningController
 from quorum.metadata.image import LOST_DIRECTORY
@@ -67,37 +69,25 @@ async def run_broker(
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
     parts = compose(config, controller, zookeeper_offsets)
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_run_shielded, parts, stop, task_status)
-        try:
-            await stop.wait()
-        finally:
-            stop.set()
+    await run_gracefully(partial(_run, parts, task_status))
 
 
 # -- running
 
 
-async def _run_shielded(
-    parts: Parts,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[RunningBroker],
-) -> None:
-    """Everything that must still work while the broker takes its leave; ends by itself soon after `stop`."""
-    with trio.CancelScope(shield=True):
-        clean = False
-        try:
-            async with trio.open_nursery() as nursery:
-                server = await _start(parts, nursery, stop, task_status)
-                await stop.wait()
-                await _take_leave(parts, server)
-                nursery.cancel_scope.cancel()
-            clean = True
-        finally:
-            for listener in parts.listeners:
-                listener.socket.close()
-            await _close(parts, clean=clean)
+async def _run(parts: Parts, task_status: trio.TaskStatus[RunningBroker], stop: trio.Event) -> None:
+    """Everything that must still work while the broker takes its leave."""
+    clean = False
+    try:
+        async with trio.open_nursery() as nursery:
+            server = await _start(parts, nursery, stop, task_status)
+            await stop.wait()
+            await _take_leave(parts, server)
+            nursery.cancel_scope.cancel()
+        clean = True
+    finally:
+        close_all(parts.listeners)
+        await _close(parts, clean=clean)
 
 
 async def _start(

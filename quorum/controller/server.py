@@ -15,6 +15,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -22,9 +23,10 @@ import trio
 from log.directories.directory import LogDirectory
 from node.config.security import controller_security
 from node.config.server import ServerConfig
-from node.listeners import bind, closed_on_failure, limits_of
+from node.listeners import bind, close_all, closed_on_failure, limits_of
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
+from node.runtime.graceful import run_gracefully
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from quorum.controller.context import ControllerContext
@@ -94,13 +96,7 @@ async def run_controller(
         InvariantViolated: it must not go on.
     """
     parts = _compose(config, sockets)
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_run_shielded, parts, stop, task_status)
-        try:
-            await trio.sleep_forever()
-        finally:
-            stop.set()
+    await run_gracefully(partial(_run, parts, task_status))
 
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
@@ -186,29 +182,27 @@ def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[End
     ]
 
 
-async def _run_shielded(
-    parts: _Parts, stop: trio.Event, task_status: trio.TaskStatus[RunningController]
+async def _run(
+    parts: _Parts, task_status: trio.TaskStatus[RunningController], stop: trio.Event
 ) -> None:
-    """Everything that must still work while leadership is handed over; ends by itself soon after `stop`."""
-    with trio.CancelScope(shield=True):
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(parts.group_commit.run)
-                await nursery.start(parts.node.run)
-                nursery.start_soon(parts.context.controller.run)
-                nursery.start_soon(_complete_initial_load, parts)
-                server: Server = await nursery.start(_serve, parts)
-                nursery.start_soon(parts.registrar.run)
-                task_status.started(_running(parts, server))
-                log.info("[ControllerServer id=%d] started", parts.config.node_id)
-                await stop.wait()
-                await _hand_over(parts, server)
-                nursery.cancel_scope.cancel()
-            await run_blocking(_close_directory, parts.directory)
-            log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
-        finally:
-            for listener in parts.listeners:
-                listener.socket.close()
+    """Everything that must still work while leadership is handed over."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(parts.group_commit.run)
+            await nursery.start(parts.node.run)
+            nursery.start_soon(parts.context.controller.run)
+            nursery.start_soon(_complete_initial_load, parts)
+            server: Server = await nursery.start(_serve, parts)
+            nursery.start_soon(parts.registrar.run)
+            task_status.started(_running(parts, server))
+            log.info("[ControllerServer id=%d] started", parts.config.node_id)
+            await stop.wait()
+            await _hand_over(parts, server)
+            nursery.cancel_scope.cancel()
+        await run_blocking(_close_directory, parts.directory)
+        log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
+    finally:
+        close_all(parts.listeners)
 
 
 def _running(parts: _Parts, server: Server) -> RunningController:

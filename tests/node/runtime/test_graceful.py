@@ -1,0 +1,28 @@
+"""A graceful end: what runs hears that it is to stop, and nothing in it is cancelled."""
+
+import pytest
+import trio
+import trio.testing
+
+from node.runtime.graceful import run_gracefully
+
+
+async def test_it_hears_of_the_end_and_does_what_is_left_to_do(autojump_clock):
+    done = []
+
+    async def run(stop):
+        await stop.wait()
+        await trio.sleep(5)
+        done.append(trio.current_time())
+
+    with trio.move_on_after(1):
+        await run_gracefully(run)
+    assert done == [6]
+
+
+async def test_its_failure_comes_out_at_once():
+    async def run(_stop):
+        raise KeyError("x")
+
+    with pytest.RaisesGroup(KeyError):
+        await run_gracefully(run)
