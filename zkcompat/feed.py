@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import trio
 
-from node.runtime.events import Notifier
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
+from wire.transport.events import Notifier
 from zkcompat.changes import Changes
 from zkcompat.claim import Leader
 

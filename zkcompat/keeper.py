@@ -26,8 +26,8 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from node.runtime.events import Notifier
 from node.runtime.threads import run_blocking
+from wire.transport.events import Notifier
 from zkcompat.claim import Step
 from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
 from zkcompat.session_file import SavedSession, load_session, save_session

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from node.runtime.clock import now_ms
-from node.runtime.events import Notifier
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
+from wire.transport.events import Notifier
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps, step_of
 from zkcompat.feed import ImageFeed
 from zkcompat.keeper import Keeper, TransactionRefusedError, UncertainOutcomeError

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 import trio
 
 from broker.channels.controller_channel import Controller
-from node.runtime.events import AutoResetEvent
 from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
@@ -21,6 +20,7 @@ from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
+from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,9 @@ from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
-from node.runtime.events import AutoResetEvent
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -25,10 +25,10 @@ from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
 from log.partitions.partition_log import PartitionLog
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from quorum.serving.node_configs import NodeConfigs
 from wire.errors import KafkaError
+from wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -20,9 +20,9 @@ from broker.storage.directories import LogDirectories
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 

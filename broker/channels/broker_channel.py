@@ -20,6 +20,7 @@ from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.schema import Message
+from wire.transport.events import AutoResetEvent
 from wire.transport.node_connection import NodeConnection
 
 _CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
@@ -82,7 +83,7 @@ class BrokerChannel:
         self._queue: deque[_Request] = deque()
         self._in_flight = 0
         self._active_at = -inf  # the last answer, or the request that ended a time without any
-        self._news = trio.Event()
+        self._news = AutoResetEvent()
         self._backoff = ExponentialBackoff(
             max_seconds=limits.backoff_seconds_max, uniform=random.random
         )
@@ -141,7 +142,6 @@ class BrokerChannel:
             while not connection.closed.is_set() and not self._has_served(connection):
                 if self._in_flight and trio.current_time() >= self._due():
                     break  # it is stuck
-                self._news = trio.Event()
                 self._send_queued(connection)
                 with trio.move_on_at(self._due()):
                     await self._news.wait()

@@ -17,10 +17,10 @@ from broker.coordination.shard import CoordinatorShard, Producer
 from broker.coordination.shard_epoch import ShardEpoch
 from broker.coordination.spec import CoordinatorSpec
 from log.producers.marker import EndMarker
-from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import AutoResetEvent
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")

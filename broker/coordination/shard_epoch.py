@@ -31,9 +31,9 @@ from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
-from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
-from node.runtime.steps import Steps, pieces, yield_to_loop
+from node.runtime.steps import Steps, pieces
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     AbortedTransaction,
@@ -29,6 +29,7 @@ from wire.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
+from wire.transport.events import yield_to_loop
 
 # Looked at between two checkpoints: 5 ms of work.
 SLOTS_PER_TURN = 200

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import trio
-
 from broker.handlers.context import Context
 from broker.partitions.partition import Partition
 from log.directories.directory import LogDirectory
@@ -30,6 +28,7 @@ from wire.messages.describe_log_dirs import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call
+from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -58,7 +57,7 @@ async def describe_log_dirs(
     found = {one: _Found(one) for one in directories.online}
     for count, partition in enumerate(_wanted(request, ctx), 1):
         if count % PARTITIONS_PER_TURN == 0:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
         if partition is None:
             continue
         assigned = partition.state.directory_of(ctx.node_id)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from broker.partitions.opening import OPENED_PER_TURN
 from log.producers.entry import ProducerEntry
-from node.runtime.steps import yield_to_loop
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_producers import (
@@ -23,6 +22,7 @@ from wire.messages.describe_producers import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices

@@ -14,7 +14,6 @@ from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
 from broker.metadata.topic_views import PARTITIONS_PER_TURN
-from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorized_operations import authorized_operations
@@ -32,6 +31,7 @@ from wire.schema import encode_element
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 

@@ -44,6 +44,7 @@ from wire.primitives import NIL_UUID
 from wire.security.acls import Operation
 from wire.transport.access import cluster, topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.events import AutoResetEvent
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.memory import holding
 from wire.transport.registry import handles
@@ -348,7 +349,7 @@ def _defer(
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
 
     async def finish() -> FetchResponse:
-        changed = trio.Event()
+        changed = AutoResetEvent()
 
         def wake() -> None:
             changed.set()
@@ -360,7 +361,6 @@ def _defer(
             with trio.move_on_at(deadline) as waiting:
                 while not fetch.look():
                     await changed.wait()
-                    changed = trio.Event()
                     await fetch.look_ahead()
             if waiting.cancelled_caught:
                 fetch.look()  # at watermarks that moved, for which a follower is not woken

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import trio
-
 from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
@@ -30,6 +28,7 @@ from wire.messages.offset_fetch import (
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -89,7 +88,7 @@ async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> O
         whole: OffsetFetchResponseGroup | None = None
         for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
             answer = await _GroupFetch(part, ctx, version).finish()
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
             if whole is None or answer.error_code:
                 whole = answer
             else:

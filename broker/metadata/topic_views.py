@@ -15,7 +15,6 @@ import trio
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
-from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
@@ -25,6 +24,7 @@ from wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from wire.schema import encode_element
+from wire.transport.events import yield_to_loop
 
 FIRST_FLEXIBLE_VERSION = 9
 # Partitions encoded between two checkpoints: 10 ms of work.

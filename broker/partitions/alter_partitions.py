@@ -13,6 +13,7 @@ import trio
 
 from broker.channels.controller_channel import Controller
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
+from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -21,11 +22,14 @@ from wire.messages.alter_partition import (
     AlterPartitionResponse,
     BrokerState,
 )
+from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Between attempts that the controller refused for a reason that passes.
+# Between attempts that the controller refused for a reason that passes, at first and at last: whoever waits to join the
+# ISR, or for one that left it, waits as long.
 RETRY_SECONDS = 0.05
+RETRY_SECONDS_MAX = 0.5
 
 Key: TypeAlias = tuple[bytes, int]
 Waiting: TypeAlias = tuple[IsrChangeOwner, IsrChange]
@@ -42,7 +46,7 @@ class AlterPartitions:
         self._broker_epoch = broker_epoch
         # At most one a partition led here.
         self._waiting: dict[Key, Waiting] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
 
     def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None:
         """Sends `change` soon; `owner` hears what became of it unless a newer one takes its place."""
@@ -51,12 +55,14 @@ class AlterPartitions:
 
     async def run(self) -> None:
         """Sends for ever."""
+        backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             batch, self._waiting = self._waiting, {}
-            if not await self._send(batch):
-                await trio.sleep(RETRY_SECONDS)
+            if await self._send(batch):
+                backoff.succeeded()
+            else:
+                await trio.sleep(backoff.failed())
 
     async def _send(self, batch: Mapping[Key, Waiting]) -> bool:
         """Returns False if something is to be tried again."""

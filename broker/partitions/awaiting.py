@@ -14,8 +14,10 @@ import trio
 
 from broker.partitions.registry import Partitions
 from node.runtime.errors import NotLeaderError
+from node.runtime.steps import pieces
 from node.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import yield_to_loop
 
 # A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
 FLUSH_SECONDS_MAX = 10.0
@@ -87,9 +89,9 @@ async def pending_flushes_in_turns(
 ) -> list[PendingFlush]:
     """As `pending_flushes`, some keys at a time."""
     found = []
-    for start in range(0, len(keys), LOOKED_AT_PER_TURN):
-        found += pending_flushes(partitions, keys[start : start + LOOKED_AT_PER_TURN])
-        await trio.lowlevel.checkpoint()
+    for some in pieces(keys, LOOKED_AT_PER_TURN):
+        found += pending_flushes(partitions, some)
+        await yield_to_loop()
     return found
 
 

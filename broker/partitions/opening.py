@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-import trio
-
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from node.runtime.steps import pieces
 from wire.errors import KafkaError
 from wire.schema import Message
 from wire.transport.calls import DeferredResponse
+from wire.transport.events import yield_to_loop
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8
@@ -66,7 +65,7 @@ async def unopened_of_many(
     found = []
     for some in pieces(keys, KEYS_PER_TURN):
         found += unopened(partitions, some, for_writing=for_writing, follower_id=follower_id)
-        await trio.lowlevel.checkpoint()
+        await yield_to_loop()
     return found
 
 
@@ -84,7 +83,7 @@ async def open_leaders(found: Sequence[Partition]) -> None:
         except KafkaError:
             continue
         if count % OPENED_PER_TURN == 0:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
 
 
 def opened_first(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import trio
+from wire.transport.events import AutoResetEvent
 
 # Read at once for a look: as much as a Fetch answer holds.
 LOOK_BYTES_MAX = 16 << 20
@@ -28,7 +28,7 @@ class Suspects:
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Suspect] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
 
     def add(self, key: Key, offset: int, size: int) -> None:
         """Looks at them soon."""
@@ -38,6 +38,5 @@ class Suspects:
     async def take(self) -> Suspect:
         """The next one; waits for it."""
         while not self._waiting:
-            self._wanted = trio.Event()
             await self._wanted.wait()
         return self._waiting.popitem()[1]

@@ -15,7 +15,6 @@ from enum import Enum
 import trio
 
 from broker.channels.controller_channel import Controller
-from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
 from wire.client.backoff import ExponentialBackoff
@@ -28,6 +27,7 @@ from wire.messages.broker_registration import (
     Feature,
     Listener,
 )
+from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,12 @@ from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
-from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import yield_to_loop
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
 from quorum.metadata.loader import Manifest
 from quorum.metadata.topics_delta import TopicsDelta
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

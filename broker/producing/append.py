@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import trio
-
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.producing.partition_append import PartitionAppend
+from node.runtime.steps import pieces
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import yield_to_loop
 
 # Partitions appended to in one turn of the loop: 10 ms of work. A request that names more is appended in several.
 APPENDS_PER_TURN = 200
@@ -39,6 +39,6 @@ async def append_in_turns(
     appends: Sequence[PartitionAppend], acks: int, storage_failed: Callable[[], None]
 ) -> None:
     """As `append`, a few at a time: the first append to a log makes its files."""
-    for start in range(0, len(appends), OPENED_PER_TURN):
-        append(appends[start : start + OPENED_PER_TURN], acks, storage_failed)
-        await trio.lowlevel.checkpoint()
+    for some in pieces(appends, OPENED_PER_TURN):
+        append(some, acks, storage_failed)
+        await yield_to_loop()

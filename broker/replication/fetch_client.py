@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from broker.partitions.follower import FetchPosition, FollowerEpoch
+from wire.client.backoff import exponential_seconds
 from wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -48,20 +49,21 @@ class FetchSettings:
 class PartitionFetchState:
     """One partition being replicated.
 
-    `asked_first` is the number of the request that first named it, `backoff` how long the next error delays it,
-    `last_error` what was logged of the last one, `repeats` how many answers since then had records but no new ones.
+    `asked_first` is the number of the request that first named it, `failures` how often it was delayed
+    since, `last_error` what was logged of the last one, `repeats` how many answers since then had records but no new
+    ones.
     """
 
     key: Key
     follower: FollowerEpoch
     asked_first: int | None = None
-    backoff: float = BACKOFF_SECONDS
+    failures: int = 0
     last_error: str = ""
     repeats: int = 0
 
-    def reset_backoff(self) -> None:
+    def succeeded(self) -> None:
         """Records were taken over."""
-        self.backoff = BACKOFF_SECONDS
+        self.failures = 0
         self.last_error = ""
         self.repeats = 0
 
@@ -121,8 +123,8 @@ class FetchClient:
 
     def delay(self, followed: PartitionFetchState, now: float) -> None:
         """The leader refuses it: it is left out of the session for a moment, longer each time."""
-        self._delayed[followed.key] = now + followed.backoff
-        followed.backoff = self.next_backoff(followed.backoff)
+        self._delayed[followed.key] = now + self.backoff_of(followed)
+        followed.failures += 1
         self._forget_later(followed.key)
 
     def _forget_later(self, key: Key) -> None:
@@ -130,9 +132,13 @@ class FetchClient:
         if key in self._known:
             self._to_forget[key] = None
 
-    def next_backoff(self, pause: float) -> float:
-        """The pause after one of `pause` seconds."""
-        return max(BACKOFF_SECONDS, min(2 * pause, self.settings.backoff_seconds_max))
+    @property
+    def backoff_seconds_max(self) -> float:
+        return max(BACKOFF_SECONDS, self.settings.backoff_seconds_max)
+
+    def backoff_of(self, followed: PartitionFetchState) -> float:
+        """For how many seconds the next error delays it."""
+        return exponential_seconds(BACKOFF_SECONDS, self.backoff_seconds_max, followed.failures)
 
     @property
     def next_due(self) -> float:

@@ -27,6 +27,7 @@ from broker.replication.fetch_client import (
     Key,
     PartitionFetchState,
 )
+from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -37,6 +38,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from wire.outgoing import records_view
+from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.node_connection import NodeConnection
 
 log = logging.getLogger(__name__)
@@ -92,7 +94,7 @@ class Fetcher:
         self._last_answered = trio.Event()
         self._failure: Exception | None = None
         self._last_error = ""
-        self._news = trio.Event()
+        self._news = AutoResetEvent()
 
     def __len__(self) -> int:
         return len(self._new) + len(self._client) + (self._checking is not None)
@@ -117,7 +119,8 @@ class Fetcher:
 
     async def run(self) -> None:
         """Connects, replicates, and after a failure begins anew, for ever."""
-        pause, settings = BACKOFF_SECONDS, self._client.settings
+        longest = self._client.backoff_seconds_max
+        backoff = ExponentialBackoff(BACKOFF_SECONDS, longest)
         while True:
             began = trio.current_time()
             try:
@@ -129,10 +132,9 @@ class Fetcher:
                 pass  # it is not registered yet, or no longer: metadata will say
             except _FAILURES as error:
                 self._log_once(str(error))
-            if trio.current_time() - began > settings.backoff_seconds_max:
-                pause = BACKOFF_SECONDS
-            await trio.sleep(pause)
-            pause = self._client.next_backoff(pause)
+            if trio.current_time() - began > longest:
+                backoff.succeeded()
+            await trio.sleep(backoff.failed())
 
     def _log_once(self, why: str) -> None:
         """Once of what goes on happening."""
@@ -151,7 +153,6 @@ class Fetcher:
         self._begin()
         async with trio.open_nursery() as nursery:
             while (failure := self._failure) is None:
-                self._news = trio.Event()
                 if not self._in_flight or trio.current_time() >= self._start_new_at:
                     await self._start_new()
                 request = self._next_request()
@@ -198,7 +199,7 @@ class Fetcher:
                 self._flushing[key] = None
             opened += 1
             if opened % OPENED_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
     async def _check(self, partition: Partition) -> bool:
         """Whether it is still to be followed when that is done; if it went and came back meanwhile, it is new again.
@@ -368,7 +369,7 @@ class Fetcher:
 def _take_records(followed: PartitionFetchState, records: memoryview) -> None:
     """Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`."""
     if followed.follower.append(records):
-        followed.reset_backoff()
+        followed.succeeded()
         return
     followed.repeats += 1
     if followed.repeats >= IN_FLIGHT_MAX:  # below, it was asked before we had them

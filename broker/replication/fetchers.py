@@ -11,6 +11,7 @@ from broker.channels.broker_connector import BrokerConnector
 from broker.partitions.partition import Partition
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetcher import Fetcher
+from wire.transport.events import AutoResetEvent
 
 
 class Fetchers:
@@ -25,7 +26,7 @@ class Fetchers:
         self._settings = settings
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[tuple[bytes, int], int] = {}
-        self._changed = trio.Event()
+        self._changed = AutoResetEvent()
 
     def follow(self, partition: Partition) -> None:
         leader_id = partition.state.leader
@@ -50,7 +51,6 @@ class Fetchers:
         running: dict[int, trio.CancelScope] = {}
         async with trio.open_nursery() as nursery:
             while True:
-                self._changed = trio.Event()
                 for leader_id, fetcher in list(self._fetchers.items()):
                     if not len(fetcher):
                         del self._fetchers[leader_id]

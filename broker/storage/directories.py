@@ -19,11 +19,10 @@ from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
-from node.runtime.events import AutoResetEvent
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import trio
 
 from node.runtime.errors import StorageFailure
-from node.runtime.events import AutoResetEvent
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_in_own_thread
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 OnFlushed = Callable[[int], object]
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import trio
 
-from node.runtime.events import Notifier
+from wire.transport.events import Notifier
 
 T = TypeVar("T")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-import trio
-
 from node.runtime.steps import Steps
+from wire.transport.events import yield_to_loop
 
 T = TypeVar("T")
 
@@ -16,7 +15,7 @@ async def in_turns(items: Iterable[object], per_turn: int) -> None:
     """Goes through `items`, and lets others have their turn after so many."""
     for count, _ in enumerate(items, 1):
         if count % per_turn == 0:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
 
 
 async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
@@ -30,4 +29,4 @@ async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
             return result
         if done >= per_turn:
             done = 0
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()

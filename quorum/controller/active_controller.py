@@ -15,7 +15,6 @@ from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, ReplicatedState, Result
 from node.runtime.errors import NotLeaderError
-from node.runtime.events import AutoResetEvent
 from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
 from quorum.controller.index import PartitionIndex
@@ -30,6 +29,7 @@ from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
 from wire.schema import Message
+from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

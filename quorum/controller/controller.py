@@ -21,14 +21,14 @@ from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, at_once, yield_to_loop
+from node.runtime.steps import Steps, at_once, pieces
 from quorum.controller.activation import activation_records
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.active_controller import Node as ActiveNode
 from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
-from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
+from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex
 from quorum.controller.leases import Lease
 from quorum.controller.liveness import broker_is_down
 from quorum.controller.partitions import changes_with, changes_without, in_steps
@@ -42,6 +42,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.records.misc import NoOpRecord
 from wire.schema import Message
 from wire.transport.calls import ConnectionInfo, DeferredResponse
+from wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
@@ -438,7 +439,7 @@ async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) 
             yield from active.write(Result(records, None, atomic=False))
 
     keys = await _perform(active, _listed(active, lambda index: index.in_sync(broker.id)))
-    for some in in_slices(keys, PARTITIONS_PER_STEP):
+    for some in pieces(keys, PARTITIONS_PER_STEP):
         await _perform(active, leave(some))
     await _perform(active, fence())
 
@@ -454,7 +455,7 @@ async def _process_partitions(active: ActiveController, which: Which, decide: De
 
     changed = 0
     keys = await _perform(active, _listed(active, which))
-    for some in in_slices(keys, PARTITIONS_PER_STEP):
+    for some in pieces(keys, PARTITIONS_PER_STEP):
         count = await _perform(active, change(some))
         while count is None:
             await trio.sleep(FENCE_AGAIN_SECONDS)

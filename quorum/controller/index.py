@@ -184,10 +184,3 @@ def _mark(keys: Keys, key: Key, *, marked: bool) -> None:
         keys[key] = None
     else:
         keys.pop(key, None)
-
-
-def in_slices(keys: Iterable[Key], size: int) -> Iterator[list[Key]]:
-    """The keys of now, so many at a time; who works them off looks again at what each has become."""
-    listed = list(keys)
-    for start in range(0, len(listed), size):
-        yield listed[start : start + size]

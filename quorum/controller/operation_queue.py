@@ -16,10 +16,10 @@ from typing import Any, Generic, NoReturn, TypeVar
 import trio
 
 from node.runtime.errors import NotLeaderError
-from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import Steps, yield_to_loop
+from node.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from node.runtime.steps import Steps
+from node.runtime.steps import Steps, pieces
 from quorum.controller.changes import Election, change_partition
-from quorum.controller.index import Key, in_slices
+from quorum.controller.index import Key
 from quorum.controller.state import ControllerState, MayLead, PartitionRef
 from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from wire.errors import ErrorCode, KafkaError
@@ -83,7 +83,7 @@ def in_steps(
 ) -> Steps[list[Message]]:
     """What `decide` makes of all the keys, of however many, some at a time."""
     records: list[Message] = []
-    for some in in_slices(keys, PARTITIONS_PER_CHECK):
+    for some in pieces(keys, PARTITIONS_PER_CHECK):
         records += decide(some)
         yield len(some)
     return records

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from log.batches.batch import BatchView
-from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark
 from quorum.raft.listener import CommittedBatch, MetadataListener
@@ -21,6 +19,7 @@ from quorum.raft_log.metadata_log import MetadataLog
 from quorum.raft_log.record_batches import in_pieces, metadata_records
 from quorum.raft_log.snapshot_format import CheckedSnapshot
 from wire.schema import Message
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 # Records given to the listener between two checkpoints: about 10 ms of work.
 RECORDS_PER_TURN = 500

@@ -21,7 +21,6 @@ import trio
 
 from node.runtime.alarm import Alarm
 from node.runtime.clock import now_ms
-from node.runtime.events import AutoResetEvent
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from quorum.raft import messages as core
@@ -40,6 +39,7 @@ from quorum.translate.responses import read_response
 from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.schema import Message
+from wire.transport.events import AutoResetEvent
 from wire.transport.node_connection import OnAnswer
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ from functools import partial
 
 import trio
 
-from node.runtime.events import AutoResetEvent
 from quorum.raft import messages as core
 from quorum.raft.types import Peer
 from quorum.translate.requests import write_request
@@ -30,6 +29,7 @@ from wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.events import AutoResetEvent
 from wire.transport.node_connection import (
     NodeConnection,
     OnAnswer,

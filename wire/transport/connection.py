@@ -32,6 +32,7 @@ from wire.security.principal import Principal
 from wire.security.sasl import Authenticator, Reply, SaslAuthenticator
 from wire.transport.calls import CloseConnection, ConnectionInfo
 from wire.transport.endpoint import Endpoint
+from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
@@ -107,8 +108,8 @@ class Connection:
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
-        self._writer_wanted = trio.Event()
-        self._room_made = trio.Event()
+        self._writer_wanted = AutoResetEvent()
+        self._room_made = AutoResetEvent()
         self._reading = trio.CancelScope()
         self._serving = trio.CancelScope()
         self._requests = 0
@@ -242,7 +243,7 @@ class Connection:
                     await self._wait_for_room()
                 elif time.perf_counter() > turn_ends:
                     self._send_or_wake()
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
                     turn_ends = time.perf_counter() + _TURN_SECONDS
         finally:
             frame = None  # a traceback would keep it
@@ -285,7 +286,6 @@ class Connection:
 
     async def _wait_answered(self) -> None:
         while self._owed:
-            self._room_made = trio.Event()
             await self._room_made.wait()
 
     def _begin(self, frame: memoryview) -> None:
@@ -355,7 +355,6 @@ class Connection:
 
     async def _wait_for_room(self) -> None:
         while self._is_full():
-            self._room_made = trio.Event()
             await self._room_made.wait()
 
     # The writer
@@ -363,7 +362,6 @@ class Connection:
     async def _write(self) -> None:
         while True:
             await self._writer_wanted.wait()
-            self._writer_wanted = trio.Event()
             while self._owed or self._unsent:
                 await self._send_ready()
                 if self._owed:
@@ -385,7 +383,7 @@ class Connection:
         self._count_answers()
         self._room_made.set()
         if self._owed:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
 
     def _take_ready(self) -> None:
         while self._owed and isinstance(answer := self._owed[0], Outgoing):

@@ -17,6 +17,7 @@ import trio
 
 from wire.framing import FrameBuffer
 from wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
+from wire.transport.events import yield_to_loop
 from wire.transport.file_piece import FilePiece
 from wire.transport.page_cache import is_cold, warm
 from wire.transport.sending import SendQueue
@@ -83,9 +84,7 @@ class SocketEndpoint:
             pass
         else:
             frames.received(count)
-            await (
-                trio.lowlevel.checkpoint()
-            )  # a peer that never lets us wait must not keep the others waiting
+            await yield_to_loop()  # a peer that never lets us wait must not keep the others waiting
             return count
         while True:
             await trio.lowlevel.wait_readable(self._socket)
@@ -197,7 +196,7 @@ class TlsEndpoint:
             else:
                 frames.received(count)
                 if not waited:
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
                 return count
             waited = True
 
@@ -250,7 +249,7 @@ def _say_goodbye(sock: ssl.SSLSocket) -> None:
 async def _wait(sock: socket.socket, wanted: _Next, queue: SendQueue) -> None:
     match wanted:
         case _Next.TURN:
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
         case _Next.WRITABLE:
             await trio.lowlevel.wait_writable(sock)
         case _Next.READABLE:

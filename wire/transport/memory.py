@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import trio
 
+from wire.transport.events import AutoResetEvent
+
 # What a thousand busy producers with a megabyte under way each get within a few milliseconds, and no more than what the
 # smallest machine that runs a broker can spare.
 REQUEST_BYTES_MAX = 256 << 20
@@ -44,7 +46,7 @@ class MemoryPool:
         self.bytes_max = bytes_max
         self.used = 0
         self._waiting: deque[_Waiting] = deque()
-        self._pressed = trio.Event()
+        self._pressed = AutoResetEvent()
 
     @property
     def is_full(self) -> bool:
@@ -99,7 +101,6 @@ class MemoryPool:
     async def wait_pressed(self) -> None:
         """Returns when somebody waits."""
         while not self._waiting:
-            self._pressed = trio.Event()
             await self._pressed.wait()
 
 

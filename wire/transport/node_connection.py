@@ -32,6 +32,7 @@ from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity, login
 from wire.security.plain import PlainCredentials
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.sending import SendQueue
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class NodeConnection:
         self._frames = FrameBuffer(answer_bytes_max)
         self._unsent = SendQueue()
         self._writer_sends = False
-        self._writer_wanted = trio.Event()
+        self._writer_wanted = AutoResetEvent()
         self._running = trio.CancelScope()
         self._places = trio.Semaphore(IN_FLIGHT_MAX)
         self._why: Exception = ConnectionLost(
@@ -253,12 +254,11 @@ class NodeConnection:
                 del frame, on_answer, response  # or the views in them outlive their use
                 taken += 1
                 if taken % _ANSWERS_PER_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
 
     async def _write(self) -> None:
         while True:
             await self._writer_wanted.wait()
-            self._writer_wanted = trio.Event()
             self._writer_sends = True
             try:
                 await self._endpoint.send(self._unsent)

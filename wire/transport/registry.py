@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
-import trio
-
 from wire.declarations import Versions
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -29,6 +27,7 @@ from wire.transport.access import Access, needs_of, open_to_all
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.events import yield_to_loop
 from wire.transport.guard import Judge, guarded
 from wire.transport.heavy import (
     FEW_ELEMENTS_MAX,
@@ -493,7 +492,7 @@ def _handling_slices(
         for part, goes_on in parts:
             if getattr(whole, "error_code", ErrorCode.NONE):
                 break
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
             answer = await handle(part)
             if getattr(answer, "error_code", ErrorCode.NONE):
                 return answer

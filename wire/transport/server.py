@@ -21,6 +21,7 @@ from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.calls import Address, ConnectionInfo
 from wire.transport.connection import Connection
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from wire.transport.events import Notifier
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
@@ -158,7 +159,7 @@ class _Acceptor(Server):
         self._log = LimitedLog(log)
         self._ids = itertools.count(1)
         self._per_ip: Counter[str] = Counter()
-        self._slot_freed = trio.Event()
+        self._slot_freed = Notifier()
         self._accept_at = -math.inf
         self._accepting = trio.CancelScope()
 
@@ -207,7 +208,6 @@ class _Acceptor(Server):
         count, name = self._per_listener[listener.name], listener.name
         self._log.warning("connections", "%d connections on %s, the most allowed", count, name)
         while self._is_full(listener):
-            self._slot_freed = trio.Event()
             await self._slot_freed.wait()
 
     async def _pace(self) -> None:
@@ -280,7 +280,7 @@ class _Acceptor(Server):
             del self.connections[connection.info.id]
             self._count(listener, ip, -1)
             self.counters.closed += 1
-            self._slot_freed.set()
+            self._slot_freed.notify_all()
 
     async def close_idle(self) -> None:
         """Sweeps for ever; a look at each connection is all that idle time costs."""
@@ -345,7 +345,6 @@ class _Acceptor(Server):
             connection.stop_reading()
         with trio.move_on_after(self._drain_seconds):
             while self.connections:
-                self._slot_freed = trio.Event()
                 await self._slot_freed.wait()
 
 

@@ -13,7 +13,7 @@ import trio
 
 from node.runtime.deferred import Deferred, Result
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps
+from node.runtime.steps import Steps, pieces
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import (
     ProcessedPartitions,
@@ -24,7 +24,7 @@ from quorum.controller.brokers import (
     same_endpoints,
 )
 from quorum.controller.context import ControllerContext
-from quorum.controller.index import PARTITIONS_PER_STEP, Key, in_slices
+from quorum.controller.index import PARTITIONS_PER_STEP, Key
 from quorum.controller.partitions import in_steps
 from quorum.metadata.image import BrokerRegistration
 from wire.errors import ErrorCode, KafkaError
@@ -70,7 +70,7 @@ async def broker_registration(
 
     try:
         while isinstance(registered := await active.operations.submit_and_wait(register()), list):
-            for keys in in_slices(registered, PARTITIONS_PER_STEP):
+            for keys in pieces(registered, PARTITIONS_PER_STEP):
                 await active.operations.submit_and_wait(leave(keys))
         return await registered.wait()
     except NotLeaderError as error:

@@ -178,7 +178,7 @@ async def test_nonsense_is_refused_told_once_and_asked_for_less_and_less(
     real = FetchClient.delay
 
     def delay(self, followed, now):
-        delays.append(followed.backoff)
+        delays.append(self.backoff_of(followed))
         real(self, followed, now)
 
     monkeypatch.setattr(FetchClient, "delay", delay)

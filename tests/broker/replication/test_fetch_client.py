@@ -91,7 +91,7 @@ def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
             client.mark_changed(client.find(value))
         elif kind == "refuse" and value in followers and value not in paused:
             followed = client.find(value)
-            paused[value] = now + followed.backoff
+            paused[value] = now + client.backoff_of(followed)
             client.delay(followed, now)
         elif kind == "wait":
             now += value
@@ -131,7 +131,7 @@ def test_pauses_double_up_to_a_bound():
     followed = client.find((b"t" * 16, 0))
     for _ in range(20):
         client.delay(followed, 0.0)
-    assert client.next_due == followed.backoff == SETTINGS.backoff_seconds_max
+    assert client.next_due == client.backoff_of(followed) == SETTINGS.backoff_seconds_max
 
 
 @pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, BACKOFF_SECONDS)])
@@ -141,7 +141,7 @@ def test_the_bound_is_configured_and_never_below_the_first_pause(backoff, last):
     followed = client.find((b"t" * 16, 0))
     for _ in range(20):
         client.delay(followed, 0.0)
-    assert followed.backoff == last
+    assert client.backoff_of(followed) == last
 
 
 def test_an_answer_outstanding_is_followed_only_by_news():

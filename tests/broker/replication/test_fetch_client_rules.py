@@ -295,11 +295,11 @@ def test_pauses_double_and_begin_anew_when_all_goes_well(client):
     followed.last_error, followed.repeats = "no good", 2
     pauses = []
     for _ in range(3):
-        pauses.append(followed.backoff)
+        pauses.append(client.backoff_of(followed))
         client.delay(followed, 0.0)
     assert pauses == [BACKOFF_SECONDS, 2 * BACKOFF_SECONDS, 4 * BACKOFF_SECONDS]
-    followed.reset_backoff()
-    assert (followed.backoff, followed.last_error, followed.repeats) == (BACKOFF_SECONDS, "", 0)
+    followed.succeeded()
+    assert (followed.failures, followed.last_error, followed.repeats) == (0, "", 0)
 
 
 def test_registered_anew_it_tells_again_of_those_it_follows_only():

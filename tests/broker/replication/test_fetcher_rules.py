@@ -49,7 +49,7 @@ def held_back(monkeypatch):
     real = FetchClient.delay
 
     def delay(self, followed, now):
-        pauses.append(followed.backoff)
+        pauses.append(self.backoff_of(followed))
         real(self, followed, now)
 
     monkeypatch.setattr(FetchClient, "delay", delay)

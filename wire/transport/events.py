@@ -1,4 +1,4 @@
-"""What tasks wait for that happens again and again; `trio.Event` happens once.
+"""What tasks wait for that happens again and again, where `trio.Event` happens once; and how they let others run.
 
 Left out: who is woken first, and what has happened; the waiter looks at the state that it waits for.
 """
@@ -6,6 +6,11 @@ Left out: who is woken first, and what has happened; the waiter looks at the sta
 from __future__ import annotations
 
 import trio
+
+yield_to_loop = trio.lowlevel.checkpoint
+"""Lets every task that is ready run once, and cancellation in. By its own name `checkpoint` is trio's rule that async
+functions have one.
+"""
 
 
 class AutoResetEvent:
