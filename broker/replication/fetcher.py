@@ -157,8 +157,7 @@ class Fetcher:
                     await self._start_new()
                 request = self._next_request()
                 if request is None:
-                    start_new_at = self._start_new_at if self._new else inf
-                    with trio.move_on_at(min(self._client.next_due, start_new_at)):
+                    with trio.move_on_at(self._next_look_at):
                         await self._news.wait()
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
@@ -170,11 +169,23 @@ class Fetcher:
             nursery.cancel_scope.cancel()
         raise failure
 
-    def _next_request(self) -> FetchRequest | None:
+    @property
+    def _may_ask(self) -> bool:
+        """Else there will be news: a flush ends, or an answer comes."""
         if self._flushing or self._in_flight >= IN_FLIGHT_MAX:
+            return False
+        # The next request must name the session, which the answer brings.
+        return not self._in_flight or self._client.session_id != NO_SESSION
+
+    @property
+    def _next_look_at(self) -> float:
+        """When there is something to do without news."""
+        due = self._client.next_due if self._may_ask else inf
+        return min(due, self._start_new_at) if self._new else due
+
+    def _next_request(self) -> FetchRequest | None:
+        if not self._may_ask:
             return None
-        if self._in_flight and self._client.session_id == NO_SESSION:
-            return None  # the next request must name the session, which the answer brings
         return self._client.next_request(trio.current_time(), in_flight=self._in_flight > 0)
 
     async def _start_new(self) -> None:

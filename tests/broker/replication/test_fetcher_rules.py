@@ -15,6 +15,7 @@ from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
+from node.runtime import group_commit
 from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -382,3 +383,31 @@ async def test_a_replica_that_came_back_while_its_log_was_checked_is_followed(
         await until(lambda: leader.fetches)
         [named] = leader.fetches[0].topics[0].partitions
         assert (named.current_leader_epoch, named.fetch_offset) == (3, int(12 in away))
+
+
+async def test_one_that_is_due_again_waits_for_the_flush_of_another(tmp_path, monkeypatch):
+    """Nothing can be asked before: looking again and again would only keep the processor busy."""
+    written, looks = trio.Event(), []
+
+    async def flush(work):
+        await written.wait()
+        return work()
+
+    real = Fetcher._next_request
+    monkeypatch.setattr(group_commit, "run_in_own_thread", flush)
+    monkeypatch.setattr(Fetcher, "_next_request", lambda self: (looks.append(self), real(self))[1])
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        refused = data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        leader.answer = once(answered(refused, data(1, records=record(1))))
+        follow(harness, partitions=2)
+        await until(lambda: looks and looks[0]._flushing)
+        [client] = {one._client for one in looks}
+        await until(lambda: client.next_due < trio.current_time())
+        await trio.testing.wait_all_tasks_blocked()
+        count = len(looks)
+        for _ in range(50):
+            await trio.lowlevel.checkpoint()
+        assert len(looks) == count
+        written.set()
+        await until(lambda: len(leader.fetches) >= 2)
+        assert leader.positions()[1] == [(1, 2)]
