@@ -100,6 +100,8 @@ class Replica:
                 self.state.directory_of(self.services.node_id),
             )
             self.services.long_lived.add(OBJECTS_OF_LOG)
+            # After a crash the log may end lower; and the checkpoint may be of a deleted topic of this name.
+            self.saved_watermark = min(self.saved_watermark, self._log.log_end_offset)
         return self._log
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from immutables import Map
 
-from tests.broker.batches import append
+from log.batches.batch import BatchView
+from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
 from wire.errors import ErrorCode, KafkaError
 
@@ -253,6 +254,31 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
     assert again.partitions.watermarks() == {("t", 0): 1}
     again.leader("t", 1)
     assert again.partitions.watermarks() == {("t", 0): 1, ("t", 1): 0}
+
+
+def test_the_watermark_of_a_namesake_that_was_deleted_meanwhile_is_forgotten(tmp_path):
+    """The checkpoint knows names only: the new topic's records of the same offsets are not committed (P9, P14)."""
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition((11, 12), 12)))
+    append_fetched(harness, b"a", b"b")
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None, high_watermarks={("t", 0): 2})
+    harness.directory.save_checkpoints({("t", 0): 2})
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition((11, 12), 12))._replace(id=bytes(15) + b"\x63"))
+    append_fetched(again, b"c", b"d")
+    held = again.partitions.find("t", 0)
+    held.open_follower().take_watermark(0, 0)
+    assert (held.log.log_end_offset, held.high_watermark) == (2, 0)
+
+
+def append_fetched(harness, *values):
+    follower = harness.partitions.find("t", 0).open_follower()
+    for offset, value in enumerate(values):
+        one = batch(value)
+        BatchView(one).stamp(offset, 0)
+        follower.append(one)
+    harness.flush()
 
 
 def test_closed_all_epochs_are_over(harness):
