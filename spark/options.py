@@ -41,7 +41,7 @@ class Options:
             return default
         try:
             return convert(text)
-        except (ValueError, TypeError, AttributeError, re.error):
+        except (ValueError, TypeError, KeyError, AttributeError, re.error):
             raise self.wrong(name, f"{text!r} is not {expected}") from None
 
     def choice(self, name: str, values: Iterable[str], default: str) -> str:
@@ -68,6 +68,10 @@ class Options:
         if not found:
             raise OptionError(f"{self._source}: no path: .load('DIRECTORY') names node directories")
         return found
+
+    def given_names(self) -> list[tuple[str, str]]:
+        """The options given, in lower case and as they are written; call `finish` first."""
+        return [(name, self._known[name]) for name in self._given]
 
     def finish(self) -> None:
         """Raises OptionError when an option was given that nobody asked for."""

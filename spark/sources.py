@@ -8,11 +8,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# Tables whose names say too little among those of the data logs.
+PREFIXED = ("records", "batches", "control", "snapshots", "image")
+METADATA_TABLES = (
+    *PREFIXED,
+    "partition_history",
+    "isr_changes",
+    "leader_changes",
+    "broker_history",
+    "config_history",
+    "topic_history",
+    "feature_history",
+    "quorum_epochs",
+    "voter_history",
+    "acl_history",
+)
 # view -> (format, options)
 VIEWS: dict[str, tuple[str, dict[str, str]]] = {
-    "metadata_records": ("kafka_metadata", {"table": "records"}),
-    "partition_history": ("kafka_metadata", {"table": "partition_history"}),
-    "quorum_epochs": ("kafka_metadata", {"table": "quorum_epochs"}),
+    **{
+        f"metadata_{table}" if table in PREFIXED else table: ("kafka_metadata", {"table": table})
+        for table in METADATA_TABLES
+    },
     "records": ("kafka_log", {"level": "records", "includeHeaders": "true"}),
     "batches": ("kafka_log", {"level": "batches"}),
 }

@@ -23,6 +23,7 @@ HIDDEN = "(hidden)"
 SECRET_FIELDS: Mapping[str, frozenset[str]] = {
     "UserScramCredentialRecord": frozenset({"salt", "stored_key", "server_key"}),
     "DelegationTokenRecord": frozenset({"token_id"}),
+    "RemoveDelegationTokenRecord": frozenset({"token_id"}),
     "SaslAuthenticateRequest": frozenset({"auth_bytes"}),
     "SaslAuthenticateResponse": frozenset({"auth_bytes"}),
     "ScramCredentialUpsertion": frozenset({"salt", "salted_password"}),

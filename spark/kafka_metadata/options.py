@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from spark.options import NO_NAMES, Options, names_of, positive
+from wire.messages.control import ControlType
+from wire.records.registry import METADATA_RECORDS
 
 SPLIT_BYTES = (
     4 << 20
 )  # metadata records are decoded one by one, so tasks are smaller than those of data
 NodesWanted = str | frozenset[int]  # leader, all, or ids
 LEADER: NodesWanted = "leader"
-METADATA_TABLES = ("records", "partition_history", "quorum_epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,9 @@ class MetadataOptions:
     table: str
     nodes: NodesWanted
     record_types: frozenset[str]  # empty: all
+    topics: frozenset[str]  # empty: all
+    as_of_offset: int | None  # the last offset that counts
+    as_of_timestamp: int | None  # ms: later records do not count
     include_control: bool
     include_uncommitted: bool
     include_snapshots: str  # needed, true, false
@@ -30,14 +36,26 @@ class MetadataOptions:
     split_bytes: int
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> MetadataOptions:
-        """Raises OptionError."""
+    def parse(
+        cls, given: Mapping[str, str], tables: Mapping[str, frozenset[str]]
+    ) -> MetadataOptions:
+        """`tables`: each with the options that act on it. Raises OptionError."""
         o = Options("kafka_metadata", given)
+        table = o.choice("table", tables, "records")
         parsed = cls(
             paths=o.paths(),
-            table=o.choice("table", METADATA_TABLES, "records"),
+            table=table,
             nodes=o.parse("nodes", _nodes, LEADER, "leader, all or ids parted by commas"),
-            record_types=frozenset(o.parse("recordTypes", names_of, NO_NAMES, "record types")),
+            record_types=frozenset(
+                o.parse(
+                    "recordTypes", _record_types, NO_NAMES, "one of " + ", ".join(record_types())
+                )
+            ),
+            topics=frozenset(o.parse("topics", names_of, NO_NAMES, "topics parted by commas")),
+            as_of_offset=o.parse("asOfOffset", _offset, None, "an offset, 0 or above"),
+            as_of_timestamp=o.parse(
+                "asOfTimestamp", _timestamp, None, "milliseconds, or a time as 2026-01-31T12:00:00Z"
+            ),
             include_control=o.flag("includeControl", False),
             include_uncommitted=o.flag("includeUncommitted", False),
             include_snapshots=o.choice("includeSnapshots", ("needed", "true", "false"), "needed"),
@@ -45,7 +63,55 @@ class MetadataOptions:
             split_bytes=o.parse("splitBytes", positive, SPLIT_BYTES, "a number above 0"),
         )
         o.finish()
+        _refuse_what_does_not_apply(o, table, tables)
         return parsed
+
+
+ANYWHERE = frozenset(("path", "paths", "table", "splitbytes"))
+
+
+def _refuse_what_does_not_apply(
+    o: Options, table: str, tables: Mapping[str, frozenset[str]]
+) -> None:
+    """An option without effect would be believed to have one."""
+    acting = {name.lower() for name in tables[table]}
+    for name, shown in o.given_names():
+        if name in ANYWHERE or name in acting:
+            continue
+        where = [other for other, names in tables.items() if shown in names]
+        raise o.wrong(
+            shown, f"it has no effect on the table {table}; it acts on {', '.join(where) or 'none'}"
+        )
+    if {"asofoffset", "asoftimestamp"} <= {name for name, _ in o.given_names()}:
+        raise o.wrong("asOfTimestamp", "give it or asOfOffset, not both")
+
+
+def record_types() -> tuple[str, ...]:
+    """What `recordTypes` may name: the metadata records, and control records (with includeControl)."""
+    controls = (kind.name for kind in ControlType if kind is not ControlType.UNKNOWN)
+    return (*(METADATA_RECORDS[key].__name__ for key in METADATA_RECORDS), *controls)
+
+
+def _record_types(text: str) -> tuple[str, ...]:
+    """By their names, letter case aside; UNKNOWN_n is the type of number n of a later Kafka."""
+    known = {name.lower(): name for name in record_types()}
+    return tuple(
+        name.upper() if re.fullmatch(r"unknown_\d+", name.lower()) else known[name.lower()]
+        for name in names_of(text)
+    )
+
+
+def _offset(text: str) -> int | None:
+    if (number := int(text)) < 0:
+        raise ValueError(text)
+    return number
+
+
+def _timestamp(text: str) -> int | None:
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    when = datetime.fromisoformat(text)
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _nodes(text: str) -> NodesWanted:

@@ -7,14 +7,15 @@ have it in the directories given: the same offset in the same epoch. With fewer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from log.batches.batch import BatchView
+from log.batches.records import decode_records
 from log.disk.files import REAL_FILES
 from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.segments.scan import scan_headers
-from quorum.metadata.epochs import leader_change
 from quorum.raft_log.snapshot_files import parse_snapshot_name
 from spark.kafka_log.plan import LogRange, find_end, pack, split
 from spark.kafka_metadata.options import MetadataOptions, NodesWanted
@@ -25,6 +26,13 @@ from spark.origins.discovery import (
     find_partitions,
 )
 from spark.origins.origin import DataUnreadable
+from wire.messages.control import (
+    ControlType,
+    LeaderChangeMessage,
+    VotersRecord,
+    decode_control_key,
+    decode_control_value,
+)
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -49,6 +57,8 @@ class MetadataLog:
     epochs: tuple[tuple[int, int], ...]
     voters: frozenset[int]
     snapshots: tuple[Snapshot, ...]
+    cuts: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """Where the log goes on behind a snapshot, by its end offset: segment and position."""
 
     @property
     def start_offset(self) -> int:
@@ -63,6 +73,10 @@ class MetadataTask:
     committed_end: int | None
     snapshot: Snapshot | None = None
     node_id: int = -1
+    tells_snapshot: bool = True
+    """False where another task tells how it came to what the snapshot says."""
+    names: Mapping[bytes, str] = field(default_factory=dict)
+    """Topics by their ids, where rows need them."""
 
     def is_committed(self, offset: int) -> bool | None:
         return None if self.committed_end is None else offset < self.committed_end
@@ -83,11 +97,19 @@ def find_metadata_logs(paths: Iterable[str]) -> list[MetadataLog]:
 
 
 def survey(found: PartitionFound) -> MetadataLog:
-    """Walks the headers of a metadata log, and reads the last change of leader."""
+    """Walks the headers of a metadata log, and reads the last record that says who votes.
+
+    Raises:
+        DataUnreadable: records are missing between two batches: this log is never compacted.
+    """
     segments = tuple(list_segments(Path(found.path)))
+    snapshots = _snapshots(found.path)
+    ends = {snapshot.end_offset for snapshot in snapshots}
     epochs: list[tuple[int, int]] = []
-    last_control: tuple[str, int, int] | None = None
+    controls: list[tuple[str, int, int]] = []
+    cuts: dict[int, tuple[str, int]] = {}
     end_offset = end_position = 0
+    next_offset: int | None = None
     for index, segment in enumerate(segments):
         size = segment.size
         if index == len(segments) - 1:
@@ -95,22 +117,51 @@ def survey(found: PartitionFound) -> MetadataLog:
             size = end_position
         file = REAL_FILES.open(Path(segment.path), write=False)
         for position, header in scan_headers(REAL_FILES, file, 0, size):
+            base = header.base_offset
+            if next_offset is not None and base != next_offset:
+                raise DataUnreadable(
+                    f"{segment.path}: offsets {next_offset} to {base - 1} are missing before position {position}"
+                )
+            next_offset = header.next_offset
             if not epochs or header.leader_epoch > epochs[-1][0]:
-                epochs.append((header.leader_epoch, header.base_offset))
+                epochs.append((header.leader_epoch, base))
             if header.is_control:
-                last_control = segment.path, position, position + header.size
-    voters = _voters(*last_control) if last_control else frozenset()
+                controls.append((segment.path, position, position + header.size))
+            if base in ends:
+                cuts[base] = segment.path, position
+    voters = _voters(controls, snapshots)
     return MetadataLog(
-        found, segments, end_offset, end_position, tuple(epochs), voters, _snapshots(found.path)
+        found, segments, end_offset, end_position, tuple(epochs), voters, snapshots, cuts
     )
 
 
-def _voters(path: str, start: int, end: int) -> frozenset[int]:
-    for _, batch in scan_batches(path, start, end):
-        change = leader_change(batch)
-        if change is not None:
-            return frozenset(voter.voter_id for voter in change.voters)
+def _voters(
+    controls: Sequence[tuple[str, int, int]], snapshots: Sequence[Snapshot]
+) -> frozenset[int]:
+    """Who votes as the last record says that tells it: of the log, or of the latest snapshot."""
+    for path, start, end in reversed(controls):
+        for _, batch in scan_batches(path, start, end):
+            if (told := _told_voters(batch)) is not None:
+                return told
+    for snapshot in reversed(snapshots):
+        for _, batch in scan_batches(snapshot.path):
+            if (told := _told_voters(batch)) is not None:
+                return told
+            if not batch.is_control:
+                break  # control records stand at its head
     return frozenset()
+
+
+def _told_voters(batch: BatchView) -> frozenset[int] | None:
+    """The voters that the last of its control records tells; None where none does."""
+    told = None
+    for record in decode_records(batch) if batch.is_control else ():
+        kind = decode_control_key(record.key or b"")
+        if kind in (ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS):
+            value = decode_control_value(kind, record.value or b"")
+            assert isinstance(value, LeaderChangeMessage | VotersRecord)
+            told = frozenset(voter.voter_id for voter in value.voters)
+    return told
 
 
 def _snapshots(directory: str) -> tuple[Snapshot, ...]:
@@ -152,19 +203,88 @@ def _epoch_ends(log: MetadataLog) -> dict[int, int]:
     }
 
 
-def plan_metadata(options: MetadataOptions) -> list[MetadataTask]:
-    """The tasks of a read; the folded tables come from one directory and in one task.
+def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
+    """The tasks of a read; `plan` is that of the table (`spark.kafka_metadata.tables.table`).
 
     Raises:
-        DataUnreadable: no metadata log there.
+        DataUnreadable: no metadata log there, or not as far as `asOfOffset`.
     """
     logs = find_metadata_logs(options.paths)
     committed = committed_end(logs)
-    if options.table != "records":
-        return [_whole(choose_log(logs), committed, options)]
-    chosen = _chosen(logs, options.nodes)
-    tasks = [task for log in chosen for task in _tasks(log, committed, options)]
-    return tasks or [MetadataTask((), committed)]
+    if plan in ("node", "snapshots"):
+        chosen = _chosen(logs, options.nodes)
+        if plan == "snapshots":
+            return [
+                MetadataTask((), committed, snapshot, log.found.node_id)
+                for log in chosen
+                for snapshot in log.snapshots
+            ] or [MetadataTask((), committed)]
+        tasks = [task for log in chosen for task in _tasks(log, committed, options)]
+        return tasks or [MetadataTask((), committed)]
+    log = choose_log(logs)
+    base = base_snapshot(log)
+    end = _as_of(log, base, _end(log, committed, options), options)
+    if plan == "events":
+        return _cut(log, base, end, committed, options.split_bytes)
+    if plan == "image" and options.as_of_timestamp is None:
+        base = max(
+            (one for one in log.snapshots if one.end_offset <= end),
+            key=lambda one: one.end_offset,
+            default=base,
+        )
+    return [_between(log, base, end, committed)]
+
+
+def _as_of(log: MetadataLog, base: Snapshot | None, end: int, options: MetadataOptions) -> int:
+    """Where the records end that were there as of the offset asked for."""
+    wanted = options.as_of_offset
+    if wanted is None:
+        return end
+    start = base.end_offset - 1 if base else 0
+    if not start <= wanted < end:
+        raise DataUnreadable(
+            f"asOfOffset {wanted}: {log.found.path} tells of offsets {start} to {end - 1}"
+        )
+    return wanted + 1
+
+
+def _between(
+    log: MetadataLog, base: Snapshot | None, end: int, committed: int | None
+) -> MetadataTask:
+    """The log from a snapshot, or from its beginning, to an offset."""
+    start = base.end_offset if base else 0
+    ranges = split(log.found, log.segments, log.end_position, start, end, MAX_OFFSET)
+    path, position = log.cuts.get(start, ("", 0))
+    found = (replace(r, start_position=position) if r.path == path else r for r in ranges)
+    return MetadataTask(tuple(found), committed, base, log.found.node_id)
+
+
+def _cut(
+    log: MetadataLog, base: Snapshot | None, end: int, committed: int | None, target: int
+) -> list[MetadataTask]:
+    """Several tasks where snapshots allow: each begins at one, and none is small."""
+    tasks = []
+    start, begun = base, 0
+    for snapshot in log.snapshots:
+        place = log.cuts.get(snapshot.end_offset)
+        after = start.end_offset if start else 0
+        if place is None or not after < snapshot.end_offset < end:
+            continue
+        at = _bytes_before(log, *place)
+        if at - begun >= target:
+            tasks.append(_between(log, start, snapshot.end_offset, committed))
+            start, begun = snapshot, at
+    tasks.append(_between(log, start, end, committed))
+    return [tasks[0], *(replace(task, tells_snapshot=False) for task in tasks[1:])]
+
+
+def _bytes_before(log: MetadataLog, path: str, position: int) -> int:
+    total = 0
+    for segment in log.segments:
+        if segment.path == path:
+            break
+        total += segment.size
+    return total + position
 
 
 def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[MetadataLog]:
@@ -180,14 +300,6 @@ def _end(log: MetadataLog, committed: int | None, options: MetadataOptions) -> i
     if committed is None or options.include_uncommitted:
         return log.end_offset
     return min(committed, log.end_offset)
-
-
-def _whole(log: MetadataLog, committed: int | None, options: MetadataOptions) -> MetadataTask:
-    base = base_snapshot(log)
-    start = base.end_offset if base else 0
-    end = _end(log, committed, options)
-    ranges = split(log.found, log.segments, log.end_position, start, end, MAX_OFFSET)
-    return MetadataTask(tuple(ranges), committed, base, log.found.node_id)
 
 
 def base_snapshot(log: MetadataLog) -> Snapshot | None:

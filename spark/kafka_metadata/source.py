@@ -1,40 +1,59 @@
-"""`spark.read.format("kafka_metadata")`: the metadata log as tables: `records`, `partition_history`, `quorum_epochs`.
+"""`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables, see `spark.kafka_metadata.tables`.
 
 Reads the directories of controllers (and brokers, whose copies are as good) of ours and of Apache Kafka. Left out yet:
-a running quorum as origin, streaming, the tables derived from other records.
+a running quorum as origin, streaming.
 
 ```
-option                   default   meaning
-path (or load([…]))                node directories, directories of such, globs
-table                    records   records | partition_history | quorum_epochs
-nodes                    leader    leader: the log of the latest epoch, then the longest | all | ids; of `records` only
-recordTypes              all       names, parted by commas
-includeControl           false     leader changes, voters, snapshot headers
+option                   default   meaning                                                         acts on
+path (or load([…]))                node directories, directories of such, globs                    all
+table                    records   a name of `TABLES`
+nodes                    leader    leader: the log of the latest epoch, then the longest | all |   records batches
+                                   ids                                                             control snapshots
+recordTypes              all       names, parted by commas                                         records
+topics                   all       names, parted by commas                                         where there are any
+asOfOffset, …Timestamp   the end   the last record that counts                                     image, histories
+includeControl           false     leader changes, voters, snapshot headers                        records
 includeUncommitted       false     what no majority of the voters' directories shares
-includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false
-verifyCrc, splitBytes    true, 4 MiB
+includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false      records control
+verifyCrc                true                                                                      records batches
+splitBytes               4 MiB     the size of a task                                              all
 ```
+An option that has no effect on the table is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
-from spark.kafka_log.read import Wanted
-from spark.kafka_metadata import partition_history, quorum_epochs, records
 from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import plan_metadata
+from spark.kafka_metadata.plan import MetadataTask, plan_metadata
+from spark.kafka_metadata.tables.records import topic_names
+from spark.kafka_metadata.tables.registry import TABLES
+from spark.kafka_metadata.tables.table import Table
 
-SCHEMAS = {
-    "records": records.SCHEMA,
-    "partition_history": partition_history.SCHEMA,
-    "quorum_epochs": quorum_epochs.SCHEMA,
-}
+OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
+
+
+def parse_options(given: Mapping[str, str]) -> MetadataOptions:
+    """Raises OptionError."""
+    return MetadataOptions.parse(given, OPTIONS_OF)
+
+
+def plan_table(
+    table: Table, options: MetadataOptions, columns: Sequence[str]
+) -> list[MetadataTask]:
+    """The tasks of a table, with what its rows need to know. Raises DataUnreadable."""
+    tasks = plan_metadata(options, table.plan)
+    if table.name == "records" and ("topic" in columns or options.topics):
+        names = topic_names(tasks)
+        return [replace(task, names=names) for task in tasks]
+    return tasks
 
 
 class KafkaMetadataSource(DataSource):
@@ -45,43 +64,23 @@ class KafkaMetadataSource(DataSource):
         return "kafka_metadata"
 
     def schema(self) -> StructType:
-        return spark_schema(SCHEMAS[MetadataOptions.parse(self.options).table])
+        return spark_schema(TABLES[parse_options(self.options).table].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = MetadataOptions.parse(self.options)
-        columns = columns_of(schema, SCHEMAS[options.table], self.name())
-        reader = RecordsReader if options.table == "records" else FoldedReader
-        return reader(options, columns)
+        options = parse_options(self.options)
+        return TableReader(options, columns_of(schema, TABLES[options.table].schema, self.name()))
 
 
-class RecordsReader(DataSourceReader):
-    """Record by record, in as many tasks as the log's size asks for."""
-
-    def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
-        self._options = options
-        self._wanted = Wanted(columns, options.include_control, options.verify_crc)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        tasks = plan_metadata(self._options)
-        names = records.topic_names(tasks) if "topic" in self._wanted.columns else {}
-        return [InputPartition((task, names)) for task in tasks]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        task, names = partition.value
-        return records.read_metadata_records(task, self._wanted, self._options.record_types, names)
-
-
-class FoldedReader(DataSourceReader):
-    """A table that is one walk through the whole log: a single task."""
+class TableReader(DataSourceReader):
+    """Plans on the driver, reads on executors; both are functions that know nothing of Spark."""
 
     def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(task) for task in plan_metadata(self._options)]
+        table = TABLES[self._options.table]
+        return [InputPartition(task) for task in plan_table(table, self._options, self._columns)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if self._options.table == "quorum_epochs":
-            return quorum_epochs.read_quorum_epochs(partition.value, self._columns)
-        return partition_history.read_partition_history(partition.value, self._columns)
+        return TABLES[self._options.table].read(partition.value, self._columns, self._options)

@@ -12,6 +12,7 @@ from log.config import LogConfig
 from log.directories.meta_properties import MetaProperties
 from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
 from log.partitions.partition_log import PartitionLog
+from quorum.metadata.versions import LATEST
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -19,7 +20,7 @@ from wire.messages.control import (
     encode_control_key,
     encode_control_value,
 )
-from wire.records.metadata import encode_metadata_record
+from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
 
 CODECS = list(Compression)
@@ -109,7 +110,12 @@ def leader_change(
 
 
 def metadata_batch(
-    offset: int, epoch: int, messages: Iterable[Message], timestamp_ms: int, *, version: int = 0
+    offset: int, epoch: int, messages: Iterable[Message], timestamp_ms: int
 ) -> bytes:
-    rows = [NewRecord(None, encode_metadata_record(m, version), timestamp_ms) for m in messages]
+    rows = [NewRecord(None, encode_newest(m), timestamp_ms) for m in messages]
     return build_batch(rows, base_offset=offset, leader_epoch=epoch)
+
+
+def encode_newest(message: Message) -> bytes:
+    """As a cluster at the newest level of `metadata.version` writes it."""
+    return encode_metadata_record(message, metadata_record_version(type(message), LATEST))

@@ -3,7 +3,7 @@
 import pytest
 
 from spark.kafka_log.options import LogOptions
-from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.source import parse_options
 from spark.options import OptionError
 
 
@@ -74,9 +74,9 @@ def test_wrong_options_are_named(options, told):
 
 def test_a_path_is_needed():
     with pytest.raises(OptionError, match="no path"):
-        MetadataOptions.parse({})
+        parse_options({})
 
 
 @pytest.mark.parametrize(("text", "nodes"), [("all", "all"), ("1, 3", frozenset({1, 3}))])
 def test_nodes(text, nodes):
-    assert MetadataOptions.parse({"path": "x", "nodes": text}).nodes == nodes
+    assert parse_options({"path": "x", "nodes": text}).nodes == nodes

@@ -5,14 +5,13 @@ import json
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from spark.kafka_log.read import Wanted
-from spark.kafka_metadata import partition_history, quorum_epochs, records
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import committed_end, find_metadata_logs, plan_metadata
-from spark.kafka_metadata.records import payload_of, read_metadata_records, topic_names
+from spark.kafka_metadata.plan import committed_end, find_metadata_logs
+from spark.kafka_metadata.source import parse_options, plan_table
+from spark.kafka_metadata.tables.registry import TABLES
 from spark.origins.origin import DataUnreadable
 from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
 from wire.as_json import base64_text
+from wire.json_text import json_text
 from wire.records.configs import ConfigRecord
 from wire.records.misc import NoOpRecord
 from wire.records.security import UserScramCredentialRecord
@@ -88,19 +87,14 @@ def standard():
 
 
 def rows(root, table="records", **options):
-    parsed = MetadataOptions.parse({"path": str(root), "table": table, **options})
+    parsed = parse_options({"path": str(root), "table": table, **options})
+    made = TABLES[table]
+    columns = tuple(made.schema.names)
     found = []
-    tasks = plan_metadata(parsed)
-    for task in tasks:
-        if table == "records":
-            wanted = Wanted(tuple(records.COLUMNS), parsed.include_control)
-            batches = read_metadata_records(task, wanted, parsed.record_types, topic_names(tasks))
-        elif table == "partition_history":
-            columns = tuple(partition_history.SCHEMA.names)
-            batches = partition_history.read_partition_history(task, columns)
-        else:
-            batches = quorum_epochs.read_quorum_epochs(task, tuple(quorum_epochs.SCHEMA.names))
-        found += [row for batch in batches for row in batch.to_pylist()]
+    for task in plan_table(made, parsed, columns):
+        for batch in made.read(task, columns, parsed):
+            assert batch.schema == made.schema
+            found += batch.to_pylist()
     return found
 
 
@@ -205,7 +199,7 @@ def test_secrets_are_hidden():
     password = ConfigRecord(
         resource_type=4, resource_name="1", name="ssl.key.password", value="open sesame"
     )
-    told = payload_of(scram) + payload_of(password)
+    told = json_text(scram) + json_text(password)
     assert "4096" in told
     for secret in (b"a pepper", b"a stored key", b"a server key", b"open sesame"):
         assert secret.decode() not in told

@@ -1,0 +1,125 @@
+"""Tables that are one walk through the log: a fold takes the records that matter to it and gives rows.
+
+State is that of `quorum.metadata`'s deltas, the code that controllers and brokers replay with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.plan import MetadataTask
+from spark.kafka_metadata.tables.table import Column, Read, Table, rows_to_arrow, without_collector
+from spark.kafka_metadata.tables.walk import Moment, Step, Walk
+from spark.origins.origin import DataUnreadable
+from wire.errors import RemoteProtocolError
+from wire.schema import Message
+
+CHUNK_ROWS = 10_000
+Row = tuple[Any, ...]
+
+
+class Fold:
+    """Takes records, gives rows. One fold makes one pass.
+
+    RECORDS: the types of records that it takes; CONTROL: control records, too.
+    `rows` are those finished, in the order of the table's columns. `tells_snapshot`: what a snapshot says is told in
+    rows of its own (not where another task has told how it came to be).
+    """
+
+    RECORDS: ClassVar[Sequence[type[Message]]] = ()
+    CONTROL: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.tells_snapshot = True
+
+    def replay(self, step: Step) -> None:
+        """Raises RemoteProtocolError: the record changes what is not there."""
+        raise NotImplementedError
+
+    def finish(self, last: Moment) -> None:
+        """The log ends here."""
+        raise NotImplementedError
+
+
+class EventFold(Fold):
+    """A fold whose rows are events. Those of one batch are told together, when the batch has been seen whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._group: int | None = None
+
+    def replay(self, step: Step) -> None:
+        if step.group != self._group:
+            self.settle()
+            self._group = step.group
+        self.take(step)
+
+    def take(self, step: Step) -> None:
+        """As `replay`."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """A batch is whole: what waited for its end can be told."""
+
+    def finish(self, last: Moment) -> None:  # noqa: ARG002 - events have no end
+        self.settle()
+
+
+def folded(
+    name: str,
+    doc: str,
+    columns: Sequence[Column],
+    make: type[Fold],
+    *,
+    plan: str = "events",
+    options: Sequence[str] = (),
+) -> Table:
+    """A table read by a fold."""
+    common = frozenset(("asOfOffset", "asOfTimestamp", *options))
+    return Table(name, doc, tuple(columns), _reader(tuple(columns), make), plan, common)
+
+
+def _reader(columns: tuple[Column, ...], make: type[Fold]) -> Read:
+    names = [column.name for column in columns]
+    topic_at = names.index("topic") if "topic" in names else None
+
+    def read(
+        task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
+    ) -> Iterator[pa.RecordBatch]:
+        topics = options.topics
+
+        def made(rows: list[Row]) -> pa.RecordBatch:
+            if topics and topic_at is not None:
+                rows = [row for row in rows if row[topic_at] in topics]
+            return rows_to_arrow(rows, columns, wanted)
+
+        fold = make()
+        fold.tells_snapshot = task.tells_snapshot
+        with without_collector():
+            for _ in _replayed(fold, task, options):
+                rows, fold.rows = fold.rows, []
+                yield made(rows)
+            yield made(fold.rows)
+
+    return read
+
+
+def _replayed(fold: Fold, task: MetadataTask, options: MetadataOptions) -> Iterator[None]:
+    """Yields whenever there are rows enough to be given away."""
+    keys = frozenset(record.KEY for record in fold.RECORDS)
+    walk = Walk(task, keys, control=fold.CONTROL, until_ms=options.as_of_timestamp)
+    step = None
+    try:
+        for step in walk:
+            fold.replay(step)
+            if len(fold.rows) >= CHUNK_ROWS:
+                yield
+    except RemoteProtocolError as error:
+        where = "" if step is None else f" at offset {step.moment.offset}"
+        raise DataUnreadable(f"the metadata log of node {task.node_id}{where}: {error}") from None
+    fold.finish(walk.last)

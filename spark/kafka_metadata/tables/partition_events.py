@@ -1,0 +1,188 @@
+"""`isr_changes` and `leader_changes`: one row for each change of a partition's ISR or leader, with the reason.
+
+The reason is what the log says of the broker that left: a controller writes the changes of partitions and the fencing
+of the broker into one batch, so it is looked at when the batch has been seen whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from quorum.metadata.image import NO_LEADER, PartitionImage
+from quorum.metadata.topics_delta import TopicDelta
+from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_metadata.tables.fold import EventFold, folded
+from spark.kafka_metadata.tables.partitions import (
+    BROKER_RECORDS,
+    RECOVERING,
+    TOPIC_RECORDS,
+    Topics,
+    cause_of,
+    known,
+)
+from spark.kafka_metadata.tables.table import BOOL, INT, INTS, LONG, STRING, Column
+from spark.kafka_metadata.tables.walk import Moment, Step
+from wire.records.topics import PartitionRecord
+from wire.schema import Message
+
+_PLACE = (
+    Column("offset", LONG, "the record", "PartitionChangeRecord"),
+    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
+    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
+    Column("topic_id", STRING, "the topic's id", "TopicRecord.topicId"),
+    Column("topic", STRING, "its name", "TopicRecord.name"),
+    Column("partition", INT, "the partition", "PartitionChangeRecord.partitionId"),
+)
+ISR_COLUMNS = (
+    *_PLACE,
+    Column("leader", INT, "the leader after the change; null: none"),
+    Column("isr_before", INTS, "the ISR before"),
+    Column("isr", INTS, "the ISR after", "PartitionChangeRecord.isr"),
+    Column("added", INTS, "brokers that came in"),
+    Column("removed", INTS, "brokers that went out"),
+    Column("replicas", INTS, "all replicas"),
+    Column(
+        "cause",
+        STRING,
+        "fenced, controlled_shutdown, unregistered: the broker that left; lag: it fell behind; caught_up; reassign; "
+        "election",
+    ),
+)
+LEADER_COLUMNS = (
+    *_PLACE,
+    Column("prev_leader", INT, "the leader before; null: none"),
+    Column("leader", INT, "the leader after; null: none", "PartitionChangeRecord.leader"),
+    Column("leader_epoch", INT, "epoch of the new leader"),
+    Column("replicas", INTS, "all replicas, the preferred leader first"),
+    Column("isr", INTS, "the ISR after"),
+    Column("elr", INTS, "eligible leaders outside the ISR (KIP-966)"),
+    Column("preferred", BOOL, "the new leader is the first replica"),
+    Column("unclean", BOOL, "it was not in sync: records may be lost", "…leaderRecoveryState"),
+    Column(
+        "cause",
+        STRING,
+        "fenced, controlled_shutdown, unregistered: the old leader; returned: there was none; preferred; reassign; "
+        "other",
+    ),
+)
+
+
+class Pending(NamedTuple):
+    """A change whose batch is not yet whole."""
+
+    moment: Moment
+    topic: TopicDelta
+    number: int
+    before: PartitionImage
+    after: PartitionImage
+
+
+class PartitionEvents(EventFold):
+    """What both tables share: they differ in which changes they tell, and how."""
+
+    RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, *BROKER_RECORDS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = Topics()
+        self._pending: list[Pending] = []
+
+    def take(self, step: Step) -> None:
+        for topic, number, before, after in self.topics.changes(step):
+            if before is None or step.from_snapshot or isinstance(step.message, PartitionRecord):
+                continue
+            if self.tells(before, after):
+                self._pending.append(Pending(step.moment, topic, number, before, after))
+
+    def settle(self) -> None:
+        for one in self._pending:
+            place = (
+                *one.moment,
+                self.topics.id_text(one.topic.id),
+                one.topic.name,
+                one.number,
+            )
+            self.rows.append((*place, *self.row(one)))
+        self._pending.clear()
+
+    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+        raise NotImplementedError
+
+    def row(self, one: Pending) -> tuple[object, ...]:
+        raise NotImplementedError
+
+
+class IsrChanges(PartitionEvents):
+    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+        return before.isr != after.isr and set(before.isr) != set(after.isr)
+
+    def row(self, one: Pending) -> tuple[object, ...]:
+        before, after = one.before, one.after
+        added = sorted(set(after.isr) - set(before.isr))
+        removed = sorted(set(before.isr) - set(after.isr))
+        return (
+            known(after.leader),
+            before.isr,
+            after.isr,
+            added,
+            removed,
+            after.replicas,
+            self._cause(one, removed),
+        )
+
+    def _cause(self, one: Pending, removed: list[int]) -> str:
+        for broker_id in removed:
+            if reason := self.topics.why_gone(broker_id):
+                return reason
+        kind = cause_of(one.before, one.after)
+        if kind == "reassign":
+            return kind
+        if one.after.leader_recovery_state == RECOVERING or (kind == "leader_change" and removed):
+            return "election"
+        return "lag" if removed else "caught_up"
+
+
+class LeaderChanges(PartitionEvents):
+    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+        return before.leader != after.leader
+
+    def row(self, one: Pending) -> tuple[object, ...]:
+        before, after = one.before, one.after
+        preferred = after.leader == after.preferred_leader
+        return (
+            known(before.leader),
+            known(after.leader),
+            after.leader_epoch,
+            after.replicas,
+            after.isr,
+            after.elr,
+            preferred,
+            after.leader_recovery_state == RECOVERING,
+            self._cause(before, after, preferred),
+        )
+
+    def _cause(self, before: PartitionImage, after: PartitionImage, preferred: bool) -> str:
+        if before.leader == NO_LEADER:
+            return "returned"
+        if reason := self.topics.why_gone(before.leader):
+            return reason
+        if before.replicas != after.replicas:
+            return "reassign"
+        return "preferred" if preferred else "other"
+
+
+ISR_CHANGES = folded(
+    "isr_changes",
+    "Each change of a partition's in-sync replicas, and why.",
+    ISR_COLUMNS,
+    IsrChanges,
+    options=("topics",),
+)
+LEADER_CHANGES = folded(
+    "leader_changes",
+    "Each change of a partition's leader, and why.",
+    LEADER_COLUMNS,
+    LeaderChanges,
+    options=("topics",),
+)

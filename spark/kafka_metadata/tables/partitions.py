@@ -1,0 +1,113 @@
+"""What the folds over partitions share: the topics as they are, and a call for each change of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
+from quorum.metadata.topics_delta import TopicDelta
+from spark.kafka_metadata.tables.walk import Step
+from wire.primitives import uuid_to_text
+from wire.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+TOPIC_RECORDS = (
+    TopicRecord,
+    PartitionRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    ClearElrRecord,
+)
+BROKER_RECORDS = (
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
+    BrokerRegistrationChangeRecord,
+)
+RECOVERING = 1  # leader_recovery_state after an unclean election
+
+Change = tuple[TopicDelta, int, PartitionImage | None, PartitionImage]
+
+
+class Topics:
+    """The delta of the quorum over all that was read, and what a record changed in it."""
+
+    def __init__(self) -> None:
+        self.delta = MetadataDelta(EMPTY)
+        self._texts: dict[bytes, str] = {}
+
+    def id_text(self, topic_id: bytes) -> str:
+        text = self._texts.get(topic_id)
+        if text is None:
+            text = self._texts[topic_id] = uuid_to_text(topic_id)
+        return text
+
+    def topic(self, topic_id: bytes) -> TopicDelta | None:
+        return self.delta.topics.changed.get(topic_id)
+
+    def changes(self, step: Step) -> Iterator[Change]:
+        """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
+        message = step.message
+        if isinstance(message, (PartitionChangeRecord, PartitionRecord)):
+            topic = self.topic(message.topic_id)
+            number = message.partition_id
+            before = None if topic is None else topic.partition(number)
+            self.delta.replay(message)
+            topic = self.delta.topics.changed[message.topic_id]
+            yield topic, number, before, topic.partitions[number]
+        elif isinstance(message, ClearElrRecord):
+            yield from self._cleared(message)
+        else:
+            self.delta.replay(message)
+
+    def _cleared(self, message: ClearElrRecord) -> Iterator[Change]:
+        held = [
+            (topic, number, partition)
+            for topic in self.delta.topics.changed.values()
+            if not message.topic_name or topic.name == message.topic_name
+            for number, partition in topic.partitions.items()
+            if partition.elr or partition.last_known_elr
+        ]
+        self.delta.replay(message)
+        for topic, number, before in held:
+            yield topic, number, before, topic.partitions[number]
+
+    def why_gone(self, broker_id: int) -> str | None:
+        """Why a broker serves no more: `unregistered`, `controlled_shutdown`, `fenced`; None where it serves."""
+        broker = self.delta.cluster.broker(broker_id)
+        if broker is None:
+            return "unregistered" if self.delta.cluster.changed_brokers else None
+        if broker.in_controlled_shutdown:
+            return "controlled_shutdown"
+        return "fenced" if broker.fenced else None
+
+
+def cause_of(old: PartitionImage, new: PartitionImage) -> str:
+    """Which kind of change it was, the gravest first."""
+    if new.leader != old.leader:
+        return "leader_change"
+    if (new.replicas, new.adding, new.removing) != (old.replicas, old.adding, old.removing):
+        return "reassign"
+    if set(old.isr) - set(new.isr):
+        return "isr_shrink"
+    if set(new.isr) - set(old.isr):
+        return "isr_expand"
+    return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
+
+
+def known(leader: int) -> int | None:
+    return None if leader == NO_LEADER else leader

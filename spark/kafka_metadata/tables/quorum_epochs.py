@@ -1,0 +1,96 @@
+"""`quorum_epochs`: who led the metadata quorum, from which record to which, and the silence before.
+
+Source: `quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from log.batches.batch import BatchView
+from quorum.metadata.epochs import epochs_of
+from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.plan import MetadataTask
+from spark.kafka_metadata.reading import batches_in
+from spark.kafka_metadata.tables.table import INT, LONG, Column, Table, rows_to_arrow
+from spark.origins.origin import DataUnreadable
+from wire.errors import RemoteProtocolError
+
+COLUMNS = (
+    Column("epoch", INT, "the quorum's epoch", "batch header"),
+    Column("leader_id", INT, "who led; null: the log begins later", "LeaderChangeMessage.leaderId"),
+    Column("first_offset", LONG, "its first record"),
+    Column("last_offset", LONG, "its last record"),
+    Column("from_ts", TIMESTAMP, "time of its first record", unit="UTC"),
+    Column("to_ts", TIMESTAMP, "time of its last record", unit="UTC"),
+    Column("seconds", pa.float64(), "between both", unit="s"),
+    Column("records", LONG, "how many it wrote"),
+    Column("gap_before_ms", LONG, "from the last record of the epoch before", unit="ms"),
+    Column("silence_max_ms", LONG, "the longest time without a record within it", unit="ms"),
+    Column("silence_ts", TIMESTAMP, "when that silence began", unit="UTC"),
+)
+
+
+def read(
+    task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the table, from one whole metadata log. Raises DataUnreadable."""
+    silences = _Silences()
+    try:
+        rows = [
+            (
+                one.epoch,
+                one.leader_id,
+                one.first_offset,
+                one.last_offset,
+                one.from_ms,
+                one.to_ms,
+                one.seconds,
+                one.records,
+                one.gap_before_ms,
+                *silences.longest.get(one.epoch, (None, None)),
+            )
+            for one in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
+        ]
+    except RemoteProtocolError as error:
+        raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
+    yield rows_to_arrow(rows, COLUMNS, wanted)
+
+
+def _batches(task: MetadataTask, until_ms: int | None) -> Iterator[BatchView]:
+    for piece in task.ranges:
+        for _, batch in batches_in(piece):
+            if until_ms is not None and batch.base_timestamp > until_ms:
+                return
+            yield batch
+
+
+class _Silences:
+    """The longest time between two batches of each epoch: (ms, when it began)."""
+
+    def __init__(self) -> None:
+        self.longest: dict[int, tuple[int, int]] = {}
+        self._last: tuple[int, int] | None = None
+
+    def watched(self, batches: Iterator[BatchView]) -> Iterator[BatchView]:
+        for batch in batches:
+            epoch, last = batch.leader_epoch, self._last
+            if last is not None and last[0] == epoch:
+                silence = batch.base_timestamp - last[1]
+                if silence > self.longest.get(epoch, (0, 0))[0]:
+                    self.longest[epoch] = silence, last[1]
+            self._last = epoch, batch.max_timestamp
+            yield batch
+
+
+TABLE = Table(
+    "quorum_epochs",
+    "The leader of each epoch of the metadata quorum, how long it led, how long nobody wrote.",
+    COLUMNS,
+    read,
+    "whole",
+    frozenset(("asOfOffset", "asOfTimestamp")),
+)

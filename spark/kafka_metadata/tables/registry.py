@@ -1,0 +1,42 @@
+"""All tables of `kafka_metadata`: the one place that knows them. Options, views and documentation are made of it."""
+
+from __future__ import annotations
+
+from spark.kafka_metadata.tables import (
+    acl_history,
+    batches,
+    broker_history,
+    config_history,
+    control,
+    feature_history,
+    image,
+    partition_events,
+    partition_history,
+    quorum_epochs,
+    records,
+    snapshots,
+    topic_history,
+    voter_history,
+)
+from spark.kafka_metadata.tables.table import Table
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        records.TABLE,
+        batches.TABLE,
+        control.TABLE,
+        snapshots.TABLE,
+        image.TABLE,
+        partition_history.TABLE,
+        partition_events.ISR_CHANGES,
+        partition_events.LEADER_CHANGES,
+        broker_history.TABLE,
+        config_history.TABLE,
+        topic_history.TABLE,
+        feature_history.TABLE,
+        quorum_epochs.TABLE,
+        voter_history.TABLE,
+        acl_history.TABLE,
+    )
+}
