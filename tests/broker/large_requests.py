@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tests.badinput.made import made
 from wire.codec.plan import FieldPlan, plan_struct
 from wire.schema import Message, Struct
-from wire.transport.registry import Handled
+from wire.transport.route import Handled
 
 Path = tuple[str, ...]
 

@@ -31,6 +31,7 @@ from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.security.principal import Principal
 from wire.security.sasl import Authenticator, Reply, SaslAuthenticator
 from wire.transport.calls import CloseConnection, ConnectionInfo
+from wire.transport.dispatch import DeferredFrame
 from wire.transport.endpoint import Endpoint
 from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.heavy import HEAVY_BYTES
@@ -38,7 +39,7 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.memory_share import MemoryShare
-from wire.transport.registry import DeferredFrame, Registry
+from wire.transport.registry import Registry
 from wire.transport.sending import SendQueue
 
 # Requests are begun for so long between two checkpoints; one that takes longer is followed by one at once.

@@ -43,7 +43,8 @@ from wire.security.acls import Operation
 from wire.security.principal import Principal
 from wire.transport.access import cluster
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
-from wire.transport.registry import DeferredFrame, Registry, handles
+from wire.transport.dispatch import DeferredFrame
+from wire.transport.registry import Registry, handles
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)

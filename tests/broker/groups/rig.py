@@ -27,7 +27,8 @@ from wire.endpoint import Endpoint
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.transport.calls import ConnectionInfo
-from wire.transport.registry import DeferredFrame, Registry
+from wire.transport.dispatch import DeferredFrame
+from wire.transport.registry import Registry
 
 NODE_ID = 1
 LISTENER = "CLIENT"

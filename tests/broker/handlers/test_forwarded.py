@@ -24,9 +24,9 @@ from wire.messages.header import encode_request, encode_response
 from wire.messages.registry import RESPONSES
 from wire.schema import Versions
 from wire.transport.calls import CloseConnection
+from wire.transport.dispatch import DeferredFrame
 from wire.transport.error_answers import general_error
 from wire.transport.heavy import HEAVY_BYTES
-from wire.transport.registry import DeferredFrame
 
 REGISTRY = broker_registry()
 ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)

@@ -24,7 +24,8 @@ from wire.messages.registry import RESPONSES
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import BY_CONTROLLER, cluster, groups, not_yet, open_to_all, topics
 from wire.transport.calls import CloseConnection, DeferredResponse
-from wire.transport.registry import Handled, Registry, handles
+from wire.transport.registry import Registry, handles
+from wire.transport.route import Handled
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 

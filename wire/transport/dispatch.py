@@ -1,0 +1,230 @@
+"""From the bytes of one request to those of its response: decode, call the handler, await, encode.
+
+A handler answers at once or in two stages: `begin` runs the first, `DeferredFrame.finish` the second. What is large is
+decoded and encoded in a thread, and handled in slices.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple, cast
+
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.header import RequestHeader, decode_request_header, encode_response
+from wire.outgoing import Outgoing
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
+from wire.transport.events import yield_to_loop
+from wire.transport.heavy import FROZEN_ELEMENTS_MIN, HEAVY_BYTES, run_apart
+from wire.transport.memory import ELEMENT_BYTES
+from wire.transport.route import Route
+from wire.transport.slices import ITEMS_PER_SLICE, Slices
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(slots=True)
+class DeferredFrame:
+    """A deferred answer with what is needed to encode it."""
+
+    deferred: DeferredResponse[Any]
+    route: Route
+    call: Call
+    # Bytes of the request that stay in memory meanwhile, about.
+    held: int = 0
+    # The connection's next request must not begin before this is answered: its effects come in stage two.
+    alone: bool = False
+
+    def ready(self) -> bool:
+        return self.deferred.ready is not None and self.deferred.ready()
+
+    async def finish(self) -> Outgoing | None:
+        """Awaits and encodes the response.
+
+        Raises:
+            CloseConnection: there is no answer for what went wrong.
+        """
+        try:
+            response: Message | Outgoing | None = await self.deferred.finish()
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+            response = await self._apart(self._error, self.route.told(error))
+        if self.route.hooks is not None:
+            self.route.hooks.end(self.call, response)
+        return await self._apart(_encode, response, self.call.header)
+
+    async def _apart(self, make: Callable[[*Ts], T], *args: *Ts) -> T:
+        """An answer to a large request may be large: it is made in the thread for such work."""
+        return await run_apart(make, *args) if self.call.heavy else make(*args)
+
+    def _error(self, error: KafkaError) -> Message:
+        return self.route.error_response(
+            error, self.call.header.api_version, self.deferred.on_error
+        )
+
+
+Answer = Outgoing | DeferredFrame | None
+
+
+@dataclass(slots=True, frozen=True)
+class Decoded:
+    """A request with its header."""
+
+    header: RequestHeader
+    # A Message; its frame, as bytes, for a handler that takes no more.
+    request: Any
+    # What it holds in memory, about.
+    size: int
+
+
+def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
+    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by then.
+
+    What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three
+    bytes too many.
+    """
+    header, start = decode_request_header(frame, budget)
+    if route.takes_frame:
+        return Decoded(header, bytes(frame), len(frame))
+    if budget.elements_max > route.elements_max:
+        budget = budget._replace(elements_max=route.elements_max)
+    body = bytes(frame[start:]) if route.is_async else frame[start:]
+    request, _, elements = route.request.decode_counted(body, header.api_version, budget)
+    if elements >= FROZEN_ELEMENTS_MIN:
+        gc.freeze()
+    return Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
+
+
+def _call(
+    route: Route, decoded: Decoded, connection: ConnectionInfo, *, heavy: bool = False
+) -> Call:
+    call = Call(decoded.header, connection, heavy)
+    if route.takes_frame:
+        call.heavy = decoded.size > HEAVY_BYTES
+    if route.hooks is not None:
+        route.hooks.begin(call)
+    return call
+
+
+def begin(route: Route, decoded: Decoded, context: Any, connection: ConnectionInfo) -> Answer:
+    """Stage one of the handler, and the answer if that gives it."""
+    call = _call(route, decoded, connection)
+    found = _stage_one(route, decoded, context, call)
+    if isinstance(found, DeferredFrame):
+        return found
+    if isinstance(found, KafkaError):
+        found = route.error_response_to(decoded.request, found, decoded.header.api_version)
+    if route.hooks is not None:
+        route.hooks.end(call, found)
+    return _encode(found, decoded.header)
+
+
+async def begin_heavy(
+    route: Route, decoded: Decoded, context: Any, connection: ConnectionInfo
+) -> Answer:
+    """As `begin`; the answer is made in a thread, and hooks are called here."""
+    call = _call(route, decoded, connection, heavy=True)
+    if route.slices is not None and route.slices.count(decoded.request) > ITEMS_PER_SLICE:
+        handling = _handling_slices(route, route.slices, decoded.request, context, call)
+        return DeferredFrame(handling, route, call, decoded.size, alone=True)
+    found = _stage_one(route, decoded, context, call)
+    if isinstance(found, DeferredFrame):
+        return found
+    if isinstance(found, KafkaError):
+        version = decoded.header.api_version
+        found = await run_apart(route.error_response_to, decoded.request, found, version)
+    if route.hooks is not None:
+        route.hooks.end(call, found)
+    return await run_apart(_encode, found, decoded.header)
+
+
+def _stage_one(
+    route: Route, decoded: Decoded, context: Any, call: Call
+) -> Message | Outgoing | DeferredFrame | KafkaError | None:
+    """What the handler returns, or raises."""
+    request = decoded.request
+    if route.is_async:
+        return DeferredFrame(_handling(route, request, context, call), route, call, decoded.size)
+    try:
+        response = route.handler(request, context, call)
+    except (CloseConnection, RemoteProtocolError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+        return route.told(error)
+    if isinstance(response, DeferredResponse):
+        held = decoded.size if response.holds_request else 0
+        return DeferredFrame(response, route, call, held)
+    return cast(Message | Outgoing | None, response)
+
+
+def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredResponse[Any]:
+    """An async handler runs when its turn comes."""
+
+    async def finish() -> Message | Outgoing | None:
+        try:
+            handling: Awaitable[Message | Outgoing | None] = route.handler(request, context, call)
+            return await handling
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+            told, version = route.told(error), call.header.api_version
+            if route.takes_frame:
+                return await run_apart(_error_response_to_frame, route, request, told)
+            if call.heavy:
+                return await run_apart(route.error_response_to, request, told, version)
+            return route.error_response_to(request, told, version)
+
+    return DeferredResponse(cast(Any, finish))
+
+
+def _handling_slices(
+    route: Route, slices: Slices, request: Message, context: Any, call: Call
+) -> DeferredResponse[Any]:
+    """One slice after the other. An error of the whole, of any slice, is the answer to all."""
+
+    async def handle(part: Message) -> Message:
+        response = route.handler(part, context, call)
+        if isinstance(response, DeferredResponse):
+            response = await response.finish()
+        elif route.is_async:
+            response = await response
+        return cast(Message, response)
+
+    async def finish() -> Message:
+        parts = slices.of(request)
+        whole = await handle(next(parts)[0])
+        for part, goes_on in parts:
+            if getattr(whole, "error_code", ErrorCode.NONE):
+                break
+            await yield_to_loop()
+            answer = await handle(part)
+            if getattr(answer, "error_code", ErrorCode.NONE):
+                return answer
+            slices.join(whole, answer, goes_on)
+        return whole
+
+    on_error = None if route.on_error is None else partial(route.on_error, request)
+    return DeferredResponse(cast(Any, finish), on_error=on_error)
+
+
+def _error_response_to_frame(route: Route, frame: bytes, error: KafkaError) -> Message:
+    """Raises CloseConnection: what was passed on is no such request, or there is no answer for what went wrong."""
+    budget = DECODE_BUDGET._replace(elements_max=route.elements_max)
+    try:
+        header, start = decode_request_header(frame, budget)
+        request = route.request.decode_prefix(frame[start:], header.api_version, budget)[0]
+    except RemoteProtocolError as malformed:
+        raise CloseConnection(str(malformed)) from malformed
+    return route.error_response_to(request, error, header.api_version)
+
+
+def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:
+    """Bytes are the answer of another node to which the request was passed on, header and all."""
+    if response is None or isinstance(response, Outgoing):
+        return response
+    return encode_response(response, header.api_version, header.correlation_id)

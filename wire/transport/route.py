@@ -1,0 +1,120 @@
+"""A row of the registry: a handler with what it declares of itself, and what the peer hears of its errors.
+
+Source: Kafka's `RequestHandlerHelper` for errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from wire.declarations import Versions
+from wire.errors import ErrorCode, KafkaError
+from wire.schema import DECODE_BUDGET, Message
+from wire.transport.access import Access, needs_of
+from wire.transport.calls import CloseConnection
+from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.guard import Judge, guarded
+from wire.transport.heavy import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
+from wire.transport.hooks import Hooks
+from wire.transport.limited_log import LimitedLog
+from wire.transport.slices import Slices
+
+
+@dataclass(slots=True, frozen=True)
+class Handled:
+    """What `handles` notes on a function."""
+
+    request: type[Message]
+    versions: Versions
+    access: Access
+    on_error: OnError | None = None
+    elements_max: int = DECODE_BUDGET.elements_max
+    slices: Slices | None = None
+    takes_frame: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """One row of the registry."""
+
+    request: type[Message]
+    versions: Versions
+    handler: Callable[..., Any]
+    is_async: bool
+    on_error: OnError | None
+    general_error: GeneralError | None
+    log: LimitedLog
+    elements_max: int
+    slices: Slices | None
+    hooks: Hooks | None
+    takes_frame: bool
+
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
+
+    def error_response(
+        self,
+        error: KafkaError,
+        version: int,
+        special: Callable[[ErrorCode, str], Message] | None = None,
+    ) -> Message:
+        """What to answer for what `told` made of an exception; `special` is the handler's own way to say it.
+
+        Raises:
+            CloseConnection: no answer can say it.
+        """
+        if special is not None:
+            return special(error.code, error.message)
+        if self.general_error is not None and version in self.general_error.versions:
+            return self.general_error.build(error.code, error.message)
+        raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
+
+    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
+        """The same while the request is at hand."""
+        special = None if self.on_error is None else partial(self.on_error, request)
+        return self.error_response(error, version, special)
+
+    def told(self, error: Exception) -> KafkaError:
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in
+        our log.
+        """
+        if isinstance(error, KafkaError):
+            return error
+        name = self.request.__name__
+        self.log.exception(name, error, "%s failed", name)
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        )
+
+
+def route_of(
+    handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
+) -> Route:
+    """The row of a function with `@handles`, behind the guard of `judge`."""
+    handled = getattr(handler, "__handles__", None)
+    assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    needs = needs_of(handled.access)
+    assert needs, f"{handler!r} does not say who may ask"
+    is_async = inspect.iscoroutinefunction(handler)
+    assert is_async or not handled.takes_frame, f"{handler!r} would take a part of the buffer"
+    served = handled.request.VERSIONS
+    assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
+    return Route(
+        handled.request,
+        handled.versions,
+        guarded(handler, needs, judge, handled.on_error),
+        is_async,
+        handled.on_error,
+        None if handled.on_error else general_error(handled.request),
+        limited_log,
+        handled.elements_max,
+        handled.slices,
+        hooks,
+        handled.takes_frame,
+    )
