@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, at_once
+from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
 
 R = TypeVar("R")
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -84,19 +83,14 @@ class ReplicatedState(Generic[R]):
         """The end (exclusive) of what has been replayed; at or above what is committed."""
         return self._end_offset
 
-    def submit(self, result: Result[R, T]) -> Deferred[T]:
-        """Appends and replays what was just decided; call it before anything else can change the state.
+    def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
+        """Appends and replays what was just decided, in steps. Nobody may decide on the state, nor write, before the
+        last one: from the append on, state and log agree only then.
 
         A result without records was decided on state that may not be committed yet, so it waits for that.
 
         Raises:
             NotLeaderError: the epoch has ended; nothing was written.
-        """
-        return at_once(self.write(result))
-
-    def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
-        """`submit` in steps. Nobody may decide on the state, nor write, before the last one: from the append on, state
-        and log agree only then.
         """
         if self._committed.closed:
             raise NotLeaderError
@@ -121,39 +115,3 @@ class ReplicatedState(Generic[R]):
     def close(self) -> None:
         """Fails everything that is parked with NotLeaderError."""
         self._committed.close()
-
-
-class Versions(Generic[S]):
-    """Immutable states by the offset at which they became true: the committed one and those ahead of it.
-
-    A revert drops the tail. Each state shares almost everything with its neighbours (`immutables.Map`); there are as
-    many as there are batches in flight.
-    """
-
-    def __init__(self, state: S, end_offset: int = 0) -> None:
-        self._states: list[tuple[int, S]] = [(end_offset, state)]
-
-    @property
-    def latest(self) -> S:
-        return self._states[-1][1]
-
-    @property
-    def committed(self) -> S:
-        return self._states[0][1]
-
-    def push(self, end_offset: int, state: S) -> None:
-        """`state` is true once everything below `end_offset` is replayed; offsets never go back."""
-        assert end_offset >= self._states[-1][0], (end_offset, self._states[-1][0])
-        self._states.append((end_offset, state))
-
-    def commit(self, end_offset: int) -> None:
-        """Forgets what is older than the newest state at or below `end_offset`."""
-        keep = 0
-        while keep + 1 < len(self._states) and self._states[keep + 1][0] <= end_offset:
-            keep += 1
-        del self._states[:keep]
-
-    def revert(self) -> S:
-        """Drops all that is not committed and returns what is left."""
-        del self._states[1:]
-        return self.latest

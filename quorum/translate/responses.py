@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
 from quorum.raft import messages as core
 from quorum.raft.types import OffsetAndEpoch, Peer
@@ -16,6 +17,7 @@ from wire.messages import end_quorum_epoch as end
 from wire.messages import fetch, fetch_snapshot, vote
 from wire.schema import Message
 
+M = TypeVar("M", bound=Message)
 P = TypeVar("P")
 
 # --- answers that arrive
@@ -106,54 +108,65 @@ _ANSWERS: dict[type[Message], tuple[type[core.Response], Callable[[Any], dict[st
 _TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
 
 
+@dataclass(frozen=True, slots=True)
+class _ElectionClasses(Generic[M]):
+    """What the answers to Vote, BeginQuorumEpoch and EndQuorumEpoch are made of: the same in three schemas."""
+
+    response: type[M]
+    topic: Any
+    partition: Any
+    endpoint: Any
+
+    def build(self, answer: core.Response, version: int, **fields: Any) -> M:
+        make: Any = self.response
+        if answer.error in _TOP_LEVEL:
+            return cast(M, make(error_code=answer.error, topics=[]))
+        partition = self.partition(
+            partition_index=PARTITION,
+            error_code=answer.error,
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+            **fields,
+        )
+        topic = self.topic(topic_name=TOPIC, partitions=[partition])
+        endpoints = _nodes(self.endpoint, answer, version)
+        return cast(M, make(topics=[topic], node_endpoints=endpoints))
+
+
+_VOTE = _ElectionClasses(
+    vote.VoteResponse,
+    vote.VoteResponseTopicData,
+    vote.VoteResponsePartitionData,
+    vote.NodeEndpoint,
+)
+_BEGIN = _ElectionClasses(
+    begin.BeginQuorumEpochResponse,
+    begin.BeginQuorumEpochResponseTopicData,
+    begin.BeginQuorumEpochResponsePartitionData,
+    begin.NodeEndpoint,
+)
+_END = _ElectionClasses(
+    end.EndQuorumEpochResponse,
+    end.EndQuorumEpochResponseTopicData,
+    end.EndQuorumEpochResponsePartitionData,
+    end.NodeEndpoint,
+)
+
+
 def write_vote_response(answer: core.VoteResponse, version: int) -> vote.VoteResponse:
-    if answer.error in _TOP_LEVEL:
-        return vote.VoteResponse(error_code=answer.error, topics=[])
-    partition = vote.VoteResponsePartitionData(
-        partition_index=PARTITION,
-        error_code=answer.error,
-        leader_id=answer.leader_id,
-        leader_epoch=answer.epoch,
-        vote_granted=answer.granted,
-    )
-    return vote.VoteResponse(
-        topics=[vote.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(vote.NodeEndpoint, answer, version),
-    )
+    return _VOTE.build(answer, version, vote_granted=answer.granted)
 
 
 def write_begin_response(
     answer: core.BeginQuorumEpochResponse, version: int
 ) -> begin.BeginQuorumEpochResponse:
-    if answer.error in _TOP_LEVEL:
-        return begin.BeginQuorumEpochResponse(error_code=answer.error, topics=[])
-    partition = begin.BeginQuorumEpochResponsePartitionData(
-        partition_index=PARTITION,
-        error_code=answer.error,
-        leader_id=answer.leader_id,
-        leader_epoch=answer.epoch,
-    )
-    return begin.BeginQuorumEpochResponse(
-        topics=[begin.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(begin.NodeEndpoint, answer, version),
-    )
+    return _BEGIN.build(answer, version)
 
 
 def write_end_response(
     answer: core.EndQuorumEpochResponse, version: int
 ) -> end.EndQuorumEpochResponse:
-    if answer.error in _TOP_LEVEL:
-        return end.EndQuorumEpochResponse(error_code=answer.error, topics=[])
-    partition = end.EndQuorumEpochResponsePartitionData(
-        partition_index=PARTITION,
-        error_code=answer.error,
-        leader_id=answer.leader_id,
-        leader_epoch=answer.epoch,
-    )
-    return end.EndQuorumEpochResponse(
-        topics=[end.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(end.NodeEndpoint, answer, version),
-    )
+    return _END.build(answer, version)
 
 
 def write_fetch_response(answer: core.FetchResponse, version: int) -> fetch.FetchResponse:

@@ -16,11 +16,6 @@ CLOCK = FetchClock()
 BROKERS = (registration(11), registration(12), registration(13))
 
 
-@pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
-
-
 def lead(harness, replicas=(11, 12), **fields):
     harness.set_image(topic("t", partition(replicas, **fields)), brokers=BROKERS)
     return harness.leader()

@@ -34,11 +34,6 @@ class Followers:
 
 
 @pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
-
-
-@pytest.fixture
 def followers(harness):
     return Followers(harness)
 

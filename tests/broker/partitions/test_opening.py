@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from broker.partitions.opening import (
     OPENED_PER_TURN,
     open_leaders,
@@ -14,11 +12,6 @@ from broker.partitions.opening import (
 from tests.broker.batches import append
 from tests.broker.harness import open_harness, partition, topic, topic_id
 from wire.transport.calls import DeferredResponse
-
-
-@pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
 
 
 def names(found):

@@ -6,13 +6,8 @@ import pytest
 
 from broker.partitions.watchers import Interest
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, topic
+from tests.broker.harness import partition, topic
 from wire.errors import ErrorCode, KafkaError
-
-
-@pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
 
 
 class Reader:

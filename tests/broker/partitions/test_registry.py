@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
-
-
-@pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def began(self, partition_index, leader):
-        self.heard.append(f"+{partition_index}@{leader.epoch}")
-
-    def ended(self, partition_index, leader_epoch):
-        self.heard.append(f"-{partition_index}@{leader_epoch}")
-
-
-def code_of(harness, *args) -> ErrorCode:
-    with pytest.raises(KafkaError) as raised:
-        harness.partitions.leader_of(*args)
-    return raised.value.code
+from tests.broker.partitions.listening import Listener, code_of
+from wire.errors import ErrorCode
 
 
 def test_a_partition_that_nobody_uses_is_no_directory(harness):
@@ -45,12 +22,12 @@ def test_who_is_asked_for_what_is_not_here(harness):
         topic("t", partition((12,)), partition((11, 12), leader=12, leader_epoch=3)),
         brokers=(registration(11), registration(12)),
     )
-    assert code_of(harness, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(harness, "t", 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(harness, "t", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code_of(harness, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code_of(harness, "t", 1, 2) is ErrorCode.FENCED_LEADER_EPOCH
-    assert code_of(harness, "t", 1, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(harness.partitions.leader_of, "t", 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(harness.partitions.leader_of, "t", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(harness.partitions.leader_of, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(harness.partitions.leader_of, "t", 1, 2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert code_of(harness.partitions.leader_of, "t", 1, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_a_listener_hears_every_epoch_in_order(harness):
@@ -86,7 +63,7 @@ def test_a_deleted_topic_leaves_no_directory(harness):
     append(harness, b"a")
     harness.set_image()
     assert harness.directory.partitions() == set()
-    assert code_of(harness, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_topic_made_again_under_its_name_begins_empty(harness):

@@ -8,29 +8,8 @@ from immutables import Map
 from log.batches.batch import BatchView
 from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
-from wire.errors import ErrorCode, KafkaError
-
-
-@pytest.fixture
-def harness(tmp_path):
-    return open_harness(tmp_path)
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def began(self, partition_index, leader):
-        self.heard.append(f"+{partition_index}@{leader.epoch}")
-
-    def ended(self, partition_index, leader_epoch):
-        self.heard.append(f"-{partition_index}@{leader_epoch}")
-
-
-def code_of(call, *args) -> ErrorCode:
-    with pytest.raises(KafkaError) as raised:
-        call(*args)
-    return raised.value.code
+from tests.broker.partitions.listening import Listener, code_of
+from wire.errors import ErrorCode
 
 
 def names(harness):

@@ -1,11 +1,10 @@
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime.deferred import ReplicatedState, Result, Versions
+from node.runtime.deferred import ReplicatedState, Result
 from node.runtime.errors import NotLeaderError
+from node.runtime.steps import at_once
 from node.runtime.watermark import Watermark
 
 
@@ -36,7 +35,7 @@ class Counter:
 
     def add(self, *numbers):
         """Decides on the state as it is, uncommitted changes included."""
-        return self.state.submit(Result(numbers, self.total + sum(numbers)))
+        return at_once(self.state.write(Result(numbers, self.total + sum(numbers))))
 
 
 async def test_a_response_waits_for_its_records_and_the_next_decision_does_not():
@@ -101,11 +100,11 @@ def test_an_append_that_fails_changes_nothing():
     assert (counter.total, counter.state.end_offset) == (1, 1)
 
 
-async def test_a_replay_that_fails_ends_the_reign():
+async def test_a_replay_that_fails_ends_the_epoch():
     counter = Counter()
     good = counter.add(1)
     with pytest.raises(ValueError, match="broken"):
-        counter.state.submit(Result(["broken"], None))
+        at_once(counter.state.write(Result(["broken"], None)))
     with pytest.raises(NotLeaderError):
         await good.wait()
     with pytest.raises(NotLeaderError):
@@ -114,34 +113,6 @@ async def test_a_replay_that_fails_ends_the_reign():
 
 def test_atomic_reaches_the_log():
     counter = Counter()
-    counter.state.submit(Result([1], None))
-    counter.state.submit(Result([1, 2], None, atomic=False))
+    at_once(counter.state.write(Result([1], None)))
+    at_once(counter.state.write(Result([1, 2], None, atomic=False)))
     assert counter.atomic == [True, False]
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.integers(1, 3).map(lambda n: ("push", n)),
-            st.just(("commit", 0)),
-            st.just(("revert", 0)),
-        )
-    )
-)
-def test_versions_against_the_obvious_version(steps):
-    versions, end = Versions(0), 0
-    everything, committed_end = [(0, 0)], 0
-    for i, (what, count) in enumerate(steps, 1):
-        if what == "push":
-            end += count
-            versions.push(end, i)
-            everything.append((end, i))
-        elif what == "commit":
-            committed_end = max(committed_end, (committed_end + end) // 2)
-            versions.commit(committed_end)
-        else:
-            assert versions.revert() == versions.latest
-            everything = [one for one in everything if one[0] <= committed_end]
-            end = max(everything[-1][0], committed_end)  # no log ends below what is committed
-        assert versions.latest == everything[-1][1]
-        assert versions.committed == [s for e, s in everything if e <= committed_end][-1]
