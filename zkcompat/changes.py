@@ -6,9 +6,13 @@ names are dropped and everything counts as touched, so memory is bounded however
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MetadataImage
+from zkcompat.sections.registry import EVERYTHING
+from zkcompat.sections.section import Section
 
 # Names kept before a comparison of everything becomes the cheaper thing: at 10,000 a plan takes about 0.1 s.
 TOUCHED_MAX = 10_000
@@ -16,26 +20,28 @@ TOUCHED_MAX = 10_000
 
 @dataclass(slots=True)
 class Changes:
-    """Names are kept in the order in which they were first touched."""
+    """Names by label of their section, in the order in which they were first touched."""
 
-    brokers: dict[int, None] = field(default_factory=dict)
-    topics: dict[str, None] = field(default_factory=dict)
-    configs: dict[tuple[int, str], None] = field(default_factory=dict)
+    touched: dict[str, dict[str, None]] = field(default_factory=dict)
     everything: bool = False
 
     def add(self, delta: MetadataDelta) -> None:
         """Merges what `delta` touched."""
         if self.everything:
             return
-        self.brokers.update(dict.fromkeys(delta.cluster.changed_brokers))
-        self.topics.update(dict.fromkeys(delta.topics.touched_names()))
-        self.configs.update(dict.fromkeys(delta.configs.changed))
-        if len(self.brokers) + len(self.topics) + len(self.configs) > TOUCHED_MAX:
+        for section in EVERYTHING:
+            for name in section.touched(delta):
+                self.touched.setdefault(section.label, {})[name] = None
+        if sum(map(len, self.touched.values())) > TOUCHED_MAX:
             self.mark_everything()
 
     def mark_everything(self) -> None:
         """From now on names are not kept: the two images are compared entity by entity."""
         self.everything = True
-        self.brokers.clear()
-        self.topics.clear()
-        self.configs.clear()
+        self.touched.clear()
+
+    def names(self, section: Section, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        """The entities of a section that may differ between the images, each once."""
+        if self.everything:
+            return dict.fromkeys(section.differing(before, after))
+        return self.touched.get(section.label, {})

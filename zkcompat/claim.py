@@ -14,7 +14,9 @@ from typing import Literal
 
 from zkcompat.operations import Kind, Operation
 from zkcompat.tree import FoundZnode
-from zkcompat.znodes import Controller, ControllerEpoch, Migration, decode_or_none
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
 
 StepKind = Literal["create", "set", "delete", "check"]
 
@@ -29,6 +31,7 @@ class Step:
     version: int = -1
     ephemeral: bool = False
     sequential: bool = False
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,13 @@ def claim_steps(
 
 
 def step_of(operation: Operation) -> Step:
-    """A planned operation as a step; it matches any version, the proof before it makes writers serial."""
+    """A planned operation as a step."""
     return Step(
         _KINDS[operation.kind],
         operation.path,
         operation.data,
+        operation.version,
         ephemeral=operation.ephemeral,
         sequential=operation.sequential,
+        secret=operation.secret,
     )

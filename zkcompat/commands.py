@@ -22,8 +22,15 @@ import trio
 from node.config.config_def import ConfigError
 from node.config.server_keys import SERVER_CONFIGS
 from wire.client.bootstrap import Address
-from zkcompat.keeper import Keeper, KeeperConfig, UncertainOutcomeError, open_keeper
-from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
+from zkcompat.kazoo_client import Security
+from zkcompat.keeper import (
+    Keeper,
+    KeeperConfig,
+    PathRefusedError,
+    UncertainOutcomeError,
+    open_keeper,
+)
+from zkcompat.mirror import Mirror, MirrorConfig
 from zkcompat.observer import (
     QuorumUnreachableError,
     find_cluster_id,
@@ -31,18 +38,17 @@ from zkcompat.observer import (
     parse_controllers,
 )
 from zkcompat.session_file import SESSION_FILE
+from zkcompat.status import MirrorStatus
+from zkcompat.tenure import WrongClusterError
 from zkcompat.tree import FoundZnode
 from zkcompat.verify import VerifyReport
 from zkcompat.verify import verify as verify_tree
-from zkcompat.znodes import (
-    BROKER_IDS,
-    BROKER_TOPICS,
-    ClusterId,
-    Controller,
-    ControllerEpoch,
-    Migration,
-    decode_or_none,
-)
+from zkcompat.znodes.broker_info import BROKER_IDS
+from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
+from zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
 __all__ = [
     "MirrorLockedError",
@@ -142,8 +148,8 @@ def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
     return KeeperConfig(
         connect,
         _number(properties, "zookeeper.session.timeout.ms"),
-        creator_only=set_acl == "true",
-        auth=((scheme, credentials),) if auth else (),
+        secured=set_acl == "true",
+        security=Security(auth=((scheme, credentials),) if auth else ()),
     )
 
 
@@ -282,7 +288,7 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
                 )
             try:
                 return await use(keeper)
-            except UncertainOutcomeError as error:
+            except (PathRefusedError, UncertainOutcomeError) as error:
                 raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
     return _run(main)

@@ -20,6 +20,7 @@ from zkcompat.claim import Step
 from zkcompat.keeper import (
     Keeper,
     KeeperConfig,
+    PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
     open_keeper,
@@ -102,6 +103,8 @@ class ConsumerOffsets:
                     raise UncertainOutcomeError("not connected to ZooKeeper")
                 async with self._turns:
                     yield
+        except PathRefusedError as error:
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, error.path) from error
         except (UncertainOutcomeError, trio.TooSlowError) as error:
             why = str(error) or f"no answer within {SECONDS_MAX:.0f} s"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"ZooKeeper: {why}") from error
@@ -113,7 +116,7 @@ class ConsumerOffsets:
             try:
                 return await self.keeper.transact(steps)
             except TransactionRefusedError as refused:
-                if refused.reason == "NoAuthError":
+                if refused.reason == "NoAuth":
                     raise KafkaError(
                         ErrorCode.GROUP_AUTHORIZATION_FAILED, steps[refused.index].path
                     ) from refused
@@ -143,8 +146,9 @@ async def _keep_connected(keeper: Keeper) -> None:
     patience = 2 * keeper.config.session_timeout_ms / 1000
     connect = keeper.config.connect
     while True:
+        losses = keeper.losses
         if await keeper.wait_connected(patience):
-            await keeper.wait_disconnected()
+            await keeper.wait_lost(losses)
             log.warning(
                 "Lost ZooKeeper (%s): old consumers cannot commit until it is back", connect
             )

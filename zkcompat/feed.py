@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from node.runtime.clock import now_ms
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
 from wire.transport.events import Notifier
@@ -24,12 +25,16 @@ HISTORY_MAX = 256
 
 @dataclass(slots=True)
 class ImageFeed:
-    """`ready` turns true when the image has caught up with the quorum's high watermark for the first time."""
+    """`ready` turns true when the image has caught up with the quorum's high watermark for the first time.
+
+    `heard_ms` is when the quorum last committed something, no-op records included, -1 before that.
+    """
 
     image: MetadataImage = EMPTY
     leader: Leader | None = None
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+    heard_ms: int = -1
     _changes: Changes = field(default_factory=Changes)
     _changed: Notifier = field(default_factory=Notifier)
 
@@ -39,6 +44,7 @@ class ImageFeed:
         self._changes.add(delta)
         self.image = image
         self.history.append(image)
+        self.heard_ms = now_ms()
         self._wake()
 
     def lead_by(self, leader: Leader | None) -> None:
@@ -60,6 +66,15 @@ class ImageFeed:
     def image_at(self, offset: int) -> MetadataImage | None:
         """The image of the batch that ends at `offset`, if it is still in the history."""
         return next((i for i in reversed(self.history) if i.provenance.offset == offset), None)
+
+    def silent_seconds(self) -> float:
+        """How long the quorum has said nothing; infinity before its first word."""
+        return float("inf") if self.heard_ms < 0 else max(0, now_ms() - self.heard_ms) / 1000
+
+    def lag_ms(self, published_offset: int) -> int:
+        """How long ago the oldest batch was committed that a tree of that offset does not show."""
+        missing = [i.provenance for i in self.history if i.provenance.offset > published_offset]
+        return max(0, now_ms() - missing[0].timestamp_ms) if missing else 0
 
     async def wait_for(self, wanted: Callable[[ImageFeed], bool]) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,8 +1,9 @@
-"""A ZooKeeper session for trio: with `multi_read.py` the only module that imports kazoo.
+"""A ZooKeeper session for trio.
 
 kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection
 is `UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out
-by writing. Nothing is retried here. Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
+by writing. What ZooKeeper refuses is refused for a path, and says nothing of the connection. Nothing is retried here.
+Left out: recipes, read-only servers; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations
@@ -15,36 +16,62 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import trio
-from kazoo.client import KazooClient, KazooState
+from kazoo.client import KazooState
 from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
     KazooException,
     NodeExistsError,
     NoNodeError,
+    OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
-from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
 from zkcompat.claim import Step
-from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
+from zkcompat.kazoo_client import NO_SECURITY, Security, make_client
+from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
 from zkcompat.session_file import SavedSession, load_session, save_session
 from zkcompat.tree import FoundZnode
+from zkcompat.znode_acls import acl_of
 
 log = logging.getLogger(__name__)
 
-# Enough to make the cost of a request small; an answer of large topics stays a few MiB.
-READS_IN_REQUEST = 200
-REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a watcher's packets
-CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
+# Enough to make the cost of a request small; that many znodes of 1 MiB fit into the largest answer.
+READS_IN_REQUEST = 60
+REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a writer's packets
 FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
+# Of kazoo's errors: those that leave open what became of a request.
+_OF_CONNECTION = (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
 
 
 class UncertainOutcomeError(Exception):
     """The connection failed or an answer did not come: whatever was in flight is unknown."""
+
+
+class PathRefusedError(Exception):
+    """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class TransactionRefusedError(Exception):
@@ -58,16 +85,12 @@ class TransactionRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """`connect` is Kafka's `zookeeper.connect`, chroot included.
-
-    Every create carries its ACL: all rights for everybody, or for the user of `auth` alone if `creator_only`.
-    `auth` has pairs of scheme and credentials.
-    """
+    """`connect` is Kafka's `zookeeper.connect`, chroot included; `secured` is `zookeeper.set.acl`."""
 
     connect: str
     session_timeout_ms: int
-    creator_only: bool = False
-    auth: Sequence[tuple[str, str]] = ()
+    secured: bool = False
+    security: Security = NO_SECURITY
 
 
 @dataclass(slots=True)
@@ -79,6 +102,7 @@ class Keeper:
     _token: trio.lowlevel.TrioToken
     _client: Any = None
     _connected: bool = False
+    _losses: int = 0
     _changed: Notifier = field(default_factory=Notifier)
 
     @property
@@ -91,16 +115,21 @@ class Keeper:
     def is_connected(self) -> bool:
         return self._connected
 
+    @property
+    def losses(self) -> int:
+        """How often the connection was lost so far."""
+        return self._losses
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that this client has seen; servers behind it turn the client away."""
+        return int(self._client.last_zxid or 0) if self._client is not None else 0
+
     def connect(self, resume: SavedSession | None) -> None:
         """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
-        client = KazooClient(
-            hosts=self.config.connect,
-            timeout=self.config.session_timeout_ms / 1000,
-            client_id=(resume.session_id, resume.password) if resume else None,
-            connection_retry=CONNECT_RETRY,
-            auth_data=list(self.config.auth),
-            logger=_QUIET,
-        )
+        client_id = (resume.session_id, resume.password) if resume else None
+        config = self.config
+        client = make_client(config.connect, config.session_timeout_ms, client_id, config.security)
         client.add_listener(lambda state: self._tell(client, state))
         self._client = client
         client.start_async()
@@ -113,13 +142,19 @@ class Keeper:
         await trio.lowlevel.checkpoint()
         return self._connected
 
-    async def wait_disconnected(self) -> None:
-        while self._connected:
+    async def wait_lost(self, losses: int) -> None:
+        """Returns when the connection was lost more often than `losses`, also when it is back already."""
+        await trio.lowlevel.checkpoint()
+        while self._losses == losses:
             await self._changed.wait()
 
     async def close(self) -> None:
         """Ends the session; its ephemeral znodes go."""
-        client, self._client, self._connected = self._client, None, False
+        client, self._client = self._client, None
+        if self._connected:
+            self._connected = False
+            self._losses += 1
+            self._changed.notify_all()
         if client is not None:
             await run_blocking(_stop, client)
 
@@ -134,62 +169,110 @@ class Keeper:
             if isinstance(answer, Exception) and not isinstance(
                 answer, RolledBackError | RuntimeInconsistency
             ):
-                raise TransactionRefusedError(index, type(answer).__name__)
+                raise TransactionRefusedError(index, _reason(answer))
 
     async def ensure(self, path: str, data: bytes | None) -> None:
         """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
         self._require_connection()
         if path == "/":
-            await self._answer(self._client.ensure_path_async("/", acl=self._acl()))
+            acl = self._acl("/")
+            await self._answer(self._client.ensure_path_async("/", acl=acl), path)
             return
         try:
-            await self._answer(self._client.create_async(path, data, acl=self._acl()))
+            await self._answer(self._client.create_async(path, data, acl=self._acl(path)), path)
         except NodeExistsError:
             return
         except NoNodeError as error:
             raise UncertainOutcomeError(f"the parent of {path} was deleted") from error
 
-    async def read(self, path: str) -> FoundZnode | None:
+    async def put_own(self, path: str, data: bytes) -> None:
+        """Creates or writes an ephemeral znode outside the guard, for what is nobody else's."""
         self._require_connection()
         try:
-            data, stat = await self._answer(self._client.get_async(path))
+            await self._answer(self._client.set_async(path, data), path)
         except NoNodeError:
-            return None
-        return FoundZnode(data, stat.ephemeralOwner, stat.version)
+            create = self._client.create_async(path, data, acl=self._acl(path), ephemeral=True)
+            await self._answer(create, path)
 
-    async def created_ms(self, path: str) -> int | None:
-        """When a znode was created, by ZooKeeper's clock."""
+    async def hide(self, path: str) -> None:
+        """Leaves a znode to its creator's eyes only; one that is gone needs no hiding."""
         self._require_connection()
-        stat = await self._answer(self._client.exists_async(path))
-        return None if stat is None else int(stat.ctime)
-
-    async def children(self, path: str) -> list[str]:
-        self._require_connection()
+        acl = acl_of(path, secured=True, secret=True)
         try:
-            return sorted(await self._answer(self._client.get_children_async(path)))
+            await self._answer(self._client.set_acls_async(path, acl), path)
+        except NoNodeError:
+            return
+
+    async def acls(self, paths: Sequence[str]) -> list[list[Any] | None]:
+        """The ACLs of many znodes, None for those that are gone or do not show it."""
+        found: list[list[Any] | None] = []
+        for start in range(0, len(paths), READS_IN_REQUEST):
+            self._require_connection()
+            part = paths[start : start + READS_IN_REQUEST]
+            results = [(self._client.get_acls_async(path), path) for path in part]
+            for result, path in results:
+                try:
+                    found.append((await self._answer(result, path))[0])
+                except (NoNodeError, PathRefusedError):
+                    found.append(None)
+        return found
+
+    async def read(
+        self, path: str, changed: Callable[[], object] | None = None
+    ) -> FoundZnode | None:
+        """A znode, None if it is not there. `changed` is called once, when it is made, written or deleted, unless the
+        connection is lost before that.
+        """
+        self._require_connection()
+        watch = None if changed is None else self._watch(changed)
+        try:
+            data, stat = await self._answer(self._client.get_async(path, watch=watch), path)
+        except NoNodeError:
+            if watch is None:
+                return None
+            if await self._answer(self._client.exists_async(path, watch=watch), path) is None:
+                return None
+            return await self.read(path, changed)
+        return FoundZnode(data, stat.ephemeralOwner, stat.version, stat.ctime)
+
+    async def children(self, path: str, changed: Callable[[], object] | None = None) -> list[str]:
+        """The names of a znode's children, sorted. `changed` is called once, when one comes or goes or the znode
+        itself goes, unless the connection is lost before that; a znode that is not there is not watched.
+        """
+        self._require_connection()
+        watch = None if changed is None else self._watch(changed)
+        try:
+            answer = self._answer(self._client.get_children_async(path, watch=watch), path)
+            return sorted(await answer)
         except NoNodeError:
             return []
+
+    async def read_many(self, paths: Sequence[str]) -> dict[str, FoundZnode]:
+        """The znodes of these paths that are there."""
+        found: dict[str, FoundZnode] = {}
+        await self._read_level(list(paths), found)
+        return found
 
     async def read_tree(
         self, roots: Iterable[str], singles: Iterable[str]
     ) -> dict[str, FoundZnode]:
-        """The znodes `singles`, and `roots` with everything below; what vanishes meanwhile is left out."""
+        """The znodes `singles`, and `roots` with everything below; what vanishes meanwhile is left out. Below what must
+        not be read nothing is found.
+        """
         found: dict[str, FoundZnode] = {}
-        level = list(dict.fromkeys([*singles, *roots]))
-        inside = tuple(roots)
-        below = tuple(f"{root.rstrip('/')}/" for root in inside)
+        inside = set(roots)
+        bare = set(singles) - inside
+        level = list(dict.fromkeys([*bare, *inside]))
         while level:
             parents = await self._read_level(level, found)
-            parents = [path for path in parents if path in inside or path.startswith(below)]
-            level = [path for path in await self._children_of(parents) if path not in found]
+            inner = [path for path in parents if path not in bare]
+            level = [path for path in await self._children_of(inner) if path not in found]
         return found
 
     async def wait_deleted(self, path: str, seconds: float) -> bool:
         """True when `path` does not exist; waits for its deletion up to `seconds`, since a watch may get lost."""
         gone = trio.Event()
-        self._require_connection()
-        watch = _wake(self._token, gone)
-        if await self._answer(self._client.exists_async(path, watch=watch)) is None:
+        if await self.read(path, gone.set) is None:
             return True
         with trio.move_on_after(seconds):
             await gone.wait()
@@ -199,7 +282,10 @@ class Keeper:
         """Reads the paths of one depth; returns those that have children."""
         parents: list[str] = []
         for path, read in await self._read_many(GET_DATA, level):
-            found[path] = FoundZnode(read.data, read.owner, read.version)
+            if isinstance(read, Refused):
+                found[path] = FoundZnode(None, refusal=read.reason)
+                continue
+            found[path] = FoundZnode(read.data, read.owner, read.version, read.created_ms)
             if read.children:
                 parents.append(path)
         return parents
@@ -207,6 +293,8 @@ class Keeper:
     async def _children_of(self, parents: list[str]) -> list[str]:
         paths: list[str] = []
         for parent, names in await self._read_many(GET_CHILDREN, parents):
+            if isinstance(names, Refused):
+                continue
             paths += [f"{parent.rstrip('/')}/{name}" for name in sorted(names)]
         return paths
 
@@ -233,10 +321,10 @@ class Keeper:
         client._call(MultiRead(kind, full), result)  # noqa: SLF001 - kazoo has no public way to send a request of one's own
         return result
 
-    async def _answer(self, result: Any) -> Any:
-        """The value of a kazoo result. ZooKeeper's refusals come out as kazoo's exceptions of the refused request."""
+    async def _answer(self, result: Any, path: str = "") -> Any:
+        """The value of a kazoo result. NoNodeError and NodeExistsError come out as kazoo's."""
         done = trio.Event()
-        result.rawlink(_wake(self._token, done))
+        result.rawlink(_wake(self._token, done.set))
         # Longer than a session cannot last without its connection being given up.
         with trio.move_on_after(self.config.session_timeout_ms / 1000):
             await done.wait()
@@ -247,9 +335,19 @@ class Keeper:
         except (NoNodeError, NodeExistsError):
             raise
         except (KazooException, struct.error, UnicodeDecodeError, RuntimeError) as error:
-            raise UncertainOutcomeError(
-                f"ZooKeeper: {type(error).__name__} {error}".rstrip()
-            ) from error
+            if isinstance(error, KazooException) and not isinstance(error, _OF_CONNECTION) and path:
+                raise PathRefusedError(path, _reason(error)) from error
+            raise UncertainOutcomeError(f"{_reason(error)} {error}".rstrip()) from error
+
+    def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
+        """A kazoo watch of this connection; kazoo calls it as well when it gives watches up."""
+        losses = self._losses
+
+        def tell() -> None:
+            if self._losses == losses:
+                changed()
+
+        return _wake(self._token, tell)
 
     def _require_connection(self) -> None:
         # kazoo queues requests while it is disconnected and sends them later; a write must never wait like that.
@@ -261,15 +359,15 @@ class Keeper:
         path = f"{self._client.chroot}{step.path}"
         if step.kind == "create":
             flags = FLAG_EPHEMERAL * step.ephemeral | FLAG_SEQUENTIAL * step.sequential
-            return Create(path, step.data, self._acl(), flags)
+            return Create(path, step.data, self._acl(step.path, step.secret), flags)
         if step.kind == "set":
             return SetData(path, step.data, step.version)
         if step.kind == "delete":
             return Delete(path, step.version)
         return CheckVersion(path, step.version)
 
-    def _acl(self) -> Sequence[ACL]:
-        return list(CREATOR_ALL_ACL if self.config.creator_only else OPEN_ACL_UNSAFE)
+    def _acl(self, path: str, secret: bool = False) -> list[Any]:
+        return acl_of(path, secured=self.config.secured, secret=secret)
 
     def _tell(self, client: Any, state: str) -> None:
         """Runs in kazoo's thread."""
@@ -281,6 +379,8 @@ class Keeper:
     def _on_state(self, client: Any, state: str) -> None:
         if client is not self._client:
             return
+        if self._connected and state != KazooState.CONNECTED:
+            self._losses += 1
         self._connected = state == KazooState.CONNECTED
         if self._connected and client.client_id is not None:
             session_id, password = client.client_id
@@ -318,12 +418,17 @@ async def open_keeper(
                 await keeper.close()
 
 
-def _wake(token: trio.lowlevel.TrioToken, event: trio.Event) -> Callable[[object], None]:
-    """A callback for kazoo's threads that sets a trio event."""
+def _reason(error: Exception) -> str:
+    """ZooKeeper's own word: NoAuth of kazoo's NoAuthError."""
+    return type(error).__name__.removesuffix("Error")
+
+
+def _wake(token: trio.lowlevel.TrioToken, call: Callable[[], object]) -> Callable[[object], None]:
+    """A callback for kazoo's threads that makes a call in trio's."""
 
     def wake(_: object) -> None:
         try:
-            token.run_sync_soon(event.set)
+            token.run_sync_soon(call)
         except trio.RunFinishedError:
             return
 
@@ -333,7 +438,3 @@ def _wake(token: trio.lowlevel.TrioToken, event: trio.Event) -> Callable[[object
 def _stop(client: Any) -> None:
     client.stop()
     client.close()
-
-
-_QUIET = logging.getLogger("zkcompat.kazoo")
-_QUIET.setLevel(logging.CRITICAL)

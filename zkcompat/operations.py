@@ -1,13 +1,12 @@
 """Operations on the tree as values: what the plan says and the mirror runs. Pure.
 
-Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Left out: versions; the
-guard of each transaction (`claim.py`) makes all writers of the tree serial, so the operations themselves match any
-version.
+Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Most match any version:
+the guard of each transaction (`claim.py`) makes the mirrors serial, and what is mirrored is nobody else's to write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +18,10 @@ BATCH_BYTES_MAX = 700_000
 OPERATION_BYTES = 96
 
 
+# Of the keys of a config znode: those that are others' and stay (`shared_configs`).
+Keeps = Callable[[str], bool]
+
+
 class Kind(Enum):
     CREATE = "create"
     SET = "set"
@@ -27,6 +30,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
+    """`version` is what the znode must have, -1: any. What is `secret` is written for its creator's eyes only.
+    `keeps`: the znode is read before, and keys of others in it stay.
+    """
+
     kind: Kind
     path: str
     name: str
@@ -34,31 +41,38 @@ class Operation:
     data: bytes | None = None
     ephemeral: bool = False
     sequential: bool = False
+    secret: bool = False
+    version: int = -1
+    keeps: Keeps | None = None
 
     @property
     def size_bytes(self) -> int:
         return len(self.path.encode()) + len(self.data or b"") + OPERATION_BYTES
 
 
-def create(path: str, znode: Znode, name: str, sentence: str) -> Operation:
-    return Operation(Kind.CREATE, path, name, sentence, znode.data, ephemeral=znode.ephemeral)
+def create(
+    path: str, znode: Znode, name: str, sentence: str, keeps: Keeps | None = None
+) -> Operation:
+    return Operation(
+        Kind.CREATE,
+        path,
+        name,
+        sentence,
+        znode.data,
+        ephemeral=znode.ephemeral,
+        secret=znode.secret,
+        keeps=keeps,
+    )
 
 
-def set_data(path: str, znode: Znode, name: str, sentence: str) -> Operation:
-    return Operation(Kind.SET, path, name, sentence, znode.data)
+def set_data(
+    path: str, znode: Znode, name: str, sentence: str, keeps: Keeps | None = None
+) -> Operation:
+    return Operation(Kind.SET, path, name, sentence, znode.data, secret=znode.secret, keeps=keeps)
 
 
-def delete(path: str, name: str, sentence: str) -> Operation:
-    return Operation(Kind.DELETE, path, name, sentence)
-
-
-def split_oversize(operations: Iterable[Operation]) -> tuple[list[Operation], list[Operation]]:
-    """(those that fit into one transaction, those that no ZooKeeper would take)."""
-    fitting: list[Operation] = []
-    oversize: list[Operation] = []
-    for operation in operations:
-        (fitting if operation.size_bytes <= BATCH_BYTES_MAX else oversize).append(operation)
-    return fitting, oversize
+def delete(path: str, name: str, sentence: str, keeps: Keeps | None = None) -> Operation:
+    return Operation(Kind.DELETE, path, name, sentence, keeps=keeps)
 
 
 def batches(operations: Iterable[Operation], count_max: int) -> Iterator[list[Operation]]:

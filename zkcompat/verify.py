@@ -1,29 +1,38 @@
-"""Compares the whole tree with the image at the offset that the mirror published.
+"""Compares the whole tree with the image at the offset that the mirror published, as an outsider.
 
 The tree may be written meanwhile: a reading counts when `/migration` said the same before and after, or when the images
-at both offsets have the same content (idle batches only). Otherwise it is read again, up to a time limit. ACLs are not
-compared.
+at both offsets have the same content (idle batches only). Otherwise it is read again, up to a time limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import trio
 
 from quorum.metadata.image import MetadataImage
+from zkcompat.claim import Leader
 from zkcompat.feed import ImageFeed
 from zkcompat.keeper import Keeper
-from zkcompat.render import render
-from zkcompat.tree import OWNED_ROOTS, SINGLE_PATHS, FoundTree, is_owned, same_data
-from zkcompat.znodes import Migration, decode_or_none
+from zkcompat.quarantine import Quarantine
+from zkcompat.repair import differences
+from zkcompat.repair import entities as entities_of
+from zkcompat.sections.registry import Sections, sections_of
+from zkcompat.slices import Slice, visit_tree
+from zkcompat.tree import FoundTree, FoundZnode, Znode
+from zkcompat.znode_acls import is_open_to_others, is_sensitive_path, is_writable_by_others
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
 
 RETRY_SECONDS = 0.1
+CLAIM_PATHS = (Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`kind` is missing, extra or different; texts are None where there is no data."""
+    """`kind` is missing, extra, different, unreadable or acl; texts are None where there is no data."""
 
     kind: str
     path: str
@@ -52,67 +61,163 @@ class VerifyReport:
         return self.settled and not self.differences
 
     def summary(self) -> str:
+        """One line for people; what seldom happens is named when it did."""
+        seldom = [
+            f"{self.count(kind)} {words}"
+            for kind, words in (("unreadable", "unreadable"), ("acl", "with another ACL"))
+            if self.count(kind)
+        ]
+        counts = [f"{self.count(kind)} {kind}" for kind in ("missing", "extra", "different")]
         return (
-            f"{self.compared} znodes compared, {self.count('missing')} missing, {self.count('extra')} extra, "
-            f"{self.count('different')} different, mirror lag {self.lag_records} records"
+            f"{self.compared} znodes compared, {', '.join(counts + seldom)}, "
+            f"mirror lag {self.lag_records} records"
         )
 
 
-def compare(found: FoundTree, image: MetadataImage, cluster_id: str) -> tuple[Difference, ...]:
-    """The differences of a tree that was read to what `image` should look like. Pure."""
-    expected = render(image, cluster_id)
-    differences = [
-        Difference("extra", path, found=_text(znode.data))
-        for path, znode in sorted(found.items())
-        if is_owned(path) and path not in expected
-    ]
-    for path, znode in expected.items():
-        actual = found.get(path)
-        if actual is None:
-            differences.append(Difference("missing", path, expected=_text(znode.data)))
-        elif znode.ephemeral != bool(actual.owner) or not same_data(path, znode.data, actual.data):
-            differences.append(Difference("different", path, _text(znode.data), _text(actual.data)))
-    return tuple(differences)
-
-
-async def verify(
-    feed: ImageFeed, keeper: Keeper, cluster_id: str, time_limit_seconds: float = 10.0
-) -> VerifyReport:
-    """Compares, again and again until the tree held still. Raises UncertainOutcomeError without ZooKeeper."""
-    await feed.wait_for(lambda f: f.ready)
-    report = VerifyReport(0, -1, 0, settled=False)
-    with trio.move_on_after(time_limit_seconds):
-        while not report.in_step:
-            previous, report = report, await _attempt(feed, keeper, cluster_id)
-            # Twice the same: these are no differences that a mirror is about to write away.
-            if report.settled and report.differences and report.differences == previous.differences:
-                break
-            if not report.in_step:
-                await trio.sleep(RETRY_SECONDS)
-    return report
-
-
-async def _attempt(feed: ImageFeed, keeper: Keeper, cluster_id: str) -> VerifyReport:
-    before = await _published(keeper)
-    found = await keeper.read_tree(OWNED_ROOTS, SINGLE_PATHS)
-    after = await _published(keeper)
-    image = feed.image_at(after.offset)
-    settled = not (before.dirty or after.dirty) and image is not None
-    if settled and before.offset != after.offset:
-        settled = _same_content(feed.image_at(before.offset), image)
-    image = image or feed.image
-    return VerifyReport(
-        compared=len(found),
-        offset=after.offset,
-        lag_records=max(0, feed.image.provenance.offset - after.offset),
-        settled=settled,
-        differences=compare(found, image, cluster_id),
+def compare(
+    found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
+) -> tuple[Difference, ...]:
+    """The differences of a tree that was read to what `image` should look like, the claim left out. Pure."""
+    chosen = sections_of(cluster_id) if sections is None else sections
+    return tuple(
+        _difference(*difference)
+        for section, name, part in entities_of(found, image, chosen)
+        for difference in differences(section, name, part, image)
     )
 
 
-async def _published(keeper: Keeper) -> Migration:
-    found = await keeper.read(Migration.PATH)
-    return decode_or_none(Migration.decode, found.data if found else None) or Migration(dirty=True)
+def compare_claim(found: FoundTree, leader: Leader | None) -> Iterator[Difference]:
+    """What is wrong with the three znodes of the claim; `leader` is the quorum's, None: not known."""
+    claim = found.get(Controller.PATH)
+    controller = decode_or_none(Controller.decode, claim.data) if claim else None
+    expected = None if leader is None else f"controller {leader.id} of epoch {leader.epoch}"
+    if claim is None:
+        yield Difference("missing", Controller.PATH, expected)
+    elif controller is None or not claim.owner or leader not in (None, _leader(controller)):
+        yield Difference("different", Controller.PATH, expected, _text(claim.data))
+    for path, decode in (
+        (ControllerEpoch.PATH, ControllerEpoch.decode),
+        (Migration.PATH, Migration.decode),
+    ):
+        znode = found.get(path)
+        if znode is None:
+            yield Difference("missing", path)
+        elif decode_or_none(decode, znode.data) is None:
+            yield Difference("different", path, None, _text(znode.data))
+
+
+def _leader(controller: Controller) -> Leader:
+    return Leader(controller.broker_id, controller.kraft_controller_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What to compare: `keeper` reads, `sections` say what should be there."""
+
+    feed: ImageFeed
+    keeper: Keeper
+    sections: Sections
+
+    async def run(self, time_limit_seconds: float) -> VerifyReport:
+        """Compares, again and again until the tree held still. Raises PathRefusedError or UncertainOutcomeError."""
+        await self.feed.wait_for(lambda f: f.ready)
+        report = VerifyReport(0, -1, 0, settled=False)
+        with trio.move_on_after(time_limit_seconds):
+            while not report.in_step:
+                previous, report = report, await self._attempt()
+                # Twice the same: these are no differences that a mirror is about to write away.
+                if report.settled and report.differences == previous.differences != ():
+                    break
+                if not report.in_step:
+                    await trio.sleep(RETRY_SECONDS)
+        return report
+
+    async def _attempt(self) -> VerifyReport:
+        before = await self._published()
+        leader = self.feed.leader
+        image = self.feed.image_at(before.offset) or self.feed.image
+        compared, found = await self._compare(image)
+        claim = await self.keeper.read_many(CLAIM_PATHS)
+        if leader == self.feed.leader:
+            found.extend(compare_claim(claim, leader))
+        after = await self._published()
+        settled = self._settled(before, after)
+        return VerifyReport(
+            compared=compared,
+            offset=after.offset,
+            lag_records=max(0, self.feed.image.provenance.offset - after.offset),
+            settled=settled,
+            differences=tuple(found),
+        )
+
+    def _settled(self, before: Migration, after: Migration) -> bool:
+        image = self.feed.image_at(after.offset)
+        if before.dirty or after.dirty or image is None:
+            return False
+        return before.offset == after.offset or _same_content(
+            self.feed.image_at(before.offset), image
+        )
+
+    async def _compare(self, image: MetadataImage) -> tuple[int, list[Difference]]:
+        quarantine = Quarantine(trio.current_time)
+        compared = 0
+        found: list[Difference] = []
+
+        async def look(piece: Slice) -> None:
+            nonlocal compared
+            compared += len(piece.found)
+            for name, part in piece.parts():
+                await trio.lowlevel.checkpoint()
+                found.extend(
+                    _difference(*one) for one in differences(piece.section, name, part, image)
+                )
+            found.extend(await self._acl_differences(piece.found))
+
+        await visit_tree(self.keeper, self.sections, image, quarantine, look)
+        found += [Difference("unreadable", entry.path, found=entry.reason) for entry in quarantine]
+        return compared, found
+
+    async def _acl_differences(self, found: FoundTree) -> list[Difference]:
+        """Where the tree is secured, what others may do that they should not."""
+        if not self.keeper.config.secured:
+            return []
+        paths = list(found)
+        acls = await self.keeper.acls(paths)
+        return [
+            Difference("acl", path, found="others may " + ("read" if sensitive else "write"))
+            for path, acl in zip(paths, acls, strict=True)
+            if acl is not None and path != "/consumers"
+            for sensitive in (is_sensitive_path(path),)
+            if (is_open_to_others(acl) if sensitive else is_writable_by_others(acl))
+        ]
+
+    async def _published(self) -> Migration:
+        found = await self.keeper.read(Migration.PATH)
+        state = decode_or_none(Migration.decode, found.data if found else None)
+        return state or Migration(dirty=True)
+
+
+async def verify(
+    feed: ImageFeed,
+    keeper: Keeper,
+    cluster_id: str,
+    time_limit_seconds: float = 10.0,
+    *,
+    secrets: bool = False,
+) -> VerifyReport:
+    """See `Verification.run`."""
+    sections = sections_of(cluster_id, secrets=secrets)
+    return await Verification(feed, keeper, sections).run(time_limit_seconds)
+
+
+def _difference(
+    kind: str, path: str, expected: Znode | None, found: FoundZnode | None
+) -> Difference:
+    texts = (_text(znode.data) if znode is not None else None for znode in (expected, found))
+    return Difference("different" if kind == "owner" else kind, path, *texts)
+
+
+_PARTS = ("topics", "configs", "cluster", "quotas", "scram", "acls", "tokens")
 
 
 def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> bool:
@@ -120,10 +225,8 @@ def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> boo
     return (
         one is not None
         and other is not None
-        and one.topics is other.topics
-        and one.configs is other.configs
-        and one.cluster is other.cluster
         and one.producer_ids == other.producer_ids
+        and all(getattr(one, part) is getattr(other, part) for part in _PARTS)
     )
 
 

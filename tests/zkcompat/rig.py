@@ -9,10 +9,11 @@ from quorum.metadata.image import EMPTY, Provenance
 from tests.zkcompat import build
 from zkcompat.claim import Leader
 from zkcompat.feed import ImageFeed
+from zkcompat.kazoo_client import Security
 from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror, MirrorConfig
-from zkcompat.tree import OWNED_ROOTS, SINGLE_PATHS
-from zkcompat.verify import compare
+from zkcompat.sections.registry import sections_of
+from zkcompat.verify import Verification
 
 # Longer than a loaded machine needs; a test that waits so long has failed.
 PATIENCE = 20.0
@@ -62,13 +63,16 @@ async def running(connect, source, **settings):
     config = MirrorConfig(
         batch_operations=settings.pop("batch_operations", 200),
         verify_interval_seconds=settings.pop("verify_interval_seconds", 600.0),
+        secrets=settings.pop("secrets", False),
     )
+    companions = settings.pop("companions", ())
+    settings = _secured(settings)
     session_file = settings.pop("session_file", None)
     keeper_config = KeeperConfig(
         connect, settings.pop("session_timeout_ms", SESSION_MS), **settings
     )
     async with open_keeper(keeper_config, session_file) as keeper, trio.open_nursery() as nursery:
-        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID, config)
+        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID, config, companions)
         nursery.start_soon(mirror.run)
         yield mirror
         nursery.cancel_scope.cancel()
@@ -77,7 +81,7 @@ async def running(connect, source, **settings):
 @asynccontextmanager
 async def connected(connect, **settings):
     """A second pair of eyes and hands, as a person with a ZooKeeper shell has them."""
-    async with open_keeper(KeeperConfig(connect, 4000, **settings)) as keeper:
+    async with open_keeper(KeeperConfig(connect, 4000, **_secured(settings))) as keeper:
         assert await keeper.wait_connected(PATIENCE)
         yield keeper
 
@@ -91,9 +95,17 @@ async def in_step(mirror, source):
     await reached(mirror, lambda s: s.state == "in step" and s.published_offset == source.offset)
 
 
-async def differences(keeper, source):
-    found = await keeper.read_tree(OWNED_ROOTS, SINGLE_PATHS)
-    return compare(found, source.image, build.CLUSTER_ID)
+async def differences(keeper, source, *, secrets=False):
+    """What an outsider finds wrong with the tree now, the claim included."""
+    sections = sections_of(build.CLUSTER_ID, secrets=secrets)
+    report = await Verification(source.feed, keeper, sections)._attempt()
+    return report.differences
+
+
+def _secured(settings):
+    auth = settings.pop("auth", ())
+    security = settings.pop("security", Security(auth=tuple(auth)))
+    return {**settings, "security": security}
 
 
 IMAGE_EMPTY = EMPTY

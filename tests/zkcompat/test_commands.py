@@ -19,6 +19,7 @@ from zkcompat.commands import (
     status,
     tree,
 )
+from zkcompat.kazoo_client import Security
 from zkcompat.keeper import KeeperConfig
 from zkcompat.mirror import MirrorConfig
 from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
@@ -114,7 +115,7 @@ def test_kafkas_keys_configure_the_mirror():
     }
     assert mirror_config(properties) == MirrorConfig(50, 0.5)
     assert keeper_config("z:1/k", properties) == KeeperConfig(
-        "z:1/k", 6000, creator_only=True, auth=(("digest", "user:pass:word"),)
+        "z:1/k", 6000, secured=True, security=Security(auth=(("digest", "user:pass:word"),))
     )
     assert keeper_config("z:1", {}) == KeeperConfig("z:1", 18_000)
     assert mirror_config({}) == MirrorConfig(200, 60.0)

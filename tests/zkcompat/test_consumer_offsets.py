@@ -10,6 +10,7 @@ from tests.zkcompat.rig import PATIENCE, SESSION_MS, SHORT_SESSION_MS, connected
 from wire.errors import ErrorCode, KafkaError
 from zkcompat import consumer_offsets
 from zkcompat.consumer_offsets import decode_offset, open_consumer_offsets
+from zkcompat.kazoo_client import Security
 from zkcompat.keeper import KeeperConfig
 from zkcompat.zookeeper_process import start_zookeeper
 
@@ -71,7 +72,9 @@ async def test_a_group_cannot_lead_elsewhere(connect, group):
 
 async def test_a_znode_that_we_may_not_write_is_no_reason_to_try_again(connect):
     async with (
-        opened(connect, auth=[("digest", "owner:secret")], creator_only=True) as owner,
+        opened(
+            connect, security=Security(auth=(("digest", "owner:secret"),)), secured=True
+        ) as owner,
         opened(connect) as offsets,
     ):
         await owner.commit("g", {("t", 0): 5})
@@ -88,7 +91,7 @@ async def test_zookeeper_away_is_said_at_once_and_its_return_is_noticed(own_zook
         await offsets.commit("g", {("t", 0): 5})
         own_zookeeper.kill()
         with trio.fail_after(PATIENCE):
-            await offsets.keeper.wait_disconnected()
+            await offsets.keeper.wait_lost(0)
         for call in (offsets.commit("g", {("t", 0): 6}), offsets.fetch("g", [("t", 0)])):
             with trio.fail_after(PATIENCE), pytest.raises(KafkaError) as refused:
                 await call

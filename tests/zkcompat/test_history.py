@@ -5,12 +5,12 @@ from collections import defaultdict
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, Provenance
+from tests.zkcompat.comparing import same_data
 from tests.zkcompat.history import Write, load
 from zkcompat.operations import Kind
 from zkcompat.plan import plan
 from zkcompat.render import render
-from zkcompat.tree import same_data
-from zkcompat.znodes import ConfigChange
+from zkcompat.znodes.config_change import ConfigChange
 
 # What that controller had read from ZooKeeper at its start, before it wrote anything.
 FIRST_WRITTEN = 43

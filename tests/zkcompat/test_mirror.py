@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import trio
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
@@ -24,10 +24,12 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.claim import Leader, Step
-from zkcompat.keeper import Keeper, TransactionRefusedError, UncertainOutcomeError
-from zkcompat.mirror import WrongClusterError
+from zkcompat.keeper import Keeper, PathRefusedError, TransactionRefusedError
 from zkcompat.session_file import SESSION_FILE, SavedSession, load_session, save_session
-from zkcompat.znodes import Controller, ControllerEpoch, Migration
+from zkcompat.tenure import WrongClusterError
+from zkcompat.verify import Difference
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.migration import Migration
 from zkcompat.zookeeper_process import start_zookeeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
@@ -72,11 +74,11 @@ async def test_idle_batches_move_the_published_offset_and_nothing_else(connect):
     source = Source(build.broker(1), *topics(2))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
-        writes, reconciles = mirror.status.writes, mirror.status.reconciles
+        writes, reconciles = mirror.status.writes, mirror.status.verifications
         source.say()
         await in_step(mirror, source)
         assert mirror.status.published_offset == source.offset
-        assert (mirror.status.writes, mirror.status.reconciles) == (writes, reconciles)
+        assert (mirror.status.writes, mirror.status.verifications) == (writes, reconciles)
 
 
 async def test_the_controller_follows_the_quorums_leader(connect):
@@ -89,7 +91,7 @@ async def test_the_controller_follows_the_quorums_leader(connect):
         assert (controller.broker_id, controller.kraft_controller_epoch) == (3, 2)
         assert (await person.read(ControllerEpoch.PATH)).data == b"2"
         # The tree was known: no reading of all of it for a change of leader.
-        assert mirror.status.reconciles == 1
+        assert mirror.status.comparisons == 1
         assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
 
 
@@ -107,17 +109,33 @@ async def test_large_changes_go_in_bounded_transactions(connect):
         assert await differences(person, source) == ()
 
 
+async def test_a_second_mirror_stands_by(connect):
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as first:
+        await in_step(first, source)
+        async with running(connect, source) as second:
+            await reached(second, lambda s: s.state == "standby")
+            source.say(build.broker(2))
+            await in_step(first, source)
+            assert (first.status.claims, second.status.claims) == (1, 0)
+        async with running(connect, source) as third:
+            await reached(third, lambda s: s.state == "standby")
+            await first.keeper.close()
+            await in_step(third, source)
+
+
 async def test_a_stale_writer_changes_nothing(connect):
     old, new = Source(build.broker(1), *topics(1)), Source(build.broker(1), *topics(2))
+    short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(connect, old) as first:
         await in_step(first, old)
-        async with running(connect, new) as second, connected(connect) as person:
+        # The second knows more, and the first does not write: it is taken for frozen.
+        async with running(connect, new, **short) as second, connected(connect) as person:
             await in_step(second, new)
-            zxid_before = await differences(person, new)
             old.say(build.remove_topic((1).to_bytes(16, "big")))
             await reached(first, lambda s: s.state == "standby")
             assert "MirrorFencedError" in first.status.last_problem
-            assert (await differences(person, new)) == zxid_before == ()
+            assert await differences(person, new) == ()
             # Brokers belong to the newer claim's session, taken over without waiting for the older one to end.
             assert (await person.read("/brokers/ids/1")).owner == second.keeper.session_id
         # The second is gone with its session: the first claims again, and its picture is shown.
@@ -129,13 +147,13 @@ async def test_a_stale_writer_changes_nothing(connect):
 
 async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
     stuck, live = Source(build.broker(1)), Source(build.broker(1))
-    async with running(connect, live) as standby:
-        await in_step(standby, live)
-        async with running(connect, stuck) as silent, connected(connect) as person:
-            await in_step(silent, stuck)
+    short = {"session_timeout_ms": SHORT_SESSION_MS}
+    async with running(connect, stuck) as silent, connected(connect) as person:
+        await in_step(silent, stuck)
+        async with running(connect, live, **short) as standby:
+            await reached(standby, lambda s: s.state == "standby")
             live.say(build.broker(2))
             # The silent one is told nothing, as if it were cut off from the quorum; its session stays alive all the time.
-            await reached(standby, lambda s: s.claims == 2)
             await in_step(standby, live)
             assert await differences(person, live) == ()
             assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
@@ -173,20 +191,25 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
                 published.append((published[-1][0], Migration.decode(step.data).offset))
 
     monkeypatch.setattr(Keeper, "transact", recording)
-    source = Source(build.broker(1), *topics(5))
-    async with running(connect, source, batch_operations=5) as first:
-        await in_step(first, source)
-        async with running(connect, source, batch_operations=5) as second:
-            await in_step(second, source)
-            for number in range(1, 6):
+    short = {"session_timeout_ms": SHORT_SESSION_MS, "batch_operations": 5}
+    sources = [Source(build.broker(1), *topics(5)) for _ in range(2)]
+    async with running(connect, sources[0], **short) as first:
+        await in_step(first, sources[0])
+        async with running(connect, sources[1], **short) as second:
+            for number in range(1, 5):
+                # One of the two hears of it at once and overtakes the other, which hears of it when it is fenced.
+                ahead, behind = (second, first) if number % 2 else (first, second)
+                source = sources[number % 2]
+                await reached(ahead, lambda s: s.state == "standby")
                 source.say(build.remove_topic(number.to_bytes(16, "big")))
                 source.feed.lead_by(Leader(number, number + 1))
-                await in_step(second, source)
-            await reached(first, lambda s: s.state == "standby")
-        source.say(build.fence(1))
-        await in_step(first, source)
+                await in_step(ahead, source)
+                sources[1 - number % 2].say(build.remove_topic(number.to_bytes(16, "big")))
+                sources[1 - number % 2].feed.lead_by(Leader(number, number + 1))
+                await reached(behind, lambda s: "MirrorFenced" in s.last_problem)
+            await reached(second, lambda s: s.state == "standby")
     assert published == sorted(published)
-    assert published[-1] == (8, source.offset)
+    assert published[-1] == (5, sources[0].offset)
 
 
 async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
@@ -208,8 +231,10 @@ async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
             Step("create", "/brokers/ids/\u00e9", b"{}"),
         )
         assert len(await differences(person, source)) == 7
-        again = mirror.status.reconciles + 2  # one may have been reading while the damage was done
-        await reached(mirror, lambda s: s.reconciles >= again and s.state == "in step")
+        again = (
+            mirror.status.verifications + 2
+        )  # one may have been reading while the damage was done
+        await reached(mirror, lambda s: s.verifications >= again and s.state == "in step")
         assert await differences(person, source) == ()
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
 
@@ -252,22 +277,47 @@ async def test_another_clusters_tree_is_refused_and_left_alone(connect):
         assert await person.children("/") == ["cluster"]
 
 
-async def test_every_znode_has_the_acl_from_its_creation(connect):
-    acl = [make_digest_acl("mirror", "secret", all=True)]
+async def test_every_znode_has_kafkas_acl_from_its_creation(connect):
+    own = make_digest_acl("mirror", "secret", all=True)
     auth = [("digest", "mirror:secret")]
-    source = Source(build.broker(1), *topics(1))
+    threads = build.config(4, "1", "log.cleaner.threads", "2")
+    source = Source(build.broker(1), *topics(1), threads)
     async with (
-        running(connect, source, creator_only=True, auth=auth) as mirror,
+        running(connect, source, secured=True, auth=auth) as mirror,
         connected(connect) as stranger,
-        connected(connect, auth=auth) as owner,
+        connected(connect, auth=auth, secured=True) as owner,
     ):
         await in_step(mirror, source)
         assert await differences(owner, source) == ()
         for path in await owner.read_tree(["/"], []):
             granted, _ = await owner._answer(owner._client.get_acls_async(path))
-            assert granted == acl, path
-        with pytest.raises(UncertainOutcomeError, match="NoAuth"):
-            await stranger.read("/brokers/ids/1")
+            sensitive = path.startswith(("/config/users", "/config/brokers", "/delegation_token/t"))
+            if path == "/consumers":
+                assert granted == OPEN_ACL_UNSAFE
+            elif sensitive and path != "/delegation_token/token_changes":
+                assert granted == [own], path
+            else:
+                assert granted == [own, *READ_ACL_UNSAFE], path
+        assert await stranger.read("/brokers/ids/1") is not None
+        with pytest.raises(PathRefusedError, match="NoAuth"):
+            await stranger.read("/config/brokers/1")
+        with pytest.raises(TransactionRefusedError, match="NoAuth"):
+            await by_hand(stranger, Step("set", "/brokers/topics/topic-1", b"{}"))
+
+
+async def test_verify_tells_what_others_may_do_and_should_not(connect):
+    auth = [("digest", "mirror:secret")]
+    source = Source(build.broker(1), *topics(1), build.config(4, "1", "log.cleaner.threads", "2"))
+    async with running(connect, source) as mirror:  # made without ACLs
+        await in_step(mirror, source)
+        async with connected(connect, auth=auth, secured=True) as person:
+            found = {d.path: d for d in await differences(person, source)}
+    assert found["/config/brokers/1"] == Difference(
+        "acl", "/config/brokers/1", None, "others may read"
+    )
+    assert found["/brokers/ids/1"] == Difference("acl", "/brokers/ids/1", None, "others may write")
+    assert {one.kind for one in found.values()} == {"acl"}
+    assert "/consumers" not in found
 
 
 async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
@@ -307,7 +357,7 @@ async def _expire(client_id, connect):
 async def test_zookeeper_killed_in_the_middle_of_a_comparison(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(400, partitions=4))
     async with running(own_zookeeper.connect, source, batch_operations=20) as mirror:
-        await reached(mirror, lambda s: s.state == "reconciling")
+        await reached(mirror, lambda s: s.state == "comparing")
         with trio.fail_after(PATIENCE):
             while mirror.status.transactions < 20:
                 await trio.lowlevel.checkpoint()

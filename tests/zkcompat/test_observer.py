@@ -13,7 +13,7 @@ from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror
 from zkcompat.observer import open_observer
 from zkcompat.verify import verify
-from zkcompat.znodes import Controller
+from zkcompat.znodes.controller import Controller
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

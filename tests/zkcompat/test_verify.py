@@ -8,7 +8,7 @@ from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, to
 from zkcompat.claim import Step
 from zkcompat.render import render
 from zkcompat.tree import FoundZnode
-from zkcompat.verify import Difference, compare, verify
+from zkcompat.verify import CLAIM_PATHS, Difference, compare, verify
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -39,9 +39,9 @@ async def test_differences_are_told_apart(connect):
         report = await verify(source.feed, keeper, build.CLUSTER_ID)
         empty = '{"version":1,"config":{}}'
         assert report.differences == (
-            Difference("extra", "/config/topics/other", found="{}"),
             Difference("missing", "/config/topics/topic-1", expected=empty),
             Difference("different", "/config/topics/topic-2", empty, "{}"),
+            Difference("extra", "/config/topics/other", found="{}"),
         )
         assert report.settled
         assert not report.in_step
@@ -87,13 +87,14 @@ async def test_a_mirror_that_is_behind_shows_as_lag(connect):
     async with connected(connect) as keeper:
         report = await verify(source.feed, keeper, build.CLUSTER_ID, 1.0)
     assert (report.offset, report.lag_records) == (offset, 2)
-    # The mirror's session is gone, and its brokers with it.
+    # The mirror's session is gone, and its brokers and its claim with it.
     assert report.differences == (
         Difference(
             "missing",
             "/brokers/ids/1",
             render(source.image, build.CLUSTER_ID)["/brokers/ids/1"].data.decode(),
         ),
+        Difference("missing", "/controller", "controller 1 of epoch 1"),
     )
 
 
@@ -104,7 +105,7 @@ async def test_a_tree_that_nobody_mirrors_is_not_settled(connect):
         report = await verify(source.feed, keeper, build.CLUSTER_ID, 0.5)
     assert not report.settled
     assert not report.in_step
-    assert report.count("missing") == len(render(source.image, build.CLUSTER_ID))
+    assert report.count("missing") == len(render(source.image, build.CLUSTER_ID)) + len(CLAIM_PATHS)
 
 
 def test_a_persistent_broker_is_different():

@@ -12,20 +12,16 @@ from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text
 from zkcompat.json_form import decode_json, encode_json, properties_order, scala_map_order
 from zkcompat.names import config_entity, desanitize, sanitize
-from zkcompat.znodes import (
-    BrokerInfo,
-    ClusterId,
-    ConfigChange,
-    Controller,
-    ControllerEpoch,
-    EntityConfig,
-    Feature,
-    ListenerAddress,
-    Migration,
-    PartitionState,
-    ProducerIdBlock,
-    TopicAssignment,
-)
+from zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
+from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.znodes.config_change import ConfigChange
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.feature import Feature
+from zkcompat.znodes.migration import Migration
+from zkcompat.znodes.partition_state import PartitionState
+from zkcompat.znodes.producer_id_block import ProducerIdBlock
+from zkcompat.znodes.topic_assignment import TopicAssignment
 
 PLAINTEXT = ListenerAddress("PLAINTEXT", "127.0.0.1", 25021, 0)
 SASL = ListenerAddress("SASL", "127.0.0.1", 25041, 2)

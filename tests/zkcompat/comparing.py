@@ -1,0 +1,23 @@
+"""Questions to the section that a path belongs to."""
+
+from tests.zkcompat.build import CLUSTER_ID
+from zkcompat.sections.registry import SectionIndex, sections_of
+
+_INDEX = SectionIndex(sections_of(CLUSTER_ID))
+
+
+def same_data(path, expected, found):
+    place = _INDEX.entity_at(path)
+    return place is not None and place[0].same(path, expected, found)
+
+
+def is_owned(path):
+    """True where nothing else may stand."""
+    place = _INDEX.entity_at(path)
+    return place is not None and bool(place[0].directories)
+
+
+def means_nothing(path, data):
+    """True for a znode that may stand though the image does not have it."""
+    place = _INDEX.entity_at(path)
+    return place is not None and place[0].spares(path, data)

@@ -1,0 +1,94 @@
+"""Getting a ZooKeeper session, and saying so when it takes long."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import trio
+
+from zkcompat.keeper import Keeper
+from zkcompat.status import MirrorStatus
+
+log = logging.getLogger(__name__)
+
+# Until a wait is worth a word; where all is well it takes milliseconds.
+PATIENCE_SECONDS = 1.0
+# How often servers are asked for their state meanwhile, and how long one may take to answer.
+ASK_SECONDS = 0.5
+ANSWER_SECONDS = 1.0
+WORD_BYTES_MAX = 1 << 14
+_ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]{1,16})$", re.MULTILINE)
+DEFAULT_PORT = 2181
+
+
+@dataclass(slots=True)
+class Connecting:
+    """One wait for a session."""
+
+    keeper: Keeper
+    status: MirrorStatus
+
+    async def wait(self) -> None:
+        """Returns with a session. One that no server takes up, though servers serve, is given up for a new one."""
+        self.status.tell("connecting")
+        if await self.keeper.wait_connected(PATIENCE_SECONDS):
+            return
+        config = self.keeper.config
+        serves = await _served_zxids(config.connect, config.security.tls is not None)
+        how = "serves, and has not let us in yet" if serves else "does not answer"
+        log.warning("ZooKeeper at %s %s; retrying all servers", config.connect, how)
+        started = trio.current_time()
+        while not await self.keeper.wait_connected(ASK_SECONDS):
+            zxids = await _served_zxids(config.connect, config.security.tls is not None)
+            long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
+            if zxids and (long or max(zxids) < self.keeper.last_zxid):
+                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it
+                # away.
+                log.warning("ZooKeeper serves but refuses our session: beginning a new one")
+                await self.keeper.close()
+                self.keeper.connect(None)
+                started = trio.current_time()
+
+
+def _servers(connect: str) -> Iterator[tuple[str, int]]:
+    for address in connect.partition("/")[0].split(","):
+        host, colon, port = address.strip().rpartition(":")
+        if not colon:
+            host, port = port, str(DEFAULT_PORT)
+        if port.isdecimal():
+            yield host.strip("[]"), int(port)
+
+
+async def _served_zxids(connect: str, tls_only: bool) -> list[int]:
+    """The newest transaction of each server that serves; 0 for one that does not say."""
+    found: list[int] = []
+    for host, port in _servers(connect):
+        answer = None
+        with trio.move_on_after(ANSWER_SECONDS):
+            answer = await _ask(host, port, b"" if tls_only else b"srvr")
+        if answer is None:
+            continue
+        zxid = _ZXID.search(answer)
+        if zxid is not None:
+            found.append(int(zxid[1], 16))
+        elif b"not currently serving" not in answer:
+            found.append(1 << 64)  # serves, and says nothing of where it stands
+    return found
+
+
+async def _ask(host: str, port: int, word: bytes) -> bytes | None:
+    try:
+        stream = await trio.open_tcp_stream(host, port)
+        async with stream:
+            if not word:
+                return b""
+            await stream.send_all(word)
+            answer = b""
+            while len(answer) < WORD_BYTES_MAX and (more := await stream.receive_some(4096)):
+                answer += more
+            return answer
+    except (OSError, trio.BrokenResourceError):
+        return None

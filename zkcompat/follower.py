@@ -1,0 +1,198 @@
+"""Keeps the tree equal to the newest image during a tenure: the only task that writes what is mirrored.
+
+It compares everything once, then follows the images, and compares again what the verification, a refused operation or
+the quarantine points at.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import trio
+
+from quorum.metadata.image import MetadataImage
+from zkcompat.changes import Changes
+from zkcompat.feed import ImageFeed
+from zkcompat.keeper import UncertainOutcomeError
+from zkcompat.operations import Operation
+from zkcompat.quarantine import Quarantine
+from zkcompat.repair import repair
+from zkcompat.sections.section import Section
+from zkcompat.slices import Slice, visit_entities, visit_tree
+from zkcompat.status import MirrorStatus
+from zkcompat.tenure import Tenure
+from zkcompat.writer import TreeDiffersError, TreeWriter
+
+log = logging.getLogger(__name__)
+
+# Somebody else's writes between our reading and writing; more often is not by chance.
+COMPARISONS_MAX = 3
+
+Entities = Iterable[tuple[Section, str]]
+
+
+@dataclass(slots=True)
+class Follower:
+    feed: ImageFeed
+    tenure: Tenure
+    writer: TreeWriter
+    quarantine: Quarantine
+    status: MirrorStatus
+
+    async def compare_all(self) -> None:
+        """Makes the whole tree equal to the newest image; from then on it is known."""
+        self.status.tell("comparing")
+        image, _ = self.feed.take()
+        tenure = self.tenure
+        settle = partial(self._settle, image=image, dirty=True)
+        await visit_tree(tenure.keeper, tenure.sections, image, self.quarantine, settle)
+        self.status.comparisons += 1
+        await self.writer.write((), image)
+
+    async def follow(self) -> None:
+        """Writes image after image until something ends the tenure."""
+        losses = self.tenure.keeper.losses
+        while True:
+            leader = self.feed.leader
+            if leader is not None and self.tenure.leader != leader:
+                await self.tenure.claim(leader)
+            await self._catch_up()
+            await self._compare_suspects()
+            if self._is_idle():
+                self.status.tell("in step")
+                await self._wait_for_work(losses)
+
+    def _is_idle(self) -> bool:
+        shown = self.tenure.shown is self.feed.image
+        return shown and self.tenure.leader == self.feed.leader and not self.tenure.suspects
+
+    async def _wait_for_work(self, losses: int) -> None:
+        """Returns at a new image or leader, at suspects, when a refusal is to be tried again.
+
+        Raises UncertainOutcomeError when the connection is lost.
+        """
+        lost = False
+
+        async def wait_lost() -> None:
+            nonlocal lost
+            await self.tenure.keeper.wait_lost(losses)
+            lost = True
+            nursery.cancel_scope.cancel()
+
+        async def wait_suspects() -> None:
+            await self.tenure.wait_suspects()
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = self.quarantine.next_due()
+            nursery.start_soon(wait_lost)
+            nursery.start_soon(wait_suspects)
+            await self.feed.wait_for(
+                lambda feed: (
+                    feed.image is not self.tenure.shown or feed.leader != self.tenure.leader
+                )
+            )
+            nursery.cancel_scope.cancel()
+        if lost:
+            raise UncertainOutcomeError("the connection to ZooKeeper broke")
+        self._suspect_due()
+
+    async def _catch_up(self) -> None:
+        image, changes = self.feed.take()
+        shown = self.tenure.shown
+        if image is shown or shown is None:
+            return
+        try:
+            await self.writer.write(self._planned(shown, image, changes), image)
+        except TreeDiffersError as problem:
+            log.warning("The tree was changed by another client (%s): comparing", problem)
+            await self._compare(self._touched(shown, image, changes), image, dirty=True)
+            await self.writer.write((), image)
+            self.tenure.verify_soon.set()
+
+    def _planned(
+        self, before: MetadataImage, after: MetadataImage, changes: Changes
+    ) -> Iterator[Operation]:
+        for section, name in self._touched(before, after, changes):
+            if not any(self.quarantine.is_shut(root) for root in section.roots(name)[:1]):
+                yield from section.plan(name, before, after)
+
+    def _touched(
+        self, before: MetadataImage, after: MetadataImage, changes: Changes
+    ) -> Iterator[tuple[Section, str]]:
+        for section in self.tenure.sections:
+            for name in changes.names(section, before, after):
+                yield section, name
+
+    async def _compare_suspects(self) -> None:
+        image, suspects = self.tenure.shown, dict(self.tenure.suspects)
+        if not suspects or image is None:
+            return
+        self.tenure.suspects.clear()
+        await self._compare([(section, name) for (_, name), section in suspects.items()], image)
+
+    async def _compare(
+        self, entities: Entities, image: MetadataImage, *, dirty: bool = False
+    ) -> None:
+        """Makes these entities equal to `image`, and what stands whatever the cluster does."""
+        by_section: dict[str, tuple[Section, list[str]]] = {}
+        for section in self.tenure.sections:
+            fixed = [name for name in section.names(image) if section.singles(name)]
+            by_section[section.label] = (section, fixed)
+        for section, name in entities:
+            by_section[section.label][1].append(name)
+        for section, names in by_section.values():
+            settle = partial(self._settle, image=image, dirty=dirty)
+            await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, settle)
+
+    async def _settle(self, piece: Slice, image: MetadataImage, *, dirty: bool) -> None:
+        """Writes what differs in a slice that was read; reads it again when that is refused."""
+        for attempt in range(1, COMPARISONS_MAX + 1):
+            try:
+                last = attempt == COMPARISONS_MAX
+                repairs = self._repairs(piece, image)
+                written = await self.writer.write(repairs, dirty=dirty, final=last)
+            except TreeDiffersError as problem:
+                log.warning("The tree changes while it is compared: %s", problem)
+                piece = await _again(self.tenure, piece)
+                continue
+            if written and self.tenure.shown is not None:
+                self.status.repairs += 1
+            self._settled(piece)
+            return
+
+    def _repairs(self, piece: Slice, image: MetadataImage) -> Iterator[Operation]:
+        tenure = self.tenure
+        for path, znode in piece.found.items():
+            if znode.refusal:
+                self.quarantine.add(path, "read", znode.refusal)
+        for name, found in piece.parts():
+            session_id = tenure.keeper.session_id
+            yield from repair(piece.section, name, found, image, session_id, tenure.is_spared)
+
+    def _suspect_due(self) -> None:
+        """Has compared what is to be tried again."""
+        for entry in self.quarantine.take_due():
+            if entry.action in ("children", "read"):
+                self.tenure.verify_soon.set()
+            self.tenure.recheck(entry.path)
+
+    def _settled(self, piece: Slice) -> None:
+        if not len(self.quarantine):
+            return
+        roots = {root for name in piece.names for root in piece.section.roots(name)}
+        singles = {path for name in piece.names for path in piece.section.singles(name)}
+        paths = [entry.path for entry in self.quarantine]
+        below = tuple(f"{root}/" for root in roots)
+        self.quarantine.settled(
+            path for path in paths if path in roots or path in singles or path.startswith(below)
+        )
+
+
+async def _again(tenure: Tenure, piece: Slice) -> Slice:
+    roots = [root for name in piece.names for root in piece.section.roots(name)]
+    singles = [path for name in piece.names for path in piece.section.singles(name)]
+    return replace(piece, found=await tenure.keeper.read_tree(roots, singles))

@@ -1,0 +1,134 @@
+"""kazoo's client made fit for a server that may lie: bounded answers, our TLS context, our SASL. With `keeper.py`,
+`multi_read.py` and `znode_acls.py` the only modules that import kazoo.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import SASL
+
+from zkcompat.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
+
+# A request asks for so many znodes at once that all of them at ZooKeeper's limit of 1 MiB fit (`keeper`).
+ANSWER_BYTES_MAX = 64 << 20
+CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
+
+_QUIET = logging.getLogger("zkcompat.kazoo")
+_QUIET.setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """`auth` has pairs of scheme and credentials, of ZooKeeper's own schemes; `checks_hostname`: of the server's
+    certificate.
+    """
+
+    tls: ssl.SSLContext | None = None
+    sasl: DigestCredentials | None = field(default=None, repr=False)
+    auth: Sequence[tuple[str, str]] = field(default=(), repr=False)
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether the creator of a znode is somebody that an ACL can name."""
+        return bool(self.auth) or self.sasl is not None
+
+
+NO_SECURITY = Security()
+
+
+def make_client(
+    connect: str,
+    session_timeout_ms: int,
+    client_id: tuple[int, bytes] | None,
+    security: Security,
+) -> Any:
+    """A client that is not started; `client_id` is the session to take up."""
+    client = KazooClient(
+        hosts=connect,
+        timeout=session_timeout_ms / 1000,
+        client_id=client_id,
+        connection_retry=CONNECT_RETRY,
+        auth_data=list(security.auth),
+        handler=_Handler(security.tls),
+        logger=_QUIET,
+    )
+    plain = client._connection  # noqa: SLF001 - kazoo has no public way to give it a connection
+    client._connection = _Connection(  # noqa: SLF001
+        client, plain.retry_sleeper, logger=_QUIET, sasl_options=None
+    )
+    client._connection.credentials = security.sasl  # noqa: SLF001
+    return client
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Opens sockets with a context of ours, which knows more than kazoo's options."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        if self._tls is None:
+            return super().create_connection(*args, **kwargs)
+        timeout = kwargs.get("timeout")
+        plain = socket.create_connection(kwargs["address"], timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(plain, server_hostname=kwargs.get("hostname"))
+        except BaseException:
+            plain.close()
+            raise
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own."""
+
+    credentials: DigestCredentials | None = None
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        if not 0 <= length <= ANSWER_BYTES_MAX:
+            raise ConnectionDropped(f"the server announces an answer of {length} bytes")
+        found: bytes = super()._read(length, timeout)
+        return found
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        # kazoo logs in between connecting and its own auth data only where it has a package for SASL.
+        self.sasl_options: Any = {} if self.credentials is not None else None
+        return super()._connect(host, hostip, port)
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        del host
+        assert self.credentials is not None
+        exchange = DigestMd5(self.credentials)
+        token: bytes | None = b""
+        xid = 0
+        while token is not None:
+            xid += 1
+            challenge = self._exchange(token, xid, timeout)
+            try:
+                token = exchange.respond(challenge)
+            except DigestRefusedError as error:
+                raise AuthFailedError(str(error)) from error
+
+    def _exchange(self, token: bytes, xid: int, timeout: float) -> bytes:
+        self._submit(SASL(token), timeout, xid)
+        try:
+            header, buffer, offset = self._read_header(timeout)
+        except ConnectionDropped as error:  # so ZooKeeper says no
+            raise AuthFailedError("the server closed the connection during SASL") from error
+        if header.xid != xid:
+            raise ConnectionDropped("the server answers another request than SASL")
+        if header.err:
+            raise EXCEPTIONS[header.err]()
+        challenge, _ = SASL.deserialize(buffer, offset)
+        return bytes(challenge or b"")

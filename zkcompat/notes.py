@@ -1,0 +1,34 @@
+"""Notes: sequential znodes that tell of a change, and the roots below which they are written and swept. Pure.
+
+Source: `ConfigEntityChangeNotificationSequenceZNode`, `AclChangeStore` and
+`DelegationTokenChangeNotificationSequenceZNode` of Kafka's `ZkData.scala`.
+"""
+
+from __future__ import annotations
+
+from zkcompat.operations import Kind, Operation
+from zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
+from zkcompat.znodes.config_change import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
+from zkcompat.znodes.delegation_token import TOKEN_CHANGES
+
+# Swept, whoever wrote there: brokers of ZooKeeper mode left the notes of the last two to a controller that is gone.
+NOTE_ROOTS = (
+    CONFIG_CHANGES,
+    ACL_CHANGES,
+    EXTENDED_ACL_CHANGES,
+    TOKEN_CHANGES,
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+)
+
+
+def note(prefix: str, data: bytes, sentence: str, name: str) -> Operation:
+    """The operation that writes a note; ZooKeeper appends its number to `prefix`."""
+    return Operation(Kind.CREATE, prefix, name, sentence, data, sequential=True)
+
+
+def config_note(path: str) -> Operation:
+    """Tells of the changed config znode at `path`, below `/config`."""
+    entity_path = path.removeprefix("/config/")
+    sentence = f"Telling of the changed config of {entity_path}"
+    return note(CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sentence, "ConfigChange")

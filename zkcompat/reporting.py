@@ -1,0 +1,93 @@
+"""Tells about a mirror in ZooKeeper, so that `zk status` knows it from wherever it is asked."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from dataclasses import dataclass, field
+
+import trio
+
+from node.runtime.clock import now_ms
+from zkcompat.feed import ImageFeed
+from zkcompat.keeper import Keeper, PathRefusedError, UncertainOutcomeError
+from zkcompat.quarantine import Quarantine
+from zkcompat.status import MirrorStatus
+from zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
+
+log = logging.getLogger(__name__)
+
+# A report is as old as that when nothing happens; who reads one that is much older knows that its mirror hangs.
+INTERVAL_SECONDS = 5.0
+# Between two reports of a state that changes.
+PAUSE_SECONDS = 1.0
+# No-op records come twice a second where a quorum is well.
+QUORUM_SILENCE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Reporting:
+    feed: ImageFeed
+    keeper: Keeper
+    status: MirrorStatus
+    quarantine: Quarantine
+    admitted: trio.Event = field(default_factory=trio.Event)
+
+    async def run(self) -> None:
+        """Reports from when the tree was found to be our cluster's; what cannot be told now is told later."""
+        await self.admitted.wait()
+        told: tuple[object, ...] = ()
+        told_at = -INTERVAL_SECONDS
+        while True:
+            now = trio.current_time()
+            facts = (self.keeper.session_id, self.status.state, len(self.quarantine))
+            if self.keeper.is_connected and (facts != told or now - told_at >= INTERVAL_SECONDS):
+                try:
+                    await self._tell()
+                    told, told_at = facts, now
+                except (PathRefusedError, UncertainOutcomeError) as problem:
+                    log.debug("The report cannot be written: %s", problem)
+            await trio.sleep(PAUSE_SECONDS)
+
+    async def watch_quorum(self) -> None:
+        """Says when the quorum falls silent, and when it speaks again."""
+        silent = False
+        while True:
+            seconds = self.feed.silent_seconds()
+            if QUORUM_SILENCE_SECONDS <= seconds < float("inf") and not silent:
+                silent = True
+                log.warning(
+                    "The quorum has said nothing for %.0f s: asking all controllers; ZooKeeper shows the state "
+                    "of offset %d until then",
+                    seconds,
+                    self.status.published_offset,
+                )
+            elif seconds < QUORUM_SILENCE_SECONDS and silent:
+                silent = False
+                log.warning("The quorum speaks again")
+            await trio.sleep(PAUSE_SECONDS)
+
+    async def _tell(self) -> None:
+        for parent in REPORT_PARENTS:
+            await self.keeper.ensure(parent, None)
+        path = MirrorReport.path(self.keeper.session_id)
+        await self.keeper.put_own(path, self._report().encode())
+
+    def _report(self) -> MirrorReport:
+        status, image = self.status, self.feed.image
+        return MirrorReport(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            state=status.state,
+            told_ms=now_ms(),
+            published_offset=status.published_offset,
+            quorum_offset=image.provenance.offset,
+            lag_ms=self.feed.lag_ms(status.published_offset),
+            quorum_heard_ms=self.feed.heard_ms,
+            claims=status.claims,
+            repairs=status.repairs,
+            quarantined=len(self.quarantine),
+            refusals=[entry.sentence() for entry in list(self.quarantine)[:REFUSALS_SHOWN]],
+            last_problem=status.last_problem,
+        )

@@ -1,0 +1,125 @@
+"""ACLs, a resource a znode, each change told in the form of its root.
+
+Left out: resources whose names no znode can have (with a slash); ZooKeeper mode could not keep them either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import ClassVar
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import AclsImage, MetadataImage
+from wire.records.security import AccessControlEntryRecord
+from wire.security.acls import Operation as AclOperation
+from wire.security.acls import PatternType, Permission, ResourceType
+from zkcompat.notes import note
+from zkcompat.operations import Operation
+from zkcompat.sections.section import Section
+from zkcompat.tree import Znode
+from zkcompat.znodes.acl_change import AclChange
+from zkcompat.znodes.acl_entries import ACLS, PREFIXED_ACLS, AclEntries, AclEntry, AclResource
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.parents import ACL_TYPES
+
+Grouped = dict[str, list[AclEntry]]
+
+
+class Acls(Section):
+    """An entity is named by its path."""
+
+    label = "Acls"
+    directories: ClassVar[tuple[str, ...]] = tuple(
+        f"{root}/{kind}" for root in (ACLS, PREFIXED_ACLS) for kind in ACL_TYPES
+    )
+
+    def __init__(self) -> None:
+        # Grouping is a walk over all ACLs: those of the two images at hand are kept.
+        self._grouped: list[tuple[AclsImage, Grouped]] = []
+
+    def names(self, image: MetadataImage) -> Iterable[str]:
+        return sorted(self._by_path(image.acls))
+
+    def touched(self, delta: MetadataDelta) -> Iterable[str]:
+        for acl_id, record in delta.acls.changed.items():
+            for one in (delta.image.acls.get(acl_id), record):
+                path = one and path_of(one)
+                if path:
+                    yield path
+
+    def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        if before.acls is after.acls:
+            return ()
+        old, new = self._by_path(before.acls), self._by_path(after.acls)
+        return [path for path in {**old, **new} if _entries(old, path) != _entries(new, path)]
+
+    def entity(self, directory: str, child: str) -> str:
+        return f"{directory}/{child}"
+
+    def roots(self, name: str) -> tuple[str, ...]:
+        return (name,)
+
+    def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
+        entries = _entries(self._by_path(image.acls), name)
+        if entries:
+            yield name, Znode(AclEntries(entries).encode())
+
+    def notes(self, path: str) -> Iterable[Operation]:
+        resource = AclResource.of_path(path)
+        if resource is None:
+            return ()
+        change = AclChange(resource.type.name, resource.name, resource.prefixed)
+        sentence = f"Telling of changed ACLs of {path}"
+        return (note(change.prefix, change.encode(), sentence, "AclChange"),)
+
+    def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
+        """Kafka kept a set in no order."""
+        if expected == found:
+            return True
+        wanted, actual = (decode_or_none(AclEntries.decode, data) for data in (expected, found))
+        return wanted is not None and wanted == actual
+
+    def _by_path(self, acls: AclsImage) -> Grouped:
+        for known, grouped in self._grouped:
+            if known is acls:
+                return grouped
+        grouped = _group(acls)
+        self._grouped = [*self._grouped[-1:], (acls, grouped)]
+        return grouped
+
+
+def path_of(record: AccessControlEntryRecord) -> str | None:
+    """Where the ACL stands; None for one that ZooKeeper cannot show."""
+    try:
+        kind = ResourceType(record.resource_type)
+        pattern = PatternType(record.pattern_type)
+    except ValueError:
+        return None
+    known = kind > ResourceType.ANY and pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+    if not known or "/" in record.resource_name or record.resource_name in ("", ".", ".."):
+        return None
+    return AclResource(kind, record.resource_name, pattern is PatternType.PREFIXED).path
+
+
+def _group(acls: AclsImage) -> Grouped:
+    grouped: Grouped = defaultdict(list)
+    for record in acls.values():
+        path, entry = path_of(record), _entry(record)
+        if path is not None and entry is not None:
+            grouped[path].append(entry)
+    return dict(grouped)
+
+
+def _entry(record: AccessControlEntryRecord) -> AclEntry | None:
+    try:
+        operation, permission = AclOperation(record.operation), Permission(record.permission_type)
+    except ValueError:  # of a later Kafka
+        return None
+    if operation <= AclOperation.ANY or permission <= Permission.ANY:
+        return None
+    return AclEntry(record.principal, record.host, operation, permission)
+
+
+def _entries(grouped: Grouped, path: str) -> frozenset[AclEntry]:
+    return frozenset(grouped.get(path, ()))

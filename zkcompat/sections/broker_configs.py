@@ -1,0 +1,45 @@
+"""Dynamic configs of brokers, and of all brokers, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BROKER_RESOURCE, MetadataImage
+from wire.records.sensitive import is_sensitive
+from zkcompat.names import DEFAULT_ENTITY, config_entity
+from zkcompat.sections.configs import ConfigSection
+from zkcompat.sections.section import differing_keys
+from zkcompat.tree import Znode
+from zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
+
+
+class BrokerConfigs(ConfigSection):
+    """A broker has a znode while it has configs, as in dual-write."""
+
+    label = "BrokerConfigs"
+    directories: ClassVar[tuple[str, ...]] = (CONFIG_BROKERS,)
+
+    def names(self, image: MetadataImage) -> Iterable[str]:
+        return sorted(_of(image.configs.by_resource))
+
+    def touched(self, delta: MetadataDelta) -> Iterable[str]:
+        return _of(delta.configs.changed)
+
+    def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        return _of(differing_keys(before.configs.by_resource, after.configs.by_resource))
+
+    def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
+        resource = (BROKER_RESOURCE, "" if name == DEFAULT_ENTITY else name)
+        config = image.configs.by_resource.get(resource)
+        if config:
+            shown = {key: value for key, value in config.items() if not is_sensitive(key)}
+            yield EntityConfig.broker_path(name), Znode(EntityConfig(shown).encode())
+
+    def is_foreign(self, key: str) -> bool:
+        return is_sensitive(key)
+
+
+def _of(resources: Iterable[tuple[int, str]]) -> list[str]:
+    return [config_entity(name) for kind, name in resources if kind == BROKER_RESOURCE]

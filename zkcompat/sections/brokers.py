@@ -1,0 +1,89 @@
+"""Live brokers: registered and unfenced, what a ZooKeeper-mode broker's session stood for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BrokerRegistration, MetadataImage
+from zkcompat.operations import Operation, create, delete
+from zkcompat.sections.section import Section, differing_keys
+from zkcompat.tree import Znode
+from zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
+from zkcompat.znodes.fields import decode_or_none
+
+
+class Brokers(Section):
+    """Ephemeral, in the mirror's session. A new incarnation gets a new znode: watchers see it go and come."""
+
+    label = "Broker"
+    directories: ClassVar[tuple[str, ...]] = (BROKER_IDS,)
+
+    def names(self, image: MetadataImage) -> Iterable[str]:
+        return (str(broker_id) for broker_id, one in _sorted(image) if is_live(one))
+
+    def touched(self, delta: MetadataDelta) -> Iterable[str]:
+        return map(str, delta.cluster.changed_brokers)
+
+    def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        return map(str, differing_keys(before.cluster.brokers, after.cluster.brokers))
+
+    def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
+        broker = _broker(name, image)
+        if broker is not None and is_live(broker):
+            yield BrokerInfo.path(broker.id), _znode(broker, image)
+
+    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+        old, new = _broker(name, before), _broker(name, after)
+        path = f"{BROKER_IDS}/{name}"
+        stays = is_live(new) and _same_registration(old, new)
+        if is_live(old) and not stays:
+            sentence = f"Broker {name} is fenced, unregistered or registered again"
+            yield delete(path, "DeleteBroker", sentence)
+        if new is not None and is_live(new) and not (is_live(old) and stays):
+            yield create(path, _znode(new, after), "CreateBroker", f"Broker {name} is live")
+
+    def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
+        """The timestamp says when the znode was written and nothing of the broker."""
+        if expected == found:
+            return True
+        wanted, actual = (
+            decode_or_none(lambda data: BrokerInfo.decode(0, data), data)
+            for data in (expected, found)
+        )
+        if wanted is None or actual is None:
+            return False
+        return wanted == replace(actual, timestamp_ms=wanted.timestamp_ms)
+
+
+def is_live(broker: BrokerRegistration | None) -> bool:
+    """Registered and unfenced."""
+    return broker is not None and not broker.fenced
+
+
+def _sorted(image: MetadataImage) -> list[tuple[int, BrokerRegistration]]:
+    return sorted(image.cluster.brokers.items())
+
+
+def _broker(name: str, image: MetadataImage) -> BrokerRegistration | None:
+    is_id = name.isascii() and name.isdecimal() and str(int(name)) == name
+    return image.cluster.brokers.get(int(name)) if is_id else None
+
+
+def _same_registration(old: BrokerRegistration | None, new: BrokerRegistration | None) -> bool:
+    return (
+        old is not None
+        and new is not None
+        and (old.epoch, old.listeners, old.rack) == (new.epoch, new.listeners, new.rack)
+    )
+
+
+def _znode(broker: BrokerRegistration, image: MetadataImage) -> Znode:
+    endpoints = tuple(
+        ListenerAddress(one.name, one.host, one.port, one.security_protocol)
+        for one in broker.listeners
+    )
+    info = BrokerInfo(broker.id, endpoints, broker.rack, image.provenance.timestamp_ms)
+    return Znode(info.encode(), ephemeral=True)

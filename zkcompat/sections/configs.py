@@ -1,0 +1,48 @@
+"""What the sections of configs have in common: a znode of keys, some of which may be others'. Pure.
+
+A key that is not mirrored (a secret beside quotas) is never deleted: it stays when the rest is written, and a znode
+with such keys alone is let stand.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from zkcompat.notes import config_note
+from zkcompat.operations import Keeps, Operation
+from zkcompat.sections.section import Section
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.fields import decode_or_none
+
+
+class ConfigSection(Section):
+    """A config znode and one without keys mean the same; each change is told in `/config/changes`."""
+
+    @abstractmethod
+    def is_foreign(self, key: str) -> bool:
+        """True for a key that is not mirrored."""
+
+    def keeps(self) -> Keeps | None:
+        return self.is_foreign
+
+    def notes(self, path: str) -> Iterable[Operation]:
+        return () if path.endswith("/clients") else (config_note(path),)
+
+    def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
+        if (expected or b"") == (found or b""):
+            return True
+        wanted, actual = self._mirrored(expected), self._mirrored(found)
+        return wanted is not None and wanted == actual
+
+    def spares(self, path: str, data: bytes | None) -> bool:
+        return self._mirrored(data) == {}
+
+    def _mirrored(self, data: bytes | None) -> dict[str, str] | None:
+        """The keys of a znode that are the mirror's; None for what is no config."""
+        if not data:
+            return {}
+        found = decode_or_none(EntityConfig.decode, data)
+        if found is None:
+            return None
+        return {key: value for key, value in found.config.items() if not self.is_foreign(key)}

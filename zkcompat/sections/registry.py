@@ -1,0 +1,68 @@
+"""The sections of a mirror, in the order in which they are compared and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from quorum.metadata.image import EMPTY
+from zkcompat.sections.acls import Acls
+from zkcompat.sections.broker_configs import BrokerConfigs
+from zkcompat.sections.brokers import Brokers
+from zkcompat.sections.entity_quotas import Clients, Ips
+from zkcompat.sections.producer_ids import ProducerIds
+from zkcompat.sections.section import Section
+from zkcompat.sections.standing import Standing
+from zkcompat.sections.tokens import Tokens
+from zkcompat.sections.topics import Topics
+from zkcompat.sections.users import Users
+
+Sections = Sequence[Section]
+
+
+def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
+    """`secrets`: SCRAM credentials and delegation tokens, too."""
+    return (
+        Standing(cluster_id),
+        Brokers(),
+        Topics(),
+        BrokerConfigs(),
+        Users(scram=secrets),
+        Clients(),
+        Ips(),
+        ProducerIds(),
+        Acls(),
+        *([Tokens()] if secrets else ()),
+    )
+
+
+# For a plan of changes, which does not write the cluster's id.
+WITHOUT_SECRETS = sections_of("")
+EVERYTHING = sections_of("", secrets=True)
+
+
+class SectionIndex:
+    """Finds the entity that a path belongs to."""
+
+    def __init__(self, sections: Sections) -> None:
+        self._by_directory: Mapping[str, Section] = {
+            directory: section for section in sections for directory in section.directories
+        }
+        self._singles = {
+            path: (section, name)
+            for section in sections
+            for name in section.names(EMPTY)
+            for path in section.singles(name)
+        }
+        self._depths = sorted({directory.count("/") for directory in self._by_directory})
+
+    def entity_at(self, path: str) -> tuple[Section, str] | None:
+        """None for a path that belongs to none."""
+        if path in self._singles:
+            return self._singles[path]
+        parts = path.split("/")
+        for depth in self._depths:
+            directory = "/".join(parts[: depth + 1])
+            section = self._by_directory.get(directory)
+            if section is not None and len(parts) > depth + 1:
+                return section, section.entity(directory, parts[depth + 1])
+        return None

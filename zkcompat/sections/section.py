@@ -1,0 +1,114 @@
+"""One kind of entity that is mirrored: its part of the image, its znodes, and what a change of it writes. Pure.
+
+An entity is named by text, as its znode is. It is owned whole: what stands below its `roots` and is not among its
+`znodes` is extra, unless `spares` lets it stand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, TypeVar
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MetadataImage
+from zkcompat.operations import Keeps, Operation, create, delete, set_data
+from zkcompat.tree import Znode
+
+K = TypeVar("K")
+
+
+class Section(ABC):
+    """`label` names the section, and its operations in the log.
+
+    `directories` are the znodes whose children are the entities.
+    """
+
+    label: ClassVar[str]
+    directories: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def names(self, image: MetadataImage) -> Iterable[str]:
+        """All entities of the image that have znodes."""
+
+    @abstractmethod
+    def touched(self, delta: MetadataDelta) -> Iterable[str]:
+        """The entities that a delta may have changed."""
+
+    @abstractmethod
+    def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        """The entities that are not the same in both images, gone ones included."""
+
+    @abstractmethod
+    def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
+        """What should stand for the entity, parents first; nothing when the image does not have it."""
+
+    def size(self, name: str, image: MetadataImage) -> int:
+        """About how many znodes the entity has."""
+        del name, image
+        return 1
+
+    def entity(self, directory: str, child: str) -> str:
+        """The entity that a child of one of the directories belongs to."""
+        del directory
+        return child
+
+    def roots(self, name: str) -> tuple[str, ...]:
+        """Everything at and below these belongs to the entity."""
+        return tuple(f"{directory}/{name}" for directory in self.directories)
+
+    def singles(self, name: str) -> tuple[str, ...]:
+        """Znodes of the entity that others may write below."""
+        del name
+        return ()
+
+    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+        """The operations that lead from one image's znodes to the other's, then their notes."""
+        old, new = dict(self.znodes(name, before)), dict(self.znodes(name, after))
+        notes: list[Operation] = []
+        for path in reversed([path for path in old if path not in new]):
+            yield delete(path, f"Delete{self.label}", f"Delete {self.label} {name}", self.keeps())
+            notes += self.notes(path)
+        for path, znode in new.items():
+            if path not in old:
+                sentence = f"Create {self.label} {name}"
+                yield create(path, znode, f"Update{self.label}", sentence, self.keeps())
+            elif old[path].data != znode.data:
+                sentence = f"Update {self.label} {name}"
+                yield set_data(path, znode, f"Update{self.label}", sentence, self.keeps())
+            else:
+                continue
+            notes += self.notes(path) if znode.data is not None else ()
+        yield from notes
+
+    def notes(self, path: str) -> Iterable[Operation]:
+        """The notes to write when the znode at `path` changed."""
+        del path
+        return ()
+
+    def is_new(self, path: str, znode: Znode) -> bool:
+        """True for a znode that is made without a note when it was missing."""
+        del path
+        return znode.data is None
+
+    def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
+        """True when nothing needs writing."""
+        del path
+        return (expected or b"") == (found or b"")
+
+    def spares(self, path: str, data: bytes | None) -> bool:
+        """True for a znode that the image does not have and that says nothing of what is mirrored."""
+        del path, data
+        return False
+
+    def keeps(self) -> Keeps | None:
+        """Which keys of a shared config znode are others' and stay; None: the znodes are the mirror's alone."""
+        return None
+
+
+def differing_keys(before: Mapping[K, object], after: Mapping[K, object]) -> list[K]:
+    """The keys whose values are not the same object; persistent maps share what did not change."""
+    if before is after:
+        return []
+    gone = [key for key in before if key not in after]
+    return gone + [key for key, value in after.items() if before.get(key) is not value]

@@ -1,0 +1,58 @@
+"""Waiting while another mirror holds the claim.
+
+A live mirror is waited for, whoever was there first: one claim at a time. A dead or frozen one is overtaken before its
+session ends, so that brokers do not vanish in between: it is told from a slow one by `/migration`, which each
+transaction of a mirror writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import trio
+
+from zkcompat.feed import ImageFeed
+from zkcompat.keeper import Keeper
+from zkcompat.status import MirrorStatus
+from zkcompat.znodes.controller import Controller
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 2.0  # a watch tells at once; the poll is for what no watch tells
+# A mirror that has been silent for this share of a session timeout though there is something to write is overtaken:
+# before its session ends, and after a live mirror, which writes a change within milliseconds, has had seconds.
+TAKE_OVER_SHARE = 1 / 3
+
+
+@dataclass(slots=True)
+class Standby:
+    feed: ImageFeed
+    keeper: Keeper
+    status: MirrorStatus
+
+    async def wait(self) -> None:
+        """Returns when no other mirror's claim stands, or when the other is silent though there is something to do.
+
+        Raises PathRefusedError or UncertainOutcomeError.
+        """
+        patience = self.keeper.config.session_timeout_ms / 1000 * TAKE_OVER_SHARE
+        poll = min(POLL_SECONDS, patience / 4)
+        seen, since = -1, trio.current_time()
+        while True:
+            controller = await self.keeper.read(Controller.PATH)
+            if controller is None or controller.owner in (0, self.keeper.session_id):
+                return
+            self.status.tell("standby")
+            found = await self.keeper.read(Migration.PATH)
+            state = decode_or_none(Migration.decode, found.data if found else None) or Migration()
+            version = found.version if found else -1
+            if version != seen or state.offset >= self.feed.image.provenance.offset:
+                seen, since = version, trio.current_time()
+            elif trio.current_time() - since > patience:
+                log.warning("The other mirror does not write any more: taking over")
+                return
+            if await self.keeper.wait_deleted(Controller.PATH, poll):
+                return

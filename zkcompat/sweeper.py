@@ -1,0 +1,84 @@
+"""Deletes notes that nobody waits for any more, below all their roots, whoever wrote them.
+
+As Kafka's change listeners: who has not read a note within 15 minutes reads everything at its start anyway. A pass
+ends when nothing old is left, so notes cannot come faster than they go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from node.runtime.clock import now_ms
+from zkcompat.claim import Step
+from zkcompat.keeper import PathRefusedError
+from zkcompat.notes import NOTE_ROOTS
+from zkcompat.quarantine import Quarantine
+from zkcompat.tenure import StepRefusedError, Tenure
+
+log = logging.getLogger(__name__)
+
+LIFETIME_MS = 15 * 60 * 1000
+INTERVAL_SECONDS = 30.0
+# The names of so many children are half of what an old client takes in an answer: older ones go before their time.
+NOTES_MAX = 10_000
+IN_TRANSACTION = 200
+
+
+@dataclass(slots=True)
+class Sweeper:
+    tenure: Tenure
+    quarantine: Quarantine
+    lifetime_ms: int = LIFETIME_MS
+
+    async def run(self) -> None:
+        """A pass at once, then at an interval."""
+        while True:
+            for root in NOTE_ROOTS:
+                await self.sweep(root)
+            await trio.sleep(INTERVAL_SECONDS)
+
+    async def sweep(self, root: str) -> None:
+        """Deletes what is old below one root."""
+        try:
+            names = sorted(await self.tenure.keeper.children(root), key=_number)
+            for start in range(0, len(names), IN_TRANSACTION):
+                part = [f"{root}/{name}" for name in names[start : start + IN_TRANSACTION]]
+                old = await self._old(part, too_many=len(names) - start > NOTES_MAX)
+                await self._delete(old)
+                if len(old) < len(part):
+                    return  # names ascend with time: the rest is younger
+        except PathRefusedError as refused:
+            self.quarantine.add(refused.path, "read", refused.reason)
+
+    async def _old(self, paths: Sequence[str], *, too_many: bool) -> list[str]:
+        found = await self.tenure.keeper.read_many(paths)
+        limit = now_ms() - self.lifetime_ms
+        return [
+            path
+            for path, znode in found.items()
+            if too_many or (znode.created_ms < limit and not znode.refusal)
+        ]
+
+    async def _delete(self, paths: Sequence[str]) -> None:
+        steps = [Step("delete", path) for path in paths]
+        while steps:
+            try:
+                await self.tenure.transact(steps)
+            except StepRefusedError as refused:
+                if refused.reason == "NoAuth":
+                    parent = refused.step.path.rpartition("/")[0]
+                    self.quarantine.add(parent, "children", refused.reason)
+                    return
+                del steps[refused.index]  # gone, or with children of its own
+            else:
+                return
+
+
+def _number(name: str) -> tuple[int, str]:
+    """Notes of several prefixes share a root's counter."""
+    digits = name[-10:]
+    return (int(digits) if digits.isascii() and digits.isdecimal() else -1), name

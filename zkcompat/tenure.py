@@ -1,0 +1,257 @@
+"""One tenure as the tree's only writer: the claim, the guard of every transaction, and what the tree shows.
+
+A tenure is a block: nothing of it is alive when the next one begins. All that writes to the tree meanwhile, the
+mirror's companions too, writes through it: one transaction at a time, each of which proves that the claim still stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import trio
+
+from node.runtime.clock import now_ms
+from quorum.metadata.image import MetadataImage
+from wire.transport.events import AutoResetEvent, Notifier
+from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
+from zkcompat.keeper import (
+    Keeper,
+    PathRefusedError,
+    TransactionRefusedError,
+    UncertainOutcomeError,
+)
+from zkcompat.sections.registry import SectionIndex, Sections
+from zkcompat.sections.section import Section
+from zkcompat.status import MirrorStatus
+from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
+
+log = logging.getLogger(__name__)
+
+# Between two repairs of `/controller`: somebody who goes on writing it must not keep the mirror busy.
+CONTROLLER_PAUSE_SECONDS = 0.1
+# How many entities wait to be compared again before everything is.
+RECHECK_MAX = 10_000
+_GUARD_PATHS = (ControllerEpoch.PATH, Migration.PATH)
+_OVERTAKEN = ("BadVersion", "NoNode")
+
+
+class WrongClusterError(Exception):
+    """The tree belongs to another Kafka cluster. The operator's fault: wrong `zookeeper.connect` or chroot."""
+
+
+class MirrorFencedError(Exception):
+    """The guard was refused: somebody else wrote the claim's znodes. The tenure is over."""
+
+
+class StepRefusedError(Exception):
+    """ZooKeeper refused one step of a transaction, so nothing of it happened; `index` is the step's."""
+
+    def __init__(self, index: int, step: Step, reason: str) -> None:
+        super().__init__(f"{step.kind} {step.path}: {reason}")
+        self.index = index
+        self.step = step
+        self.reason = reason
+
+
+class Companion(Protocol):
+    """What runs beside the mirror while it leads: obeys what old tools write to ZooKeeper."""
+
+    def spares(self, path: str) -> bool:
+        """True for a znode that the companion still has to look at: the mirror neither deletes nor writes it now."""
+
+    async def run(self, tenure: Tenure) -> None:
+        """Runs from the first complete comparison on, until it is cancelled with the tenure.
+
+        It may raise what a tenure's methods raise; anything else ends the mirror.
+        """
+
+
+@dataclass(slots=True)
+class Tenure:
+    """`shown` is the image that the tree shows, None before the first comparison is done."""
+
+    keeper: Keeper
+    cluster_id: str
+    sections: Sections
+    status: MirrorStatus
+    companions: Sequence[Companion] = ()
+    guard: Guard | None = None
+    leader: Leader | None = None
+    shown: MetadataImage | None = None
+    # Entities, by section label and name, to be compared again by the writer.
+    suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
+    verify_soon: AutoResetEvent = field(default_factory=AutoResetEvent)
+    _index: SectionIndex = field(init=False)
+    _claimed_as: bytes = b""
+    _lock: trio.Lock = field(default_factory=trio.Lock)
+    _suspected: Notifier = field(default_factory=Notifier)
+    _published: Notifier = field(default_factory=Notifier)
+
+    def __post_init__(self) -> None:
+        self._index = SectionIndex(self.sections)
+
+    async def claim(self, leader: Leader) -> None:
+        """Takes the claim over, whoever has it; later only our own, for a new leader.
+
+        Raises MirrorFencedError, PathRefusedError, UncertainOutcomeError or WrongClusterError.
+        """
+        async with self._lock:
+            await _prepare(self.keeper, self.cluster_id)
+            epoch, controller, migration = [
+                await self.keeper.read(path)
+                for path in (ControllerEpoch.PATH, Controller.PATH, Migration.PATH)
+            ]
+            if epoch is None or migration is None:
+                raise UncertainOutcomeError("the claim's znodes vanished")
+            if self.guard is not None and epoch.version != self.guard.controller_epoch_version:
+                raise MirrorFencedError("another mirror holds the claim")
+            dirty = self.shown is None
+            steps, guard = claim_steps(leader, now_ms(), epoch, controller, migration, dirty=dirty)
+            try:
+                await self.keeper.transact(steps)
+            except TransactionRefusedError as refused:
+                step = steps[refused.index]
+                if refused.reason in (*_OVERTAKEN, "NodeExists"):
+                    raise MirrorFencedError(f"{step.path} was written meanwhile") from refused
+                raise PathRefusedError(step.path, refused.reason) from refused
+            self.guard, self.leader = guard, leader
+            self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
+        self.status.claims += 1
+        self.status.controller_epoch = guard.controller_epoch
+        log.info("Claimed controller epoch %d for leader %d", guard.controller_epoch, leader.id)
+
+    async def transact(self, steps: Sequence[Step], migration: Migration | None = None) -> None:
+        """One guarded transaction; `/migration` is left as `migration`, or as it is.
+
+        Raises:
+            StepRefusedError: nothing happened, since ZooKeeper refused one of the steps.
+            MirrorFencedError, PathRefusedError: the claim is gone, or its znodes may not be used: the tenure is over.
+            UncertainOutcomeError: it may have happened or not: the tenure is over.
+        """
+        async with self._lock:
+            guard = self.guard
+            assert guard is not None
+            left = migration or guard.migration
+            try:
+                await self.keeper.transact([*guard.proof(left), *steps])
+            except TransactionRefusedError as refused:
+                if refused.index >= GUARD_STEPS:
+                    index = refused.index - GUARD_STEPS
+                    raise StepRefusedError(index, steps[index], refused.reason) from refused
+                if refused.reason in _OVERTAKEN:
+                    raise MirrorFencedError(
+                        f"another mirror holds the claim ({refused.reason})"
+                    ) from refused
+                path = _GUARD_PATHS[refused.index]
+                raise PathRefusedError(path, refused.reason) from refused
+            self.guard = guard.advanced(left)
+        self.status.transactions += 1
+
+    def is_spared(self, path: str) -> bool:
+        """True for what a companion still has to look at."""
+        return any(companion.spares(path) for companion in self.companions)
+
+    def recheck(self, path: str) -> None:
+        """Has the writer compare the entity that `path` belongs to."""
+        place = self._index.entity_at(path)
+        if place is not None:
+            self.suspect(*place)
+
+    def suspect(self, section: Section, name: str) -> None:
+        """Has the writer compare an entity."""
+        if len(self.suspects) < RECHECK_MAX:
+            self.suspects[section.label, name] = section
+        else:
+            self.verify_soon.set()
+        self._suspected.notify_all()
+
+    async def wait_suspects(self) -> None:
+        """Returns when there is something to compare again."""
+        await trio.lowlevel.checkpoint()
+        while not self.suspects:
+            await self._suspected.wait()
+
+    def published(self, image: MetadataImage) -> None:
+        """The tree shows `image`."""
+        self.shown = image
+        self.status.published_offset = image.provenance.offset
+        self._published.notify_all()
+
+    async def wait_shown(self, wanted: Callable[[MetadataImage], bool]) -> MetadataImage:
+        """The image that the tree shows, once it is as wanted."""
+        await trio.lowlevel.checkpoint()
+        while self.shown is None or not wanted(self.shown):
+            await self._published.wait()
+        return self.shown
+
+    async def keep_controller(self) -> None:
+        """Makes `/controller` again whenever somebody deletes or forges it; without a watch's message not."""
+        while True:
+            changed = trio.Event()
+            async with self._lock:
+                found = await self._read_controller(changed.set)
+                wrong = found is None or not self._is_ours(*found)
+                steps = [] if found is None else [Step("delete", Controller.PATH)]
+            if wrong:
+                log.warning("%s was changed by another client: making it again", Controller.PATH)
+                self.status.repairs += 1
+                await self._replace_controller(steps)
+                await trio.sleep(CONTROLLER_PAUSE_SECONDS)
+            else:
+                await changed.wait()
+
+    async def _read_controller(
+        self, changed: Callable[[], object]
+    ) -> tuple[bytes | None, int] | None:
+        try:
+            found = await self.keeper.read(Controller.PATH, changed)
+        except PathRefusedError:
+            return None, 0  # locked by somebody else: to be replaced
+        return None if found is None else (found.data, found.owner)
+
+    def _is_ours(self, data: bytes | None, owner: int) -> bool:
+        known = decode_or_none(Controller.decode, data)
+        if known is None or owner != self.keeper.session_id:
+            return False
+        return Controller(known.broker_id, 0, known.kraft_controller_epoch).encode() == (
+            self._claimed_as
+        )
+
+    async def _replace_controller(self, steps: list[Step]) -> None:
+        leader = self.leader
+        assert leader is not None
+        claim = Controller(leader.id, now_ms(), leader.epoch).encode()
+        steps.append(Step("create", Controller.PATH, claim, ephemeral=True))
+        try:
+            await self.transact(steps)
+        except StepRefusedError as refused:  # changed once more: the next look tells
+            log.warning("%s cannot be made again yet: %s", Controller.PATH, refused)
+
+
+async def check_cluster(keeper: Keeper, cluster_id: str) -> None:
+    """Raises WrongClusterError when the tree names another cluster; one that names none yet may become ours."""
+    found = await keeper.read(ClusterId.PATH)
+    if found is None:
+        return
+    known = decode_or_none(ClusterId.decode, found.data)
+    if known is None or known.id != cluster_id:
+        raise WrongClusterError(
+            f"this ZooKeeper tree is of cluster {known.id if known else 'unreadable'}, "
+            f"the quorum is of cluster {cluster_id}; use another tree or a chroot in zookeeper.connect"
+        )
+
+
+async def _prepare(keeper: Keeper, cluster_id: str) -> None:
+    """What must stand before a claim: written without guard, each only if it is missing. Raises WrongClusterError."""
+    await keeper.ensure("/", None)
+    await keeper.ensure("/cluster", None)
+    await keeper.ensure(ClusterId.PATH, ClusterId(cluster_id).encode())
+    await check_cluster(keeper, cluster_id)
+    await keeper.ensure(ControllerEpoch.PATH, ControllerEpoch(0).encode())
+    await keeper.ensure(Migration.PATH, Migration().encode())

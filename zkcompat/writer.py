@@ -1,0 +1,157 @@
+"""Writes operations through a tenure, in bounded transactions, around what ZooKeeper refuses.
+
+A refusal that shows that the tree is not what the plan took it for is TreeDiffersError: the caller reads and compares.
+Any other, and one that comes again after comparing, sends the znode into the quarantine, and the rest is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from quorum.metadata.image import MetadataImage
+from zkcompat.claim import step_of
+from zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
+from zkcompat.quarantine import HeldBack, Quarantine
+from zkcompat.shared_configs import resolve
+from zkcompat.tenure import StepRefusedError, Tenure
+from zkcompat.znodes.migration import Migration
+
+log = logging.getLogger(__name__)
+
+_TREE_DIFFERS = ("NoNode", "NodeExists", "NotEmpty", "BadVersion")
+
+
+class TreeDiffersError(Exception):
+    """An operation was refused: the tree is not what the plan took it for. Read and compare."""
+
+
+@dataclass(slots=True)
+class TreeWriter:
+    """`batch_operations`: at most so many in a transaction."""
+
+    tenure: Tenure
+    quarantine: Quarantine
+    batch_operations: int
+
+    async def write(
+        self,
+        operations: Iterable[Operation],
+        image: MetadataImage | None = None,
+        *,
+        dirty: bool = False,
+        final: bool = False,
+    ) -> int:
+        """Runs the operations as they come; how many went through.
+
+        With `image`, `/migration` moves to it with the last of them, in the same transaction, and the tree counts as
+        showing it. `dirty`: the tree is between two images afterwards. `final`: a refusal that shows that the tree
+        differs is one like any other.
+        Raises TreeDiffersError, and what a tenure raises.
+        """
+        guard = self.tenure.guard
+        assert guard is not None
+        held = HeldBack()
+        between = guard.migration
+        if dirty or image is not None:
+            between = replace(between, dirty=True)
+        pending: list[Operation] = []
+        written = 0
+        fitting = self._fitting(operations, held)
+        for batch in batches(fitting, self.batch_operations):
+            if pending:
+                written += await self._transact(pending, between, held, final)
+            pending = batch
+        written += await self._last(pending, between, image, held, final)
+        self.tenure.status.writes += written
+        return written
+
+    async def _last(
+        self,
+        batch: list[Operation],
+        left: Migration,
+        image: MetadataImage | None,
+        held: HeldBack,
+        final: bool,
+    ) -> int:
+        if image is not None:
+            offset, epoch, _ = image.provenance
+            left = replace(left, offset=offset, epoch=epoch, dirty=False)
+        assert self.tenure.guard is not None
+        written = 0
+        if batch or left != self.tenure.guard.migration:
+            written = await self._transact(batch, left, held, final)
+        if image is not None:
+            self.tenure.published(image)
+        return written
+
+    def _fitting(self, operations: Iterable[Operation], held: HeldBack) -> Iterable[Operation]:
+        """What ZooKeeper would take, and what was not refused a while ago."""
+        for operation in operations:
+            if held.touches(operation) or self.quarantine.holds(operation):
+                held.add(operation)
+            elif operation.size_bytes > BATCH_BYTES_MAX:
+                size = f"{operation.size_bytes} bytes, more than the {BATCH_BYTES_MAX} of a transaction"
+                self._refuse(operation, size)
+                held.add(operation)
+            else:
+                yield operation
+
+    async def _transact(
+        self, batch: list[Operation], migration: Migration, held: HeldBack, final: bool
+    ) -> int:
+        """One transaction, again without what is refused; how many operations went through."""
+        batch = await self._resolved(batch)
+        while True:
+            steps = [step_of(operation) for operation in batch]
+            try:
+                await self.tenure.transact(steps, migration)
+            except StepRefusedError as refused:
+                operation = batch[refused.index]
+                if refused.reason in _TREE_DIFFERS and not final:
+                    raise TreeDiffersError(str(refused)) from refused
+                self._refuse(operation, refused.reason)
+                batch = self._without(batch, operation, held)
+                continue
+            for operation in batch:
+                log.debug("%s: %s", operation.name, operation.sentence)
+            self.quarantine.succeeded(batch)
+            return len(batch)
+
+    def _without(
+        self, batch: list[Operation], refused: Operation, held: HeldBack
+    ) -> list[Operation]:
+        held.add(refused)
+        rest: list[Operation] = []
+        for operation in batch:
+            if operation is refused:
+                continue
+            if held.touches(operation) or self.quarantine.holds(operation):
+                held.add(operation)
+            else:
+                rest.append(operation)
+        return rest
+
+    def _refuse(self, operation: Operation, reason: str) -> None:
+        entry = self.quarantine.refused(operation, reason)
+        if entry.attempts == 1:
+            log.warning(
+                "Left out, the rest is mirrored: %s; trying again later, zk verify names it",
+                entry.sentence(),
+            )
+
+    async def _resolved(self, batch: list[Operation]) -> list[Operation]:
+        """Keys of others are kept; what becomes secret is hidden before it is written."""
+        keeper = self.tenure.keeper
+        shared = [operation.path for operation in batch if operation.keeps is not None]
+        found = await keeper.read_many(shared) if shared else {}
+        resolved: list[Operation] = []
+        for operation in batch:
+            there = found.get(operation.path)
+            if there is not None and there.refusal:
+                there = None
+            if operation.secret and there is not None:
+                await keeper.hide(operation.path)
+            resolved.append(resolve(operation, there))
+        return resolved

@@ -1,0 +1,38 @@
+"""Who may do what with a znode. Source: `ZkData.defaultAcls` of Kafka 3.9.
+
+With `zookeeper.set.acl` the world reads what is not sensitive and the creator does everything; `/consumers` stays open,
+since old consumers write there. A secret is for its creator alone, always.
+"""
+
+from __future__ import annotations
+
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+SENSITIVE_ROOTS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+_OPEN_PATH = "/consumers"
+
+
+def acl_of(path: str, *, secured: bool, secret: bool = False) -> list[ACL]:
+    """The ACL that the znode is created with."""
+    if secret:
+        return list(CREATOR_ALL_ACL)
+    if not secured or path == _OPEN_PATH:
+        return list(OPEN_ACL_UNSAFE)
+    if is_sensitive_path(path):
+        return list(CREATOR_ALL_ACL)
+    return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+
+
+def is_sensitive_path(path: str) -> bool:
+    """True where Kafka lets only the creator read."""
+    return path.startswith(SENSITIVE_ROOTS)
+
+
+def is_open_to_others(acl: list[ACL]) -> bool:
+    """True when somebody who did not authenticate may do anything with the znode."""
+    return any(one.id.scheme == "world" and one.perms for one in acl)
+
+
+def is_writable_by_others(acl: list[ACL]) -> bool:
+    """True when somebody who did not authenticate may do more than read."""
+    return any(one.id.scheme == "world" and one.perms & ~1 for one in acl)

@@ -1,0 +1,92 @@
+"""`/kafka-acl/TYPE/NAME` and `/kafka-acl-extended/prefixed/TYPE/NAME`: the ACLs of a resource.
+
+Source: `AclEntry` and `AclEntry.toJsonCompatibleMap` of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wire.errors import RemoteProtocolError
+from wire.security.acls import Operation, Permission, ResourceType
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member
+
+ACLS = "/kafka-acl"
+PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
+
+
+def _words(constant: str) -> str:
+    """TRANSACTIONAL_ID becomes TransactionalId."""
+    return "".join(word.capitalize() for word in constant.split("_"))
+
+
+RESOURCE_WORDS = {kind: _words(kind.name) for kind in ResourceType if kind > ResourceType.ANY}
+OPERATION_WORDS = {one: _words(one.name) for one in Operation if one > Operation.ANY}
+PERMISSION_WORDS = {Permission.ALLOW: "Allow", Permission.DENY: "Deny"}
+_RESOURCES = {word: kind for kind, word in RESOURCE_WORDS.items()}
+_OPERATIONS = {word: one for one, word in OPERATION_WORDS.items()}
+_PERMISSIONS = {word: one for one, word in PERMISSION_WORDS.items()}
+
+
+class AclEntry(NamedTuple):
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+
+class AclResource(NamedTuple):
+    """What ACLs are for: a resource, or all whose names begin so."""
+
+    type: ResourceType
+    name: str
+    prefixed: bool
+
+    @property
+    def path(self) -> str:
+        return f"{PREFIXED_ACLS if self.prefixed else ACLS}/{RESOURCE_WORDS[self.type]}/{self.name}"
+
+    @classmethod
+    def of_path(cls, path: str) -> AclResource | None:
+        """None for a path that is none of a resource."""
+        prefixed = path.startswith(f"{PREFIXED_ACLS}/")
+        kind, slash, name = path.removeprefix(f"{PREFIXED_ACLS if prefixed else ACLS}/").partition(
+            "/"
+        )
+        return cls(_RESOURCES[kind], name, prefixed) if slash and kind in _RESOURCES else None
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntries:
+    entries: frozenset[AclEntry]
+
+    def encode(self) -> bytes:
+        acls = [
+            {
+                "principal": entry.principal,
+                "permissionType": PERMISSION_WORDS[entry.permission],
+                "host": entry.host,
+                "operation": OPERATION_WORDS[entry.operation],
+            }
+            for entry in sorted(self.entries)
+        ]
+        return encode_json({"acls": acls, "version": 1})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> AclEntries:
+        return cls(frozenset(_entries(member(decode_json(data), "acls", list))))
+
+
+def _entries(values: Iterable[object]) -> Iterable[AclEntry]:
+    for value in values:
+        if not isinstance(value, dict):
+            raise RemoteProtocolError("an ACL that is not a JSON object")
+        operation = _OPERATIONS.get(member(value, "operation", str))
+        permission = _PERMISSIONS.get(member(value, "permissionType", str))
+        if operation is None or permission is None:
+            raise RemoteProtocolError("an ACL with an unknown operation or permission")
+        principal, host = member(value, "principal", str), member(value, "host", str)
+        yield AclEntry(principal, host, operation, permission)

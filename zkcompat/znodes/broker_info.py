@@ -1,0 +1,78 @@
+"""`/brokers/ids/N`: a live broker and its listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
+from wire.errors import RemoteProtocolError
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member, number
+
+BROKER_IDS = "/brokers/ids"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+    def connection_string(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """A registered, unfenced broker. `timestamp_ms` says when it was written and is not compared."""
+
+    broker_id: int
+    endpoints: Sequence[ListenerAddress]
+    rack: str | None
+    timestamp_ms: int
+    jmx_port: int = -1
+
+    @staticmethod
+    def path(broker_id: int) -> str:
+        return f"{BROKER_IDS}/{broker_id}"
+
+    def encode(self) -> bytes:
+        # Clients before 0.9 read host and port; they speak plaintext only.
+        plain = next((e for e in self.endpoints if e.security_protocol == 0), None)
+        protocols = {e.name: SECURITY_PROTOCOLS[e.security_protocol] for e in self.endpoints}
+        members: dict[str, Any] = {
+            "features": {},
+            "listener_security_protocol_map": protocols,
+            "endpoints": [endpoint.connection_string() for endpoint in self.endpoints],
+        }
+        if self.rack is not None:
+            members["rack"] = self.rack
+        members["jmx_port"] = self.jmx_port
+        members["port"] = plain.port if plain else -1
+        members["host"] = plain.host if plain else None
+        members["version"] = 5
+        members["timestamp"] = str(self.timestamp_ms)
+        return encode_json(members)
+
+    @classmethod
+    def decode(cls, broker_id: int, data: bytes | None) -> BrokerInfo:
+        members = decode_json(data)
+        protocols = member(members, "listener_security_protocol_map", dict)
+        endpoints = []
+        for text in member(members, "endpoints", list):
+            name, _, address = str(text).partition("://")
+            host, _, port = address.rpartition(":")
+            if protocols.get(name) not in PROTOCOL_NUMBERS or not port.isdecimal():
+                raise RemoteProtocolError(f"an endpoint {text!r} of broker {broker_id}")
+            endpoints.append(
+                ListenerAddress(
+                    name, host.strip("[]"), int(port), PROTOCOL_NUMBERS[protocols[name]]
+                )
+            )
+        rack = member(members, "rack", str) if members.get("rack") is not None else None
+        jmx_port = member(members, "jmx_port", int)
+        return cls(broker_id, tuple(endpoints), rack, number(members, "timestamp"), jmx_port)

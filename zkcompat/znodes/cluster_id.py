@@ -1,0 +1,22 @@
+"""`/cluster/id`: which Kafka cluster the tree belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterId:
+    PATH: ClassVar = "/cluster/id"
+    id: str
+
+    def encode(self) -> bytes:
+        return encode_json({"version": "1", "id": self.id})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ClusterId:
+        return cls(member(decode_json(data), "id", str))

@@ -1,0 +1,58 @@
+"""`/controller` and `/controller_epoch`: who leads, and how often that was claimed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wire.errors import RemoteProtocolError
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member, number
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Who leads. Ephemeral: it is also the mirror's claim, gone with its session."""
+
+    PATH: ClassVar = "/controller"
+    broker_id: int
+    timestamp_ms: int
+    kraft_controller_epoch: int
+
+    def encode(self) -> bytes:
+        return encode_json(
+            {
+                "version": 2,
+                "brokerid": self.broker_id,
+                "timestamp": str(self.timestamp_ms),
+                "kraftControllerEpoch": self.kraft_controller_epoch,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Controller:
+        members = decode_json(data)
+        epoch = (
+            member(members, "kraftControllerEpoch", int)
+            if "kraftControllerEpoch" in members
+            else -1
+        )
+        return cls(member(members, "brokerid", int), number(members, "timestamp"), epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEpoch:
+    """ZooKeeper's own controller epoch: one more at each claim, apart from the raft epoch."""
+
+    PATH: ClassVar = "/controller_epoch"
+    epoch: int
+
+    def encode(self) -> bytes:
+        return str(self.epoch).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ControllerEpoch:
+        text = (data or b"").decode("ascii", "replace")
+        if not text.isdecimal() or len(text) > 10:
+            raise RemoteProtocolError("a controller epoch that is not a number")
+        return cls(int(text))

@@ -1,0 +1,24 @@
+"""`/feature`: the finalised features of ZooKeeper mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Finalised features; a KRaft cluster keeps its own in the metadata log, so none stand here."""
+
+    PATH: ClassVar = "/feature"
+
+    def encode(self) -> bytes:
+        return encode_json({"features": {}, "version": 2, "status": 1})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Feature:
+        member(decode_json(data), "features", dict)
+        return cls()

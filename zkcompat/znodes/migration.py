@@ -1,0 +1,51 @@
+"""`/migration`: up to where the tree shows the metadata log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from wire.errors import RemoteProtocolError
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Up to where the tree is in step with the metadata log.
+
+    `dirty` is our addition: true between two transactions of one step, when the tree is neither at `offset` nor at the
+    next one. At rest the bytes are Kafka's; its reader ignores members that it does not know.
+    """
+
+    PATH: ClassVar = "/migration"
+    offset: int = -1
+    controller_id: int = -1
+    epoch: int = -1
+    controller_epoch: int = -1
+    dirty: bool = False
+
+    def encode(self) -> bytes:
+        members: dict[str, Any] = {
+            "version": 0,
+            "kraft_metadata_offset": self.offset,
+            "kraft_controller_id": self.controller_id,
+            "kraft_metadata_epoch": self.epoch,
+            "kraft_controller_epoch": self.controller_epoch,
+        }
+        if self.dirty:
+            members["dirty"] = True
+        return encode_json(members)
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Migration:
+        members = decode_json(data)
+        if member(members, "version", int) != 0:
+            raise RemoteProtocolError(f"a migration state of version {members['version']}")
+        return cls(
+            offset=member(members, "kraft_metadata_offset", int),
+            controller_id=member(members, "kraft_controller_id", int),
+            epoch=member(members, "kraft_metadata_epoch", int),
+            controller_epoch=member(members, "kraft_controller_epoch", int),
+            dirty=members.get("dirty") is True,
+        )

@@ -1,0 +1,78 @@
+"""`/trimaran/mirrors/SESSION`: what a mirror, leading or standing by, tells about itself. Ours, not Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from wire.errors import RemoteProtocolError
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member
+
+REPORT_PARENTS = ("/trimaran", "/trimaran/mirrors")
+REFUSALS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """Times are milliseconds since 1970; `quorum_heard_ms` is when the quorum last said something, -1 never.
+
+    `lag_ms` is how old the oldest change is that the tree does not show. `refusals` are sentences, the first of
+    `quarantined`.
+    """
+
+    VERSION: ClassVar = 1
+    host: str
+    pid: int
+    state: str
+    told_ms: int
+    published_offset: int
+    quorum_offset: int
+    lag_ms: int
+    quorum_heard_ms: int
+    claims: int
+    repairs: int
+    quarantined: int
+    refusals: Sequence[str]
+    last_problem: str
+
+    @staticmethod
+    def path(session_id: int) -> str:
+        return f"{REPORT_PARENTS[-1]}/{session_id & (1 << 64) - 1:016x}"
+
+    @property
+    def leads(self) -> bool:
+        return self.state in ("in step", "comparing")
+
+    def encode(self) -> bytes:
+        members: dict[str, Any] = {"version": self.VERSION}
+        for name in _TEXTS + _NUMBERS:
+            members[name] = getattr(self, name)
+        return encode_json({**members, "refusals": list(self.refusals[:REFUSALS_SHOWN])})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> MirrorReport:
+        members = decode_json(data)
+        if member(members, "version", int) != cls.VERSION:
+            raise RemoteProtocolError("a report of a later mirror")
+        values: Mapping[str, Any] = {
+            **{name: member(members, name, str) for name in _TEXTS},
+            **{name: member(members, name, int) for name in _NUMBERS},
+        }
+        refusals = tuple(str(one) for one in member(members, "refusals", list))
+        return cls(**values, refusals=refusals)
+
+
+_TEXTS = ("host", "state", "last_problem")
+_NUMBERS = (
+    "pid",
+    "told_ms",
+    "published_offset",
+    "quorum_offset",
+    "lag_ms",
+    "quorum_heard_ms",
+    "claims",
+    "repairs",
+    "quarantined",
+)

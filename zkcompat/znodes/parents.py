@@ -1,0 +1,36 @@
+"""The parents that stand in every ZooKeeper-mode cluster, with no data."""
+
+from __future__ import annotations
+
+ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "TransactionalId")
+
+# Parents before children.
+STANDING_PARENTS = (
+    "/cluster",
+    "/consumers",
+    "/brokers",
+    "/brokers/ids",
+    "/brokers/topics",
+    "/brokers/seqid",
+    "/config",
+    "/config/changes",
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    "/admin",
+    "/admin/delete_topics",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+    "/delegation_token",
+    "/delegation_token/token_changes",
+    "/delegation_token/tokens",
+    "/kafka-acl",
+    *(f"/kafka-acl/{kind}" for kind in ACL_TYPES),
+    "/kafka-acl-extended",
+    "/kafka-acl-extended/prefixed",
+    *(f"/kafka-acl-extended/prefixed/{kind}" for kind in ACL_TYPES),
+    "/kafka-acl-changes",
+    "/kafka-acl-extended-changes",
+)

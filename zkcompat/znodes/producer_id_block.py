@@ -1,0 +1,36 @@
+"""`/latest_producer_id_block`: the producer ids that come next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkcompat.json_form import decode_json, encode_json
+from zkcompat.znodes.fields import member, number
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """The block of producer ids that comes next; -1 is the broker of a KRaft controller's block."""
+
+    PATH: ClassVar = "/latest_producer_id_block"
+    block_start: int
+    broker: int = -1
+
+    def encode(self) -> bytes:
+        end = self.block_start + PRODUCER_ID_BLOCK_SIZE - 1
+        return encode_json(
+            {
+                "version": 1,
+                "broker": self.broker,
+                "block_start": str(self.block_start),
+                "block_end": str(end),
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ProducerIdBlock:
+        members = decode_json(data)
+        return cls(number(members, "block_start"), member(members, "broker", int))
