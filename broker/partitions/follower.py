@@ -112,6 +112,13 @@ class FollowerEpoch:
             self._services.commit.mark_dirty(self.log, self._flushed)
         return self.log.log_end_offset > end
 
+    def drop_deleted(self, leader_log_start_offset: int) -> None:
+        """Before append: where the leader has deleted all that is here, it is gone here too. It may be of another
+        history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start.
+        """
+        if not self._is_new and self.log.log_end_offset <= leader_log_start_offset:
+            self.log.delete_records_before(self.log.log_end_offset)
+
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.
 

@@ -287,6 +287,7 @@ class Fetcher:
             else:
                 records = records_view(data.records)
                 if len(records):
+                    follower.drop_deleted(data.log_start_offset)
                     _take_records(followed, records)
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
         except (KafkaError, RemoteProtocolError) as error:

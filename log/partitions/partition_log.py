@@ -221,7 +221,7 @@ class PartitionLog(LocalLog):
             first_offset,
             epoch=self.epochs.epoch_for(first_offset - 1),
             leader_epoch=leader_epoch,
-            may_begin_lower=not self.size_bytes and self.log_start_offset == first_offset,
+            may_begin_lower=self.log_start_offset == first_offset,
         )
         if not views:
             if flaw is not None:

@@ -15,7 +15,9 @@ from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
+from log.batches.batch import BatchView
 from node.runtime import group_commit
+from tests.broker.batches import batch
 from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -258,6 +260,24 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
         follow(harness, partitions=2)
         await until(lambda: harness.partitions.find("t", 1).log.flushed_offset == 2)
         assert held_back == [0.02]
+
+
+@pytest.mark.parametrize("deleted", [0, 3], ids=["not yet here", "here too"])
+async def test_records_of_another_history_that_the_leader_has_deleted_are_in_nobody_s_way(
+    tmp_path, deleted
+):
+    """The leader's log starts inside a batch, behind all that is here: no epoch tells the two apart any more (KIP-107)."""
+    async with followed(tmp_path, records=3) as (harness, leader):
+        log = harness.partitions.find("t", 0).log
+        log.delete_records_before(deleted)
+        spanning = bytearray(batch(b"a", b"b", b"c"))
+        BatchView(spanning).stamp(2, 1)
+        fetched = data(records=bytes(spanning), high_watermark=5, log_start_offset=3)
+        leader.answer = once(answered(fetched))
+        follow(harness)
+        await until(lambda: log.log_end_offset == 5)
+        await until(lambda: log.log_start_offset == 3)
+        assert log.segment_base_offsets[0] == 2, "nothing of the other history is left"
 
 
 async def test_the_leader_s_log_start_is_followed(tmp_path):
