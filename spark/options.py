@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import difflib
 import json
+import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_NAMES: tuple[str, ...] = ()
@@ -61,13 +64,40 @@ class Options:
         return OptionError(f"{self._source}: option {name}: {why}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`, or several of them (`paths`, a JSON array: what `load([...])` gives)."""
+        """`path`, or several of them (`paths`, a JSON array: what `load([...])` gives); relative ones made absolute, as
+        executors run elsewhere.
+        """
         one = self.get("path")
         many = self.parse("paths", _strings, NO_NAMES, "a JSON array of paths")
         found = (one,) if one else many
         if not found:
-            raise OptionError(f"{self._source}: no path: .load('DIRECTORY') names node directories")
-        return found
+            raise OptionError(
+                f"{self._source}: no path: .load('DIRECTORY') names node directories; option kafka.bootstrap.servers "
+                "names brokers"
+            )
+        return tuple(map(_absolute, found))
+
+    def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
+        """All options `PREFIXname`, without the prefix, by name."""
+        found = {
+            name: value for name, value in self._given.items() if name.startswith(prefix.lower())
+        }
+        self._known.update({name: name for name in found})
+        return tuple(sorted((name[len(prefix) :], value) for name, value in found.items()))
+
+    def refuse(self, why: str, *names: str) -> None:
+        """Raises OptionError when one of these is given: it would have no effect."""
+        for name in names:
+            if self.get(name) is not None:
+                raise self.wrong(name, f"has no effect here: {why}")
+
+    def without_effect(self, *names: str) -> None:
+        """Takes options that others' programs carry along, with a warning."""
+        for name in names:
+            if self.get(name) is not None:
+                log.warning(
+                    "%s: option %s has no effect: no consumer group is used", self._source, name
+                )
 
     def given_names(self) -> list[tuple[str, str]]:
         """The options given, in lower case and as they are written; call `finish` first."""
@@ -90,6 +120,11 @@ def _strings(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _absolute(path: str) -> str:
+    is_url = "://" in path or path.startswith("file:/")
+    return path if is_url else os.path.abspath(os.path.expanduser(path))
+
+
 def names_of(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -104,35 +139,15 @@ def _assignment(text: str) -> frozenset[tuple[str, int]]:
     return frozenset((topic, int(p)) for topic, ps in json.loads(text).items() for p in ps)
 
 
-def offsets_wanted(word: str, meaning: int) -> Callable[[str], OffsetsWanted]:
-    def convert(text: str) -> OffsetsWanted:
-        if text.lower() == word:
-            return OffsetsWanted(meaning)
-        given = {
-            (topic, int(p)): int(o) for topic, ps in json.loads(text).items() for p, o in ps.items()
-        }
-        if any(offset < EARLIEST for offset in given.values()):
-            raise ValueError(text)
-        return OffsetsWanted(meaning, given)
-
-    return convert
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "us": 1e-6}
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsWanted:
-    """`earliest`, `latest` or an offset for each partition; those not named have the default."""
-
-    default: int
-    given: Mapping[tuple[str, int], int] = field(default_factory=dict)
-
-    def resolve(self, topic: str, partition: int, earliest: int, latest: int) -> int:
-        """The offset, within [earliest, latest]."""
-        wanted = self.given.get((topic, partition), self.default)
-        if wanted == EARLIEST:
-            return earliest
-        if wanted == LATEST:
-            return latest
-        return min(max(wanted, earliest), latest)
+def duration_seconds(text: str) -> float:
+    """As Spark writes times: `15m`, `500ms`, `1h`; a bare number is milliseconds."""
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or (found[2] and found[2] not in _SECONDS):
+        raise ValueError(text)
+    return int(found[1]) * _SECONDS[found[2] or "ms"]
 
 
 @dataclass(frozen=True, slots=True)

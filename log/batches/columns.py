@@ -32,6 +32,7 @@ __all__ = [
     "MalformedRecords",
     "Problem",
     "check_records",
+    "decode_bodies",
     "decode_columns",
     "decode_columns_within",
     "decode_headers",
@@ -160,7 +161,11 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
         RemoteProtocolError: damaged compressed data, too much of it, or 2 GiB in all.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
-    bodies = [records_bytes(batch, limit_bytes) for batch in batches]
+    return decode_bodies(batches, [records_bytes(batch, limit_bytes) for batch in batches])
+
+
+def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Columns:
+    """As `decode_columns` of batches whose records were decompressed before. Raises as it, but for compression."""
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     starts = list(accumulate(map(len, bodies), initial=0))
     return _decode(data, batches, starts[:-1], starts[1:])

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
-from log.disk.files import REAL_FILES, OpenFile
+from log.disk.files import REAL_FILES, Files, OpenFile
 from log.old_formats.old_batches import opened
 from log.segments.index import OffsetIndex, ascends
 from log.segments.recovery import base_offset_of
@@ -50,19 +51,24 @@ def list_segments(directory: Path) -> list[SegmentFile]:
 
 
 def scan_batches(
-    path: Path | str, start_position: int = 0, end_position: int | None = None
+    path: Path | str,
+    start_position: int = 0,
+    end_position: int | None = None,
+    *,
+    files: Files = REAL_FILES,
+    check_crc: bool = True,
 ) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) for every whole batch that begins in [start, end), the bytes of each in its `buffer`.
 
     `start_position` must be that of a batch. Ends early, and silently, where something else than a valid batch begins:
     a live directory's torn end. Compare with the file's size if that matters. Raises OSError.
     """
-    file = REAL_FILES.open(Path(path), write=False)
-    size = REAL_FILES.size(file)
+    file = files.open(Path(path), write=False)
+    size = files.size(file)
     end = size if end_position is None else min(end_position, size)
     position = start_position
     while position < end:
-        block = memoryview(REAL_FILES.pread(file, min(READ_BYTES, size - position), position))
+        block = memoryview(files.pread(file, min(READ_BYTES, size - position), position))
         at = 0
         while position + at < end:
             size_wanted = _batch_size(block, at)
@@ -73,15 +79,15 @@ def scan_batches(
             batch = header_at(block, at)
             assert batch is not None  # it has a size
             batch.buffer = block[at : at + batch.size]
-            if not has_valid_crc(batch):
+            if check_crc and not has_valid_crc(batch):
                 return
             yield position + at, opened(batch)
             at += batch.size
         if at:
             position += at
             continue
-        large = _read_large(file, position, _batch_size(block, 0), size)
-        if large is None or not has_valid_crc(large):
+        large = _read_large(files, file, position, _batch_size(block, 0), size)
+        if large is None or (check_crc and not has_valid_crc(large)):
             return
         yield position, opened(large)
         position += large.size
@@ -98,7 +104,7 @@ def _batch_size(block: memoryview, at: int) -> int | None:
 
 
 def _read_large(
-    file: OpenFile, position: int, size: int | None, file_size: int
+    files: Files, file: OpenFile, position: int, size: int | None, file_size: int
 ) -> BatchView | None:
     """A batch larger than a block; None when the file does not hold it."""
     if size is None or size == HEADER_BYTES or position + size > file_size:
@@ -106,47 +112,77 @@ def _read_large(
     data = bytearray()
     while len(data) < size:
         wanted = min(READ_BYTES * 16, size - len(data))
-        piece = REAL_FILES.pread(file, wanted, position + len(data))
+        piece = files.pread(file, wanted, position + len(data))
         if not piece:
             return None
         data += piece
     return header_at(memoryview(data), 0)
 
 
-def split_segment(segment: SegmentFile, target_bytes: int) -> list[tuple[int, int]]:
-    """Ranges [start, end) of positions, each beginning at a batch, of about `target_bytes`.
+class Boundary(NamedTuple):
+    """A batch of a segment, by its header."""
 
-    Boundaries come from the `.index` when it is sound, and each is checked against the log; otherwise from the headers.
+    position: int
+    base_offset: int
+    crc: int
+
+
+def split_segment(
+    segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
+) -> list[tuple[int, int]]:
+    """Ranges [start, end) of positions, each beginning at a batch, of about `target_bytes`."""
+    found = segment_boundaries(segment, target_bytes, files)
+    starts = [0, *(boundary.position for boundary in found[1:])]
+    ends = [*starts[1:], segment.size]
+    return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
+
+
+def segment_boundaries(
+    segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
+) -> list[Boundary]:
+    """Batches about `target_bytes` apart, the first one of the segment before all; none when it holds no batch.
+
+    They come from the `.index` when it is sound, and each is checked against the log; otherwise from the headers.
     """
-    boundaries = [0]
-    for position in _batch_positions(segment):
-        if position - boundaries[-1] >= target_bytes:
-            boundaries.append(position)
-    ends = [*boundaries[1:], segment.size]
-    return [(a, b) for a, b in zip(boundaries, ends, strict=True) if a < b]
+    found: list[Boundary] = []
+    for position, header in _headers(segment, target_bytes, files):
+        if not found or position - found[-1].position >= target_bytes:
+            found.append(Boundary(position, header.base_offset, header.crc))
+    return found
 
 
-def _batch_positions(segment: SegmentFile) -> Iterator[int]:
-    path = Path(segment.path)
-    file = REAL_FILES.open(path, write=False)
-    entries = _index_entries(path)
+def _headers(
+    segment: SegmentFile, target_bytes: int, files: Files
+) -> Iterator[tuple[int, BatchView]]:
+    """The first header, then those of the index that are `target_bytes` apart; or all when the index is of no use."""
+    file = files.open(Path(segment.path), write=False)
+    first = next(scan_headers(files, file, 0, segment.size, first_block_bytes=HEADER_BYTES), None)
+    if first is None:
+        return
+    yield first
+    last = 0
+    entries = _index_entries(Path(segment.path), files)
     for relative_offset, position in entries:
-        view = next(scan_headers(REAL_FILES, file, position, segment.size), None)
+        if position - last < target_bytes:
+            continue
+        view = next(
+            scan_headers(files, file, position, segment.size, first_block_bytes=HEADER_BYTES), None
+        )
         if view is None or view[1].last_offset != segment.base_offset + relative_offset:
             break
-        yield position
+        yield view
+        last = position
     else:
         if entries:
             return
-    for position, _ in scan_headers(REAL_FILES, file, 0, segment.size):
-        yield position
+    yield from scan_headers(files, file, last, segment.size)
 
 
-def _index_entries(path: Path) -> list[tuple[int, int]]:
+def _index_entries(path: Path, files: Files) -> list[tuple[int, int]]:
     """The offset index's entries, without the zeros that Kafka preallocates; empty when it is missing or damaged."""
     layout = OffsetIndex.layout
     try:
-        data = REAL_FILES.read_bytes(path.with_suffix(INDEX_SUFFIX)).rstrip(b"\0")
+        data = files.read_bytes(path.with_suffix(INDEX_SUFFIX)).rstrip(b"\0")
     except OSError:
         return []
     data = data.ljust(-(-len(data) // layout.size) * layout.size, b"\0")

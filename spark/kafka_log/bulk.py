@@ -7,7 +7,7 @@ elements are the wanted ones and whose odd ones are what lies between.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log.batches.batch import BatchView, Buffer
-from log.batches.columns import decode_columns, decode_headers
+from log.batches.columns import decode_bodies, decode_headers
 from wire.errors import RemoteProtocolError
 
 Ints = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ class Slices:
     start: Int32s
     size: Int32s
 
-    def keep(self, wanted: Flags) -> Slices:
+    def keep(self, wanted: Flags | slice) -> Slices:
         return Slices(self.start[wanted], self.size[wanted])
 
 
@@ -52,28 +52,40 @@ class Decoded:
 
     def keep(self, wanted: Flags) -> Decoded:
         """The records for which `wanted` is true."""
-        if wanted.all():
-            return self
+        return self if wanted.all() else self._picked(wanted)
+
+    def pieces(self, bytes_max: int) -> Iterator[Decoded]:
+        """The records in order, in pieces whose keys and values take about `bytes_max`; one record at the least."""
+        ends = np.cumsum(
+            np.maximum(self.key.size, 0).astype(np.int64) + np.maximum(self.value.size, 0)
+        )
+        start = 0
+        while start < len(self):
+            before = ends[start - 1] if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, before + bytes_max, "right")))
+            yield self if end - start == len(self) else self._picked(slice(start, end))
+            start = end
+
+    def _picked(self, which: Flags | slice) -> Decoded:
         return Decoded(
             self.data,
-            self.batch[wanted],
-            self.offset[wanted],
-            self.timestamp_ms[wanted],
-            self.key.keep(wanted),
-            self.value.keep(wanted),
-            self.headers_start[wanted],
-            self.headers_count[wanted],
+            self.batch[which],
+            self.offset[which],
+            self.timestamp_ms[which],
+            self.key.keep(which),
+            self.value.keep(which),
+            self.headers_start[which],
+            self.headers_count[which],
         )
 
 
-def decode(batches: Sequence[BatchView], limit_bytes: int) -> Decoded:
-    """All records of the batches, at the most `limit_bytes` of each decompressed.
+def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Decoded:
+    """All records of the batches, whose decompressed records are the `bodies`.
 
     Raises:
         RemoteProtocolError: the records are not what the headers say.
-        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
-    columns = decode_columns(batches, limit_bytes)
+    columns = decode_bodies(batches, bodies)
     return Decoded(
         columns.data,
         _int32s(columns.batch),

@@ -5,64 +5,164 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark.kafka_log.limits import Limit, ending_limit, starting_limit
 from spark.options import (
-    EARLIEST,
-    LATEST,
-    OffsetsWanted,
+    NO_NAMES,
     Options,
     TopicsWanted,
-    offsets_wanted,
+    duration_seconds,
+    names_of,
     positive,
     topics_wanted,
 )
+from spark.origins.cluster import ClusterSettings, cluster_settings
+from spark.origins.directories import DirectorySettings
 
 SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
+LEVELS = ("records", "batches", "segments")
+DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes", "verifyCrc")
+BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Admission control of a stream: offsets of one micro-batch at the most, and at the least unless so many seconds
+    have passed.
+    """
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_seconds: float = TRIGGER_DELAY
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Options of `kafka_log`."""
+    """Options of `kafka_log`; exactly one of `directories` and `cluster` is the origin."""
 
-    paths: tuple[str, ...]
+    directories: DirectorySettings | None
+    cluster: ClusterSettings | None
     topics: TopicsWanted
-    starting: OffsetsWanted
-    ending: OffsetsWanted
-    level: str  # records, batches
-    end: str  # high_watermark, log_end
-    replicas: str  # leader, all
+    starting: Limit
+    ending: Limit
+    strict_times: bool
+    stream: StreamLimits
+    level: str
+    committed: bool
     include_headers: bool
+    include_batch_info: bool
     include_control: bool
     verify_crc: bool
+    fail_on_data_loss: bool
     split_bytes: int
     min_partitions: int
+    columns: tuple[str, ...]
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> LogOptions:
+    def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> LogOptions:
         """Raises OptionError."""
         o = Options("kafka_log", given)
+        level = o.choice("level", LEVELS, "records")
+        fail = o.flag("failOnDataLoss", True)
+        cluster = cluster_settings(o)
+        isolation = o.choice(
+            "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
+        )
+        committed = isolation == "read_committed"
+        default = "latest" if streaming else "earliest"
+        strategy = o.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
         parsed = cls(
-            paths=o.paths(),
+            directories=None if cluster else _directories(o, committed, fail),
+            cluster=cluster,
             topics=topics_wanted(o),
-            starting=o.parse(
-                "startingOffsets",
-                offsets_wanted("earliest", EARLIEST),
-                OffsetsWanted(EARLIEST),
-                'earliest or JSON such as {"orders":{"0":23,"1":-2}}',
-            ),
-            ending=o.parse(
-                "endingOffsets",
-                offsets_wanted("latest", LATEST),
-                OffsetsWanted(LATEST),
-                'latest or JSON such as {"orders":{"0":50,"1":-1}}',
-            ),
-            level=o.choice("level", ("records", "batches"), "records"),
-            end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
-            replicas=o.choice("replicas", ("leader", "all"), "leader"),
+            starting=starting_limit(o, default),
+            ending=ending_limit(o),
+            strict_times=strategy == "error",
+            stream=_stream_limits(o),
+            level=level,
+            committed=committed,
             include_headers=o.flag("includeHeaders", False),
+            include_batch_info=o.flag("includeBatchInfo", False),
             include_control=o.flag("includeControl", False),
             verify_crc=o.flag("verifyCrc", True),
+            fail_on_data_loss=fail,
             split_bytes=o.parse("splitBytes", positive, SPLIT_BYTES, "a number above 0"),
             min_partitions=o.parse("minPartitions", positive, 1, "a number above 0"),
+            columns=o.parse("columns", names_of, NO_NAMES, "column names parted by commas"),
+        )
+        _refuse_what_does_not_apply(o, parsed, streaming=streaming)
+        o.without_effect(
+            "groupIdPrefix",
+            "kafka.group.id",
+            "fetchOffset.numRetries",
+            "fetchOffset.retryIntervalMs",
         )
         o.finish()
         return parsed
+
+
+def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
+    return DirectorySettings(
+        paths=o.paths(),
+        storage_options=o.prefixed("storage."),
+        end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
+        replicas=o.choice("replicas", ("leader", "all"), "leader"),
+        committed=committed,
+        fail_on_data_loss=fail,
+    )
+
+
+def _stream_limits(o: Options) -> StreamLimits:
+    most = o.parse("maxOffsetsPerTrigger", positive, 0, "a number above 0")
+    least = o.parse("minOffsetsPerTrigger", positive, 0, "a number above 0")
+    delay = o.parse(
+        "maxTriggerDelay", duration_seconds, TRIGGER_DELAY, "a time such as 15m or 500ms"
+    )
+    if most and least > most:
+        raise o.wrong("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}")
+    return StreamLimits(most or None, least or None, delay)
+
+
+def _refuse_what_does_not_apply(o: Options, parsed: LogOptions, *, streaming: bool) -> None:
+    if parsed.level != "records":
+        o.refuse(
+            f"it is of level=records, this is level={parsed.level}",
+            "includeHeaders",
+            "includeBatchInfo",
+        )
+    if parsed.level == "segments":
+        o.refuse(
+            "it is of records and batches, this is level=segments",
+            *(
+                "includeControl",
+                "kafka.isolation.level",
+                "splitBytes",
+                "verifyCrc",
+                "minPartitions",
+            ),
+        )
+        if parsed.cluster:
+            raise o.wrong(
+                "level", "brokers tell nothing of segments; a path to their directories does"
+            )
+    if streaming:
+        o.refuse(
+            "a stream has no end (Trigger.AvailableNow ends it where data ends)", *BATCH_OPTIONS
+        )
+        if parsed.level == "segments":
+            raise o.wrong(
+                "level", "segments have no offsets to go on from; read them with spark.read"
+            )
+        if parsed.directories and parsed.directories.replicas == "all":
+            raise o.wrong(
+                "replicas", "a stream has one row for a record; spark.read takes all replicas"
+            )
+    else:
+        o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
+    if parsed.cluster:
+        o.refuse(
+            "it is of node directories, this reads from brokers",
+            *DIRECTORY_OPTIONS[:2],
+            "splitBytes",
+        )

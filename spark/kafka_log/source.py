@@ -1,38 +1,69 @@
-"""`spark.read.format("kafka_log")`: records and batches of data logs, straight from node directories.
+"""`spark.read.format("kafka_log")`, and `spark.readStream`: data logs of node directories or of running brokers.
 
-Rows and options are those of Spark's own Kafka source where it has them; no broker is needed and none is asked. Reading
-never writes. Left out yet: brokers as origin, streaming, decoded internal topics, `read_committed` (records of aborted
-transactions are shown, as Spark's source does by default).
+Rows and options are those of Spark's own Kafka source where it has them. Reading never writes and joins no consumer
+group.
 
 ```
 option                              default          meaning
-path (or load([…]))                                  node directories, directories of such, globs
+path (or load([…]))                                  node directories, directories of such, globs, a partition's
+                                                     directory, one segment; URLs of fsspec (s3://…, with storage.*)
+kafka.bootstrap.servers                              running brokers instead; kafka.security.protocol, kafka.sasl.…,
+                                                     kafka.ssl.…, kafka.client.id, kafka.max.partition.fetch.bytes
+kafka.isolation.level               read_uncommitted read_committed: without aborted transactions, up to the last stable
+                                                     offset
 assign | subscribe |                all but __…      JSON {"topic":[0,1]} | names | regular expression
   subscribePattern
 startingOffsets, endingOffsets      earliest, latest JSON {"topic":{"0":23}}; -2 earliest, -1 latest
-level                               records          records | batches
+startingTimestamp, endingTimestamp                   milliseconds; starting/endingOffsetsByTimestamp by partition
+startingOffsetsByTimestampStrategy  error            latest: a time that no record has reached is the end
+failOnDataLoss                      true             false: what is missing or damaged is warned of and left out
+level                               records          records | batches | segments
 end                                 high_watermark   as the directory's checkpoint has it | log_end
-replicas                            leader           leader: the one that holds most committed records | all
+replicas                            leader           leader: the latest epoch's, the most advanced | all
 includeHeaders, includeControl      false            headers; control batches (their raw records, at level records)
+includeBatchInfo                    false            columns of the batch that a record lies in
+columns                             all              names, parted by commas; as a schema of the user's
 verifyCrc                           true             false: damage is shown in crc_valid instead of raised
 splitBytes, minPartitions           32 MiB, 1        the size and number of Spark's tasks
+maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
+from spark.kafka_log.batches import BATCH_SCHEMA, read_batches
+from spark.kafka_log.filters import EVERYTHING, OffsetFilter
 from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.read import BATCH_SCHEMA, RECORD_SCHEMA, Wanted, read_batches, read_records
+from spark.kafka_log.plan import plan_log, plan_segments
+from spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
+from spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
+from spark.kafka_log.wanted import Wanted
+from spark.options import OptionError
+from spark.origins.origin import Reading
+from spark.pushdown import pushed, pushes
+from spark.streams import FailedStreamReader
+from spark.told import told_without_frames
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
+Read = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
+READERS: dict[str, Read] = {
+    "records": read_records,
+    "batches": read_batches,
+    "segments": read_segments,
+}
 
 
 class KafkaLogSource(DataSource):
@@ -43,19 +74,70 @@ class KafkaLogSource(DataSource):
         return "kafka_log"
 
     def schema(self) -> StructType:
-        options = LogOptions.parse(self.options)
-        left_out = COSTLY_COLUMNS if options.include_headers else COSTLY_COLUMNS | {"headers"}
-        return spark_schema(
-            pa.schema([field for field in _offered(options) if field.name not in left_out])
-        )
+        with told_without_frames():
+            # Of a stream, too: Spark does not say which it is, and no column depends on it.
+            return spark_schema(_default_schema(self._any_options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = LogOptions.parse(self.options)
-        return LogReader(options, columns_of(schema, _offered(options), self.name()))
+        with told_without_frames():
+            options = LogOptions.parse(self.options)
+            return LogReader(options, columns_of(schema, _offered(options), self.name()))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            from spark.kafka_log.stream import LogStreamReader
+
+            options = LogOptions.parse(self.options, streaming=True)
+            columns = columns_of(schema, _offered(options), self.name())
+            return LogStreamReader(options, wanted_of(options, columns))
+        except OptionError as error:
+            return FailedStreamReader(error)  # PySpark loses what is raised here
+
+    def _any_options(self) -> LogOptions:
+        try:
+            return LogOptions.parse(self.options)
+        except OptionError:
+            # What is wrong for a batch may be right for a stream; if it is not, this is the error to tell.
+            return LogOptions.parse(self.options, streaming=True)
 
 
 def _offered(options: LogOptions) -> pa.Schema:
-    return RECORD_SCHEMA if options.level == "records" else BATCH_SCHEMA
+    return {"records": ALL_COLUMNS, "batches": BATCH_SCHEMA, "segments": SEGMENT_SCHEMA}[
+        options.level
+    ]
+
+
+def _default_schema(options: LogOptions) -> pa.Schema:
+    offered = _offered(options)
+    if options.columns:
+        known = set(offered.names)
+        unknown = [name for name in options.columns if name not in known]
+        if unknown:
+            raise OptionError(
+                f"kafka_log: option columns: no column {unknown[0]}; there are: {', '.join(offered.names)}"
+            )
+        return pa.schema([offered.field(name) for name in options.columns])
+    if options.level == "records":
+        left_out = set() if options.include_headers else {"headers"}
+        if not options.include_batch_info:
+            left_out |= set(offered.names) - set(RECORD_SCHEMA.names)
+    else:
+        left_out = COSTLY_COLUMNS
+    return pa.schema([field for field in offered if field.name not in left_out])
+
+
+def wanted_of(
+    options: LogOptions, columns: tuple[str, ...], filters: OffsetFilter = EVERYTHING
+) -> Wanted:
+    """What executors are told."""
+    reading = Reading(
+        include_control=options.include_control,
+        verify_crc=options.verify_crc,
+        committed=options.committed,
+        fail_on_data_loss=options.fail_on_data_loss,
+        timestamp_min_ms=filters.timestamp_ms if options.level == "records" else None,
+    )
+    return Wanted(columns, reading)
 
 
 class LogReader(DataSourceReader):
@@ -63,11 +145,21 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: LogOptions, columns: tuple[str, ...]) -> None:
         self._options = options
-        self._wanted = Wanted(columns, options.include_control, options.verify_crc)
+        self._columns = columns
+        self._filters = EVERYTHING
+        if options.level != "segments":
+            self.pushFilters = pushes(self._push)  # type: ignore[method-assign]
+
+    def _push(self, filters: Sequence[Any]) -> None:
+        self._filters = pushed(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(task) for task in plan_log(self._options) or [()]]
+        with told_without_frames():
+            if self._options.level == "segments":
+                return [InputPartition(task) for task in plan_segments(self._options) or [()]]
+            return [InputPartition(task) for task in plan_log(self._options, self._filters) or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        read = read_records if self._options.level == "records" else read_batches
-        return read(partition.value, self._wanted)
+        with told_without_frames():
+            wanted = wanted_of(self._options, self._columns, self._filters)
+            yield from READERS[self._options.level](partition.value, wanted)

@@ -7,25 +7,28 @@ have it in the directories given: the same offset in the same epoch. With fewer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from log.batches.batch import BatchView
 from log.batches.records import decode_records
-from log.disk.files import REAL_FILES
-from log.inspection.reader import SegmentFile, list_segments, scan_batches
-from log.segments.scan import scan_headers
+from log.inspection.reader import SegmentFile, scan_batches
+from log.segments.scan import read_batch, scan_headers
 from quorum.raft_log.snapshot_files import parse_snapshot_name
-from spark.kafka_log.plan import LogRange, find_end, pack, split
 from spark.kafka_metadata.options import MetadataOptions, NodesWanted
+from spark.origins.directories import pack, split
 from spark.origins.discovery import (
     METADATA_TOPIC,
     PartitionFound,
     find_log_directories,
     find_partitions,
 )
+from spark.origins.file_range import FileRange
 from spark.origins.origin import DataUnreadable
+from spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
+from spark.origins.storage import LOCAL, Storage
+from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -44,21 +47,40 @@ class Snapshot:
     path: str
     end_offset: int
     epoch: int
+    storage: Storage = LOCAL
+
+    def batches(self) -> Iterator[tuple[int, BatchView]]:
+        """(position, batch), up to the end or damage. Raises OSError."""
+        return scan_batches(self.path, files=self.storage.files)
+
+    @property
+    def size(self) -> int:
+        files = self.storage.files
+        return files.size(files.open(Path(self.path), write=False))
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataLog:
     """One directory's metadata log; `epochs` are (epoch, its first offset here), ascending."""
 
-    found: PartitionFound
-    segments: tuple[SegmentFile, ...]
-    end_offset: int
-    end_position: int
+    replica: Replica
     epochs: tuple[tuple[int, int], ...]
     voters: frozenset[int]
     snapshots: tuple[Snapshot, ...]
     cuts: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Where the log goes on behind a snapshot, by its end offset: segment and position."""
+
+    @property
+    def found(self) -> PartitionFound:
+        return self.replica.found
+
+    @property
+    def segments(self) -> tuple[SegmentFile, ...]:
+        return self.replica.segments
+
+    @property
+    def end_offset(self) -> int:
+        return self.replica.end_offset
 
     @property
     def start_offset(self) -> int:
@@ -69,7 +91,7 @@ class MetadataLog:
 class MetadataTask:
     """What one executor reads: ranges of one node's log, or a snapshot; `committed_end` None when nobody knows."""
 
-    ranges: tuple[LogRange, ...]
+    ranges: tuple[FileRange, ...]
     committed_end: int | None
     snapshot: Snapshot | None = None
     node_id: int = -1
@@ -102,21 +124,18 @@ def survey(found: PartitionFound) -> MetadataLog:
     Raises:
         DataUnreadable: records are missing between two batches: this log is never compacted.
     """
-    segments = tuple(list_segments(Path(found.path)))
-    snapshots = _snapshots(found.path)
+    replica, files = examine(found, NO_CHECKPOINTS), found.storage.files
+    snapshots = _snapshots(found)
     ends = {snapshot.end_offset for snapshot in snapshots}
     epochs: list[tuple[int, int]] = []
-    controls: list[tuple[str, int, int]] = []
+    voters: frozenset[int] | None = None
     cuts: dict[int, tuple[str, int]] = {}
-    end_offset = end_position = 0
     next_offset: int | None = None
-    for index, segment in enumerate(segments):
-        size = segment.size
-        if index == len(segments) - 1:
-            end_offset, end_position = find_end(segment)
-            size = end_position
-        file = REAL_FILES.open(Path(segment.path), write=False)
-        for position, header in scan_headers(REAL_FILES, file, 0, size):
+    for segment in replica.segments:
+        is_last = segment is replica.segments[-1]
+        size = replica.end_position if is_last else segment.size
+        file = files.open(Path(segment.path), write=False)
+        for position, header in scan_headers(files, file, 0, size):
             base = header.base_offset
             if next_offset is not None and base != next_offset:
                 raise DataUnreadable(
@@ -126,25 +145,19 @@ def survey(found: PartitionFound) -> MetadataLog:
             if not epochs or header.leader_epoch > epochs[-1][0]:
                 epochs.append((header.leader_epoch, base))
             if header.is_control:
-                controls.append((segment.path, position, position + header.size))
+                batch = read_batch(files, file, position, header.size)
+                voters = _told_voters(batch) or voters
             if base in ends:
                 cuts[base] = segment.path, position
-    voters = _voters(controls, snapshots)
-    return MetadataLog(
-        found, segments, end_offset, end_position, tuple(epochs), voters, snapshots, cuts
-    )
+    if voters is None:
+        voters = _voters_of(snapshots)
+    return MetadataLog(replica, tuple(epochs), voters, snapshots, cuts)
 
 
-def _voters(
-    controls: Sequence[tuple[str, int, int]], snapshots: Sequence[Snapshot]
-) -> frozenset[int]:
-    """Who votes as the last record says that tells it: of the log, or of the latest snapshot."""
-    for path, start, end in reversed(controls):
-        for _, batch in scan_batches(path, start, end):
-            if (told := _told_voters(batch)) is not None:
-                return told
+def _voters_of(snapshots: Sequence[Snapshot]) -> frozenset[int]:
+    """Who votes as the latest snapshot that tells it says: nobody was elected since the log was trimmed."""
     for snapshot in reversed(snapshots):
-        for _, batch in scan_batches(snapshot.path):
+        for _, batch in snapshot.batches():
             if (told := _told_voters(batch)) is not None:
                 return told
             if not batch.is_control:
@@ -152,21 +165,30 @@ def _voters(
     return frozenset()
 
 
-def _told_voters(batch: BatchView) -> frozenset[int] | None:
-    """The voters that the last of its control records tells; None where none does."""
+def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
+    """The voters that the last of its control records tells; None where none does, and where it is damaged."""
     told = None
-    for record in decode_records(batch) if batch.is_control else ():
-        kind = decode_control_key(record.key or b"")
-        if kind in (ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS):
-            value = decode_control_value(kind, record.value or b"")
-            assert isinstance(value, LeaderChangeMessage | VotersRecord)
-            told = frozenset(voter.voter_id for voter in value.voters)
+    if batch is None or not batch.is_control:
+        return told
+    try:
+        for record in decode_records(batch):
+            kind = decode_control_key(record.key or b"")
+            if kind in (ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS):
+                value = decode_control_value(kind, record.value or b"")
+                assert isinstance(value, LeaderChangeMessage | VotersRecord)
+                told = frozenset(voter.voter_id for voter in value.voters)
+    except (RemoteProtocolError, KafkaError):
+        pass  # whoever reads the batch is told
     return told
 
 
-def _snapshots(directory: str) -> tuple[Snapshot, ...]:
-    found = [(path, parse_snapshot_name(path.name)) for path in sorted(Path(directory).iterdir())]
-    return tuple(Snapshot(str(path), *snapshot_id) for path, snapshot_id in found if snapshot_id)
+def _snapshots(found: PartitionFound) -> tuple[Snapshot, ...]:
+    names = sorted(entry.name for entry in found.storage.entries(found.path))
+    return tuple(
+        Snapshot(f"{found.path}/{name}", *snapshot_id, found.storage)
+        for name in names
+        if (snapshot_id := parse_snapshot_name(name))
+    )
 
 
 def choose_log(logs: Sequence[MetadataLog]) -> MetadataLog:
@@ -253,7 +275,7 @@ def _between(
 ) -> MetadataTask:
     """The log from a snapshot, or from its beginning, to an offset."""
     start = base.end_offset if base else 0
-    ranges = split(log.found, log.segments, log.end_position, start, end, MAX_OFFSET)
+    ranges = split(log.replica, start, end, MAX_OFFSET)
     path, position = log.cuts.get(start, ("", 0))
     found = (replace(r, start_position=position) if r.path == path else r for r in ranges)
     return MetadataTask(tuple(found), committed, base, log.found.node_id)
@@ -322,7 +344,7 @@ def _tasks(log: MetadataLog, committed: int | None, options: MetadataOptions) ->
     else:
         snapshots = log.snapshots if options.include_snapshots == "true" else ()
     end = _end(log, committed, options)
-    ranges = split(log.found, log.segments, log.end_position, 0, end, options.split_bytes)
+    ranges = split(log.replica, 0, end, options.split_bytes)
     return [
         *(MetadataTask((), committed, snapshot, node) for snapshot in snapshots),
         *(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from log.batches.batch import BatchView
-from spark.kafka_log.plan import LogRange
-from spark.kafka_log.read import Wanted, batches_of
+from spark.origins.origin import Range, Reading
 
 
 def batches_in(
-    piece: LogRange, *, include_control: bool = True, verify_crc: bool = True
+    piece: Range, *, include_control: bool = True, verify_crc: bool = True
 ) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) of those that hold any of the range's offsets. Raises DataUnreadable."""
-    return batches_of(piece, Wanted((), include_control, verify_crc))
+    return piece.batches(Reading(include_control=include_control, verify_crc=verify_crc))
 
 
-def name_of(piece: LogRange) -> str:
+def name_of(piece: Range) -> str:
     """The file, for errors and the columns `file`."""
-    return piece.path
+    return piece.name

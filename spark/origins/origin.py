@@ -35,26 +35,31 @@ class Reading:
         verify_crc: a wrong CRC is damage; without it the batch is given as it is.
         committed: batches of transactions that were aborted are left out.
         fail_on_data_loss: what is damaged or gone raises; without it, it is warned of and left out.
+        timestamp_min_ms: batches that hold only earlier records may be left out.
     """
 
     include_control: bool = False
     verify_crc: bool = True
     committed: bool = False
     fail_on_data_loss: bool = True
+    timestamp_min_ms: int | None = None
+
+
+DEFAULT_READING = Reading()
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one partition, offsets: [start, high_watermark) is committed, below `last_stable` nothing is undecided."""
+    """Offsets [start, end) of one partition: from where its log begins up to where it may be read, which is the high
+    watermark, the last stable offset or the log's end, as was asked for.
+    """
 
     start: int
-    high_watermark: int
-    last_stable: int
-    log_end: int
+    end: int
 
 
 class Range(Protocol):
-    """Some offsets of one partition, in an order of their own; `size` bytes of batches at the most are read for it."""
+    """Some offsets of one partition."""
 
     @property
     def topic(self) -> str: ...
@@ -67,7 +72,11 @@ class Range(Protocol):
     @property
     def end_offset(self) -> int: ...
     @property
-    def size(self) -> int: ...
+    def log_start(self) -> int:
+        """Where the partition's log began when it was planned; records below it are deleted."""
+
+    @property
+    def log_dir(self) -> str | None: ...
     @property
     def name(self) -> str:
         """The file, or the node and partition, for errors and the column `file`."""
@@ -77,7 +86,7 @@ class Range(Protocol):
 
 
 class Origin(Protocol):
-    """A cluster's partitions as this origin has them; `Log` is one copy of a partition."""
+    """A cluster's partitions as this origin has them."""
 
     def partitions(self) -> Sequence[TopicPartition]:
         """All that there are, internal topics included."""
@@ -90,7 +99,15 @@ class Origin(Protocol):
     ) -> Mapping[TopicPartition, int | None]:
         """The first offset whose record is of that time (ms) or later; None when there is none."""
 
-    def ranges(
-        self, partition: TopicPartition, start_offset: int, end_offset: int, target_bytes: int
-    ) -> Iterator[Range]:
-        """Ranges of about `target_bytes` that together hold [start, end)."""
+    def tasks(
+        self,
+        spans: Mapping[TopicPartition, tuple[int, int]],
+        split_bytes: int,
+        tasks_min: int,
+    ) -> Sequence[tuple[Range, ...]]:
+        """Ranges that together hold the offsets [start, end) of each partition, grouped for executors.
+
+        Args:
+            split_bytes: a task's share, where the origin knows sizes.
+            tasks_min: if there is so much to read.
+        """

@@ -10,7 +10,12 @@ from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.directories.meta_properties import MetaProperties
-from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
+from log.disk.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    format_offsets,
+)
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata.versions import LATEST
 from wire.messages.control import (
@@ -79,10 +84,15 @@ def write_partition(
     return directory
 
 
-def checkpoint(node: Path, high_watermarks: dict[tuple[str, int], int], starts=None) -> None:
+def checkpoint(
+    node: Path, high_watermarks: dict[tuple[str, int], int], starts=None, cleaned=None
+) -> None:
+    """`cleaned`: below it compaction left gaps."""
     (node / HIGH_WATERMARKS).write_bytes(format_offsets(high_watermarks))
     if starts:
         (node / LOG_START_OFFSETS).write_bytes(format_offsets(starts))
+    if cleaned:
+        (node / CLEANER_OFFSETS).write_bytes(format_offsets(cleaned))
 
 
 def next_offset(batches: list[bytes]) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from spark.kafka_log.options import LogOptions
 from spark.kafka_metadata.source import parse_options
-from spark.options import OptionError
+from spark.options import EARLIEST, LATEST, OptionError, duration_seconds
 
 
 def parse(**options):
@@ -13,8 +13,12 @@ def parse(**options):
 
 def test_defaults():
     options = parse()
-    assert options.paths == ("/data",)
-    assert (options.level, options.end, options.replicas) == ("records", "high_watermark", "leader")
+    assert options.directories.paths == ("/data",)
+    assert (options.level, options.directories.end, options.directories.replicas) == (
+        "records",
+        "high_watermark",
+        "leader",
+    )
     assert options.verify_crc
     assert not options.include_headers
 
@@ -24,7 +28,7 @@ def test_letter_case_does_not_count():
 
 
 def test_several_paths():
-    assert LogOptions.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
+    assert LogOptions.parse({"paths": '["/a", "/b"]'}).directories.paths == ("/a", "/b")
 
 
 @pytest.mark.parametrize(
@@ -43,14 +47,6 @@ def test_choice_of_topics(options, topics):
 
 
 @pytest.mark.parametrize(
-    ("text", "offset"),
-    [("earliest", 3), ('{"t":{"0":7}}', 7), ('{"t":{"0":-1}}', 20), ('{"t":{"0":1}}', 3)],
-)
-def test_starting_offsets(text, offset):
-    assert parse(startingOffsets=text).starting.resolve("t", 0, 3, 20) == offset
-
-
-@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"subscrib": "x"}, "did you mean subscribe"),
@@ -63,7 +59,18 @@ def test_starting_offsets(text, offset):
         ({"subscribePattern": "("}, "regular expression"),
         ({"subscribe": "a", "assign": "{}"}, "only one"),
         ({"minPartitions": "0"}, "above 0"),
-        ({"kafka.isolation.level": "read_committed"}, "unknown option"),
+        ({"kafka.isolation.level": "read_most"}, "one of read_uncommitted, read_committed"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets"),
+        ({"startingOffsets": '{"t":{"0":true}}'}, "startingOffsets"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "endingOffsets"),
+        ({"startingTimestamp": "-5"}, "milliseconds"),
+        ({"startingOffsetsByTimestamp": "7"}, "startingOffsetsByTimestamp"),
+        ({"level": "batches", "includeHeaders": "true"}, "has no effect here"),
+        ({"level": "segments", "includeControl": "true"}, "has no effect here"),
+        ({"maxOffsetsPerTrigger": "5"}, "it is of streams"),
+        ({"kafka.security.protocol": "SSL"}, "kafka.bootstrap.servers only"),
+        ({"kafka.bootstrap.servers": "a:1"}, "there is a path, too"),
+        ({"kafka.max.poll.records": "5"}, "unknown option kafka.max.poll.records"),
     ],
 )
 def test_wrong_options_are_named(options, told):
@@ -80,3 +87,64 @@ def test_a_path_is_needed():
 @pytest.mark.parametrize(("text", "nodes"), [("all", "all"), ("1, 3", frozenset({1, 3}))])
 def test_nodes(text, nodes):
     assert parse_options({"path": "x", "nodes": text}).nodes == nodes
+
+
+def test_options_of_running_brokers():
+    options = LogOptions.parse(
+        {
+            "kafka.bootstrap.servers": "a:1,b:2",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.jaas.config": "secret",
+            "subscribe": "t",
+        }
+    )
+    assert options.directories is None
+    assert options.cluster.bootstrap == "a:1,b:2"
+    assert dict(options.cluster.security)["security.protocol"] == "SASL_SSL"
+    assert "secret" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"end": "log_end"}, "it is of node directories"),
+        ({"level": "segments"}, "brokers tell nothing of segments"),
+        ({"kafka.bootstrap.servers": "no address"}, "HOST:PORT"),
+        ({"kafkaConsumer.pollTimeoutMs": "soon"}, "above 0"),
+    ],
+)
+def test_what_brokers_cannot_do_is_refused(options, told):
+    with pytest.raises(OptionError, match=told):
+        LogOptions.parse({"kafka.bootstrap.servers": "a:1", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"endingOffsets": "latest"}, "a stream has no end"),
+        ({"level": "segments"}, "segments have no offsets"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},
+            "more than maxOffsetsPerTrigger",
+        ),
+        ({"maxTriggerDelay": "a while"}, "15m or 500ms"),
+        ({"replicas": "all"}, "one row for a record"),
+    ],
+)
+def test_what_streams_cannot_do_is_refused(options, told):
+    with pytest.raises(OptionError, match=told):
+        LogOptions.parse({"path": "/data", **options}, streaming=True)
+
+
+def test_a_stream_begins_at_the_end_unless_told():
+    assert LogOptions.parse({"path": "/d"}, streaming=True).starting.edge == LATEST
+    assert LogOptions.parse({"path": "/d"}).starting.edge == EARLIEST
+    given = LogOptions.parse({"path": "/d", "startingOffsets": '{"t":{"0":-1}}'}, streaming=True)
+    assert given.starting.offsets == {("t", 0): LATEST}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15m", 900), ("500ms", 0.5), ("2 h", 7200), ("250", 0.25)]
+)
+def test_durations(text, seconds):
+    assert duration_seconds(text) == seconds

@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 BATCHES = data_batches(40, gaps=True)
+CLEANED = {("orders", number): next_offset(BATCHES) for number in range(3)}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def cluster(tmp_path_factory):
     broker = make_node(root, 11)
     write_partition(broker, "orders", 0, BATCHES)
     write_partition(broker, "orders", 1, BATCHES[:7])
-    checkpoint(broker, {("orders", 0): next_offset(BATCHES), ("orders", 1): 70})
+    checkpoint(broker, {("orders", 0): next_offset(BATCHES), ("orders", 1): 70}, cleaned=CLEANED)
     return root
 
 
@@ -130,7 +131,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
     broker = make_node(tmp_path, 11)
     for number in (1, 2):
         write_partition(broker, "orders", number, BATCHES[:5])
-        checkpoint(broker, {("orders", 1): 50, ("orders", 2): 50})
+        checkpoint(broker, {("orders", 1): 50, ("orders", 2): 50}, cleaned=CLEANED)
     analysis = ANALYSES["partition_skew"]
     batches = spark.read.format("kafka_log").option("level", "batches").load(str(tmp_path))
     told = [(r.partition, r.records > 0, r.to_mean) for r in analysis.compute(batches).collect()]

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from log.inspection.verify import verify
-from spark.kafka_log.read import BATCH_COLUMNS, RECORD_SCHEMA
+from spark.kafka_log.batches import BATCH_COLUMNS
+from spark.kafka_log.records import RECORD_SCHEMA
 from tests.log import fixtures
 from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump
@@ -60,7 +61,10 @@ def test_every_record_that_kafka_prints(name, unpacked, capsys):
 def test_columns_are_those_of_kafka_log(unpacked):
     [source], _ = find_sources([unpacked["4.3.0-clean"] / "v2-zstd-0"])
     assert list(next(record_rows(source, None))) == RECORD_SCHEMA.names
-    assert set(next(batch_rows(source, None))) == set(BATCH_COLUMNS) - {"uncompressed_bytes"}
+    assert set(next(batch_rows(source, None))) == set(BATCH_COLUMNS) - {
+        "uncompressed_bytes",
+        "log_dir",
+    }
 
 
 @pytest.mark.parametrize("name", NEW)

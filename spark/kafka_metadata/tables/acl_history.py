@@ -16,7 +16,7 @@ from quorum.metadata.as_json import (
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
 from quorum.metadata.scram import MECHANISMS
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from log.batches.batch import has_valid_crc
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from quorum.metadata.cluster_delta import ClusterDelta
 from quorum.metadata.image import BrokerRegistration, ClusterImage
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import Fold, folded
 from spark.kafka_metadata.tables.partitions import BROKER_RECORDS
 from spark.kafka_metadata.tables.table import INT, LONG, STRING, STRINGS, Column

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, ConfigsImage
 from quorum.metadata.other_deltas import ConfigsDelta
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step

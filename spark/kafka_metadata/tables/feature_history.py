@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step

@@ -18,7 +18,7 @@ from log.batches.records import decode_records
 from quorum.metadata.as_json import state_as_json
 from quorum.metadata.image import EMPTY, TopicImage
 from quorum.metadata.replay import MetadataState, Replay
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.partitions import (
     BROKER_RECORDS,

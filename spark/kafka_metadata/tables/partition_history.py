@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import Fold, folded
 from spark.kafka_metadata.tables.partitions import (
     RECOVERING,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from log.batches.batch import BatchView
 from quorum.metadata.epochs import epochs_of
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in

@@ -18,7 +18,7 @@ from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow as pa
 from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX, decode_records
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask, Snapshot
 from spark.kafka_metadata.tables.table import BOOL, INT, LONG, STRING, Column, Table, rows_to_arrow
@@ -70,7 +69,7 @@ def _row(task: MetadataTask, snapshot: Snapshot) -> tuple[Any, ...]:
         snapshot.end_offset,
         snapshot.epoch,
         timestamp_ms,
-        Path(snapshot.path).stat().st_size,
+        snapshot.size,
         seen.total(),
         seen[TopicRecord.KEY],
         seen[PartitionRecord.KEY],

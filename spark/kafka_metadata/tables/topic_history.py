@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.partitions import TOPIC_RECORDS, Topics
 from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from spark.kafka_log.read import TIMESTAMP
+from spark.kafka_log.batches import TIMESTAMP
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.table import BOOL, INT, INTS, LONG, STRING, STRINGS, Column
 from spark.kafka_metadata.tables.walk import Step

@@ -7,13 +7,11 @@ told when it has ended, and not at all when it was aborted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX, decode_records
-from log.inspection.reader import scan_batches
 from spark.kafka_metadata.plan import MetadataTask, Snapshot
 from spark.kafka_metadata.reading import batches_in, name_of
 from spark.origins.origin import DataUnreadable
@@ -187,10 +185,10 @@ def _explained(path: str, steps: Iterator[Step]) -> Iterator[Step]:
 def snapshot_batches(snapshot: Snapshot) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) of a whole snapshot. Raises DataUnreadable where it is damaged."""
     end = 0
-    for position, batch in scan_batches(snapshot.path):
+    for position, batch in snapshot.batches():
         end = position + batch.size
         yield position, batch
-    if end != Path(snapshot.path).stat().st_size:
+    if end != snapshot.size:
         raise DataUnreadable(f"{snapshot.path}: damaged at position {end}")
 
 

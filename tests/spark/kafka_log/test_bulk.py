@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batches.batch import BatchView
-from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
 from log.codecs.compression import Compression
 from spark.kafka_log.bulk import decode, gather, gather_headers
 from wire.errors import RemoteProtocolError
@@ -25,7 +25,7 @@ new_records = st.lists(
 
 
 def rows_of(batches):
-    records = decode(batches, RECORDS_BYTES_MAX)
+    records = decode(batches, [records_bytes(batch) for batch in batches])
     headers = gather_headers(records).to_pylist()
     return list(
         zip(
@@ -88,10 +88,10 @@ def test_a_wrong_count_is_refused(count):
     built = bytearray(build_batch([NewRecord(b"a", b"b", 5)]))
     built[57:61] = count.to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError):
-        decode([BatchView(memoryview(built))], RECORDS_BYTES_MAX)
+        rows_of([BatchView(memoryview(built))])
 
 
 def test_a_bomb_is_refused():
     built = build_batch([NewRecord(b"", bytes(1 << 20), 0)], compression=Compression.GZIP)
     with pytest.raises(RemoteProtocolError):
-        decode([BatchView(memoryview(built))], 1 << 16)
+        records_bytes(BatchView(memoryview(built)), 1 << 16)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.kafka_log.read import BATCH_COLUMNS, read_batches
+from spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from tests.log import fixtures
 from tests.log.fixtures.compare import batches_of
 from tests.spark.kafka_log.test_reading import read, rows_of

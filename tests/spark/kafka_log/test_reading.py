@@ -10,9 +10,13 @@ import pytest
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
 from log.inspection.reader import list_segments
+from spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import pack, plan_log
-from spark.kafka_log.read import BATCH_COLUMNS, RECORD_SCHEMA, Wanted, read_batches, read_records
+from spark.kafka_log.plan import plan_log
+from spark.kafka_log.records import RECORD_SCHEMA, read_records
+from spark.kafka_log.source import wanted_of
+from spark.kafka_log.wanted import Wanted
+from spark.origins.directories import pack
 from spark.origins.origin import DataUnreadable
 from tests.spark.directories import (
     checkpoint,
@@ -25,13 +29,14 @@ from tests.spark.directories import (
 
 BATCHES = data_batches(30, gaps=True)
 END = next_offset(BATCHES)
+CLEANED = {("my-topic", 3): END}
 
 
 @pytest.fixture
 def node(tmp_path):
     made = make_node(tmp_path, 1)
     write_partition(made, "my-topic", 3, BATCHES)
-    checkpoint(made, {("my-topic", 3): END})
+    checkpoint(made, {("my-topic", 3): END}, cleaned=CLEANED)
     return made
 
 
@@ -46,7 +51,7 @@ def expected(batches, start=0, end=END):
 
 def read(root, *, columns=tuple(RECORD_SCHEMA.names), reader=read_records, **options):
     parsed = LogOptions.parse({"path": str(root), **options})
-    wanted = Wanted(columns, parsed.include_control, parsed.verify_crc)
+    wanted = wanted_of(parsed, columns)
     tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
     return [row for task in tasks for b in reader(task, wanted) for row in b.to_pylist()]
 
@@ -102,15 +107,17 @@ def test_data_ends_at_the_high_watermark(node, high_watermark):
     assert rows_of(read(node, end="log_end")) == expected(BATCHES)
 
 
-def test_without_a_checkpoint_nothing_counts_as_committed(node):
+@pytest.mark.parametrize("text", [None, b"", b"0\n1\nother 0 7\n"])
+def test_what_no_checkpoint_tells_of_is_never_left_out_in_silence(node, text):
+    """Kafka makes the file empty at its start; a topic may be younger than its last write."""
     (node / "replication-offset-checkpoint").unlink()
-    assert read(node) == []
-
-
-def test_empty_checkpoints_are_those_of_a_kafka_just_started(node):
-    (node / "replication-offset-checkpoint").write_bytes(b"")
-    (node / "log-start-offset-checkpoint").write_bytes(b"")
-    assert read(node) == []
+    if text is not None:
+        (node / "replication-offset-checkpoint").write_bytes(text)
+    with pytest.raises(
+        DataUnreadable, match=r"nobody knows which of the offsets 0 to 328 .* end=log_end"
+    ):
+        read(node)
+    assert read(node, failOnDataLoss="false") == []
     assert rows_of(read(node, end="log_end")) == expected(BATCHES)
 
 
@@ -134,7 +141,7 @@ def test_records_before_the_log_start_are_gone(node):
 def test_the_replica_with_most_committed_records_speaks(node, tmp_path):
     behind = make_node(tmp_path, 2)
     write_partition(behind, "my-topic", 3, BATCHES[:20])
-    checkpoint(behind, {("my-topic", 3): 50})
+    checkpoint(behind, {("my-topic", 3): 50}, cleaned=CLEANED)
     assert rows_of(read(tmp_path)) == expected(BATCHES)
     assert len(read(tmp_path, replicas="all")) == len(expected(BATCHES)) + len(
         expected(BATCHES, 0, 50)
@@ -191,7 +198,7 @@ def test_control_batches_are_shown_only_when_asked(tmp_path):
     node = make_node(tmp_path, 1)
     batches = [*data_batches(1), control_batch(10), *data_batches(3)[2:]]
     write_partition(node, "t", 0, batches)
-    checkpoint(node, {("t", 0): 30})
+    checkpoint(node, {("t", 0): 30}, cleaned={("t", 0): 30})
     assert rows_of(read(node)) == expected([batches[0], batches[2]])
     found = read(
         node,

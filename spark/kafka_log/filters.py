@@ -1,0 +1,74 @@
+"""Conditions of a query that spare reading: on topic, partition, offset and timestamp.
+
+Spark applies all conditions again, so that only what surely does not fit is left out here. Timestamps are compared with
+the largest of a batch; whole partitions and ranges of offsets go by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from spark.origins.origin import TopicPartition
+
+Value = object
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFilter:
+    """Offsets [start, end) of the partitions whose topic and number are among the named; None: any."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    start: int = 0
+    end: int = 1 << 63
+    timestamp_ms: int | None = None  # or later
+
+    def admits(self, key: TopicPartition) -> bool:
+        topic, partition = key
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+    def narrowed(
+        self, spans: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The parts of the spans that may hold rows."""
+        return {
+            key: (max(start, self.start), min(end, self.end))
+            for key, (start, end) in spans.items()
+            if self.admits(key)
+        }
+
+    def equal(self, column: str, values: frozenset[Value]) -> OffsetFilter:
+        """As well: the column is one of these."""
+        if column == "topic":
+            topics = frozenset(v for v in values if isinstance(v, str))
+            return replace(self, topics=topics if self.topics is None else self.topics & topics)
+        numbers = frozenset(v for v in values if isinstance(v, int))
+        if column == "partition":
+            known = self.partitions
+            return replace(self, partitions=numbers if known is None else known & numbers)
+        if column == "offset" and numbers:
+            return self.at_least("offset", min(numbers)).at_most("offset", max(numbers))
+        return self
+
+    def at_least(self, column: str, value: Value) -> OffsetFilter:
+        """As well: the column is that or more."""
+        if column == "offset" and isinstance(value, int):
+            return replace(self, start=max(self.start, value))
+        if column == "timestamp" and isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            least = int(aware.timestamp() * 1000) - 1  # a millisecond less: floats round
+            return replace(self, timestamp_ms=max(self.timestamp_ms or least, least))
+        return self
+
+    def at_most(self, column: str, value: Value) -> OffsetFilter:
+        """As well: the column is that or less."""
+        if column == "offset" and isinstance(value, int):
+            return replace(self, end=min(self.end, value + 1))
+        return self
+
+
+EVERYTHING = OffsetFilter()

@@ -1,0 +1,205 @@
+"""Where a read begins and ends: Spark's Kafka options parsed, and resolved to offsets with what an origin tells.
+
+Source: `KafkaOffsetRangeLimit` and `KafkaSourceProvider` of spark-sql-kafka-0-10: one time for all comes before times
+by partition, those before offsets; a choice by partition names all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from spark.options import EARLIEST, LATEST, OptionError, Options
+from spark.origins.damage import lose
+from spark.origins.origin import Bounds, Origin, TopicPartition
+
+ByPartition = Mapping[TopicPartition, int]
+NO_CHOICE: ByPartition = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One of the four: `edge` (earliest or latest), offsets by partition, a time for all, times by partition.
+
+    `option` is the name that the user wrote.
+    """
+
+    option: str
+    edge: int = EARLIEST
+    offsets: ByPartition = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    timestamps: ByPartition = field(default_factory=dict)
+
+
+def starting_limit(o: Options, default: str) -> Limit:
+    """`startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`: the first that is given."""
+    edges = (
+        {"earliest": EARLIEST}
+        if default == "earliest"
+        else {"earliest": EARLIEST, "latest": LATEST}
+    )
+    return _limit(o, "starting", edges, edges[default], allowed=EARLIEST)
+
+
+def ending_limit(o: Options) -> Limit:
+    """`endingTimestamp`, `endingOffsetsByTimestamp`, `endingOffsets`: the first that is given."""
+    return _limit(o, "ending", {"latest": LATEST}, LATEST, allowed=LATEST)
+
+
+def _limit(o: Options, side: str, edges: Mapping[str, int], default: int, *, allowed: int) -> Limit:
+    one, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    timestamp = o.parse(one, _timestamp, None, "milliseconds since 1970")
+    timestamps = o.parse(by_time, _times, NO_CHOICE, 'JSON such as {"orders":{"0":1700000000000}}')
+    words = " or ".join(edges)
+    special = {v: w for w, v in {"earliest": EARLIEST, "latest": LATEST}.items()}
+    expected = f'{words} or JSON such as {{"orders":{{"0":23,"1":{allowed}}}}} ({allowed} is {special[allowed]})'
+    if len(edges) == 2:
+        allowed = EARLIEST  # a stream may begin at either edge; -2 is the smallest
+    limit = o.parse(
+        by_offset, _offsets(by_offset, edges, allowed), Limit(by_offset, default), expected
+    )
+    if timestamp is not None:
+        return Limit(one, default, timestamp_ms=timestamp)
+    return Limit(by_time, default, timestamps=timestamps) if timestamps else limit
+
+
+def _timestamp(text: str) -> int | None:
+    if (number := int(text)) < 0:
+        raise ValueError(text)
+    return number
+
+
+def _times(text: str) -> ByPartition:
+    found = by_partition(text)
+    if not found or min(found.values()) < 0:
+        raise ValueError(text)
+    return found
+
+
+def _offsets(option: str, edges: Mapping[str, int], allowed: int) -> Callable[[str], Limit]:
+    def convert(text: str) -> Limit:
+        if text.strip().lower() in edges:
+            return Limit(option, edges[text.strip().lower()])
+        found = by_partition(text)
+        wrong = {EARLIEST, LATEST} - {allowed} if len(edges) == 1 else set()
+        if not found or any(offset < EARLIEST or offset in wrong for offset in found.values()):
+            raise ValueError(text)
+        return Limit(option, offsets=found)
+
+    return convert
+
+
+def by_partition(text: str) -> ByPartition:
+    """`{"topic":{"0":23}}`. Raises ValueError, TypeError or AttributeError for anything else."""
+    found = {}
+    for topic, partitions in json.loads(text).items():
+        for partition, number in partitions.items():
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise ValueError(text)
+            found[topic, int(partition)] = number
+    return found
+
+
+def as_json(offsets: ByPartition) -> dict[str, dict[str, int]]:
+    """As Spark's Kafka source writes offsets: `{"topic":{"0":23}}`."""
+    written: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        written.setdefault(topic, {})[str(partition)] = offset
+    return written
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """The other way round."""
+    return {
+        (t, int(p)): offset for t, by_number in written.items() for p, offset in by_number.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolving:
+    """What limits are resolved with.
+
+    Args:
+        bounds: of the partitions that are resolved; others of `keys` were filtered out.
+        keys: the partitions that a choice by partition must name.
+        strict_times: a time that no record has reached is an error for a start (`…ByTimestampStrategy`); an end is the
+            latest offset then in any case.
+        fail_on_data_loss: an offset outside of the bounds raises; else the nearest is taken.
+    """
+
+    source: str
+    origin: Origin
+    bounds: Mapping[TopicPartition, Bounds]
+    keys: frozenset[TopicPartition]
+    strict_times: bool = True
+    fail_on_data_loss: bool = True
+
+    def start(self, limit: Limit) -> dict[TopicPartition, int]:
+        """The first offset of each partition. Raises OptionError, DataUnreadable."""
+        return self._resolve(limit, is_start=True)
+
+    def end(self, limit: Limit) -> dict[TopicPartition, int]:
+        """The offset behind the last of each partition. Raises as `start`."""
+        return self._resolve(limit, is_start=False)
+
+    def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, int]:
+        if limit.timestamp_ms is not None:
+            return self._at_times(dict.fromkeys(self.bounds, limit.timestamp_ms), limit, is_start)
+        if limit.timestamps:
+            self._ensure_all_named(limit.option, limit.timestamps)
+            times = {key: limit.timestamps[key] for key in self.bounds}
+            return self._at_times(times, limit, is_start)
+        if limit.offsets:
+            self._ensure_all_named(limit.option, limit.offsets)
+            return {key: self._within(key, limit.offsets[key], limit) for key in self.bounds}
+        is_early = limit.edge == EARLIEST
+        return {key: b.start if is_early else b.end for key, b in self.bounds.items()}
+
+    def _ensure_all_named(self, option: str, given: ByPartition) -> None:
+        missing, unknown = sorted(self.keys - given.keys()), sorted(given.keys() - self.keys)
+        hint = "; -2 is the earliest offset, -1 the latest" if option.endswith("Offsets") else ""
+        if missing:
+            raise OptionError(
+                f"{self.source}: option {option}: {_named(missing)} not in it; it names all partitions or none{hint}"
+            )
+        if unknown:
+            raise OptionError(
+                f"{self.source}: option {option}: {_named(unknown)} not among the partitions that are read"
+            )
+
+    def _within(self, key: TopicPartition, offset: int, limit: Limit) -> int:
+        bounds = self.bounds[key]
+        if offset in (EARLIEST, LATEST):
+            return bounds.start if offset == EARLIEST else bounds.end
+        if bounds.start <= offset <= bounds.end:
+            return offset
+        lose(
+            f"{self.source}: option {limit.option}: {key[0]}-{key[1]} has the offsets {bounds.start} to "
+            f"{bounds.end}, {offset} is outside of them",
+            fail=self.fail_on_data_loss,
+        )
+        return min(max(offset, bounds.start), bounds.end)
+
+    def _at_times(
+        self, times: ByPartition, limit: Limit, is_start: bool
+    ) -> dict[TopicPartition, int]:
+        resolved = {}
+        for key, offset in self.origin.offsets_at(times).items():
+            if offset is None and is_start and self.strict_times:
+                raise OptionError(
+                    f"{self.source}: option {limit.option}: {key[0]}-{key[1]} has no record of {times[key]} ms or "
+                    "later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
+                )
+            bounds = self.bounds[key]
+            resolved[key] = (
+                bounds.end if offset is None else min(max(offset, bounds.start), bounds.end)
+            )
+        return resolved
+
+
+def _named(partitions: list[TopicPartition]) -> str:
+    shown = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:5])
+    if len(partitions) > 5:
+        return f"{shown} and {len(partitions) - 5} more are"
+    return f"{shown} {'is' if len(partitions) == 1 else 'are'}"

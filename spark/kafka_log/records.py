@@ -1,0 +1,144 @@
+"""The level `records`: ranges to Arrow batches of Spark's Kafka columns. Pure, without Spark.
+
+A range gives all of its records or an error: a batch that is not there or whose CRC is wrong is never skipped (S8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from log.batches.batch import BatchView, Buffer
+from log.batches.columns import DATA_BYTES_MAX
+from log.batches.records import records_bytes
+from log.old_formats.old_batches import as_v2, timestamp_type_id
+from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, timestamps
+from spark.kafka_log.bulk import HEADERS, Decoded, decode, gather, gather_headers
+from spark.kafka_log.wanted import Wanted
+from spark.origins.damage import lose
+from spark.origins.origin import Located, Range, Reading
+from wire.errors import KafkaError, RemoteProtocolError
+
+CHUNK_RECORDS = 50_000  # of one Arrow batch: enough to make its fixed cost small
+CHUNK_BYTES = 8 << 20  # decompressed, and bounds its memory; a larger batch is a chunk of its own
+ARROW_BYTES_MAX = (
+    24 << 20
+)  # of keys and values in one Arrow batch: with all other columns it stays below 32 MB
+
+
+class Chunk(NamedTuple):
+    """Some batches of a range in a row, their old formats made new, with their decompressed records."""
+
+    piece: Range
+    located: Sequence[Located]
+    batches: Sequence[BatchView]
+    bodies: Sequence[Buffer]
+
+
+def read_records(ranges: Iterable[Range], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Rows of the `records` level, in Arrow batches of 32 MB at the most (unless one record is larger).
+
+    Raises:
+        DataUnreadable: damaged or missing data. OSError.
+    """
+    for piece in ranges:
+        for chunk in _chunks(piece, wanted.reading):
+            try:
+                yield from _rows(chunk, wanted)
+            except RemoteProtocolError as error:
+                _lose_batch(piece, chunk.located[0].batch, error, wanted.reading)
+
+
+def _lose_batch(piece: Range, batch: BatchView, error: Exception, reading: Reading) -> None:
+    lose(f"{piece.name}, offset {batch.base_offset}: {error}", fail=reading.fail_on_data_loss)
+
+
+def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
+    """Batches in lists that hold about a chunk each, by what they are decompressed."""
+    located: list[Located] = []
+    batches: list[BatchView] = []
+    bodies: list[Buffer] = []
+    records = size = 0
+    for one in piece.batches(reading):
+        # Compaction leaves batches without records; they say "compressed" and have nothing to decompress.
+        if not one.batch.count:
+            continue
+        try:
+            batch = as_v2(one.batch)
+            body = records_bytes(batch, DATA_BYTES_MAX)
+        except (RemoteProtocolError, KafkaError) as error:
+            _lose_batch(piece, one.batch, error, reading)
+            continue
+        if located and (records + batch.count > CHUNK_RECORDS or size + len(body) > CHUNK_BYTES):
+            yield Chunk(piece, located, batches, bodies)
+            located, batches, bodies, records, size = [], [], [], 0, 0
+        located.append(one)
+        batches.append(batch)
+        bodies.append(body)
+        records += batch.count
+        size += len(body)
+    if located:
+        yield Chunk(piece, located, batches, bodies)
+
+
+def _rows(chunk: Chunk, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    records = decode(chunk.batches, chunk.bodies)
+    piece = chunk.piece
+    records = records.keep(
+        (records.offset >= piece.start_offset) & (records.offset < piece.end_offset)
+    )
+    schema = pa.schema([ALL_COLUMNS.field(name) for name in wanted.columns])
+    for some in records.pieces(ARROW_BYTES_MAX):
+        arrays = [_column(name, chunk, some) for name in wanted.columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(name: str, chunk: Chunk, records: Decoded) -> pa.Array:
+    if name in _RECORD_COLUMNS:
+        return _RECORD_COLUMNS[name](chunk, records)
+    kind, value = BATCH_COLUMNS[name]
+    rows = [
+        BatchRow(chunk.piece, one, body)
+        for one, body in zip(chunk.located, chunk.bodies, strict=True)
+    ]
+    return pa.array([value(row) for row in rows], kind).take(pa.array(records.batch))
+
+
+# --- the columns of a record ---
+
+
+def _timestamp_types(chunk: Chunk, records: Decoded) -> pa.Array:
+    kinds = np.array([timestamp_type_id(one.batch) for one in chunk.located], np.int32)
+    return pa.array(kinds[records.batch], pa.int32())
+
+
+RECORD_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", HEADERS),
+    ]
+)
+# `includeBatchInfo`: of the batch that a record lies in.
+BATCH_INFO = tuple(
+    name for name in BATCH_COLUMNS if name not in {*RECORD_SCHEMA.names, "base_timestamp"}
+)
+ALL_COLUMNS = pa.schema([*RECORD_SCHEMA, *((name, BATCH_COLUMNS[name][0]) for name in BATCH_INFO)])
+_RECORD_COLUMNS: dict[str, Callable[[Chunk, Decoded], pa.Array]] = {
+    "key": lambda _, r: gather(r.data, r.key),
+    "value": lambda _, r: gather(r.data, r.value),
+    "topic": lambda c, r: pa.repeat(c.piece.topic, len(r)),
+    "partition": lambda c, r: pa.repeat(pa.scalar(c.piece.partition, pa.int32()), len(r)),
+    "offset": lambda _, r: pa.array(r.offset, pa.int64()),
+    "timestamp": lambda _, r: timestamps(r.timestamp_ms),
+    "timestampType": _timestamp_types,
+    "headers": lambda _, r: gather_headers(r),
+}

@@ -1,0 +1,57 @@
+"""`spark.readStream.format("kafka_log")`: micro-batches of data logs, of directories or of running brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark.kafka_log.batches import read_batches
+from spark.kafka_log.limits import Resolving
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import Task, open_origin, wanted_partitions
+from spark.kafka_log.records import read_records
+from spark.kafka_log.wanted import Wanted
+from spark.origins.origin import Bounds, Origin, TopicPartition
+from spark.streams import Offsets, OffsetStreamReader, Spans
+from spark.told import told_without_frames
+
+
+class LogStreamReader(OffsetStreamReader):
+    """Asks its origin anew for each micro-batch; executors get ranges as in a batch read."""
+
+    def __init__(self, options: LogOptions, wanted: Wanted) -> None:
+        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        self._options = options
+        self._wanted = wanted
+
+    def starting_offsets(self) -> Offsets:
+        origin = open_origin(self._options)
+        bounds = self._bounds(origin)
+        options = self._options
+        resolving = Resolving(
+            "kafka_log",
+            origin,
+            bounds,
+            frozenset(bounds),
+            options.strict_times,
+            options.fail_on_data_loss,
+        )
+        return resolving.start(options.starting)
+
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return self._bounds(open_origin(self._options))
+
+    def _bounds(self, origin: Origin) -> Mapping[TopicPartition, Bounds]:
+        return origin.bounds(wanted_partitions(origin, self._options.topics))
+
+    def tasks(self, spans: Spans) -> Sequence[Task]:
+        origin = open_origin(self._options)
+        self._bounds(origin)  # who leads, which copy speaks
+        return origin.tasks(spans, self._options.split_bytes, self._options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with told_without_frames():
+            read = read_records if self._options.level == "records" else read_batches
+            yield from read(partition.value, self._wanted)

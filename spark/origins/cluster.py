@@ -1,0 +1,136 @@
+"""How a running cluster is reached: Kafka's client properties as options `kafka.…`, and the client made of them.
+
+Every property is one that acts; the others are refused, as nobody could tell whether they were obeyed. The settings
+travel to executors, so files that they name (trust stores) must lie there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from node.config.config_def import ConfigError
+from node.config.security import client_security
+from node.config.security_keys import CLIENT_SECURITY
+from spark.options import OptionError, Options, positive
+from spark.origins.origin import DataUnreadable
+from wire.blocking import BlockingClient
+from wire.client.bootstrap import parse_bootstrap
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from wire.errors import KafkaError, RemoteProtocolError
+
+PREFIX = "kafka."
+BROKERS = "kafka.bootstrap.servers"
+CONTROLLERS = "kafka.controller.bootstrap.servers"
+SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
+POLL_TIMEOUT_MS = 120_000  # Spark's default: of its network timeout
+FETCH_BYTES = (
+    4 << 20
+)  # of one answer: enough that its round trip does not count, small beside a worker's memory
+CLIENT_ID = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A client property as an option brought it; see `node.config.server.Setting`."""
+
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Picklable; passwords among the properties are not shown."""
+
+    bootstrap: str
+    of_controllers: bool
+    security: tuple[tuple[str, str], ...]
+    client_id: str
+    poll_timeout_seconds: float
+    fetch_bytes: int
+
+    def __repr__(self) -> str:
+        return f"ClusterSettings({self.bootstrap})"
+
+    @contextmanager
+    def client(self) -> Iterator[BlockingClient]:
+        """A connected client.
+
+        Raises:
+            DataUnreadable: whatever goes wrong with the cluster inside the block.
+            OptionError: a property is wrong, or a file it names cannot be used here.
+        """
+        settings = {name: Property(value, PREFIX + name) for name, value in self.security}
+        try:
+            security = client_security(settings)
+        except ConfigError as error:
+            raise OptionError(str(error)) from None
+        addresses = parse_bootstrap(self.bootstrap)
+        try:
+            with BlockingClient(
+                addresses,
+                client_id=self.client_id,
+                of_controllers=self.of_controllers,
+                timeout=self.poll_timeout_seconds,
+                security=security,
+            ) as client:
+                _ensure_let_in(client, addresses)
+                yield client
+        except AuthenticationRefused as error:
+            raise DataUnreadable(
+                f"{self.bootstrap} does not let us in: {error}; see the options kafka.security.protocol, kafka.sasl.… "
+                "and kafka.ssl.…"
+            ) from None
+        except (ConnectionLost, RequestTimedOut) as error:
+            raise DataUnreadable(f"{self.bootstrap}: {error}") from None
+        except VersionMismatch as error:
+            raise DataUnreadable(f"{self.bootstrap} is too old or too new: {error}") from None
+        except KafkaError as error:
+            raise DataUnreadable(f"{self.bootstrap} answered {error}") from None
+        except RemoteProtocolError as error:
+            raise DataUnreadable(
+                f"{self.bootstrap} gave a malformed answer: {error}; is it a Kafka cluster?"
+            ) from None
+
+
+def _ensure_let_in(client: BlockingClient, addresses: Sequence[tuple[str, int]]) -> None:
+    """A refusal would be tried again and again; whether a node is there at all is found out by the first call."""
+    for address in addresses:
+        try:
+            client.connection_to(address)
+        except AuthenticationRefused:
+            raise
+        except (ConnectionLost, RequestTimedOut):
+            continue
+        return
+
+
+def cluster_settings(o: Options, option: str = BROKERS) -> ClusterSettings | None:
+    """The cluster that the options name; None when it is directories. Raises OptionError."""
+    bootstrap = o.get(option)
+    security = tuple(
+        (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None
+    )
+    client_id = o.get("kafka.client.id") or CLIENT_ID
+    poll_ms = o.parse("kafkaConsumer.pollTimeoutMs", positive, POLL_TIMEOUT_MS, "a number above 0")
+    fetch = o.parse("kafka.max.partition.fetch.bytes", positive, FETCH_BYTES, "a number above 0")
+    if bootstrap is None:
+        why = f"nodes are reached with {option} only"
+        o.refuse(why, *(PREFIX + name for name in SECURITY_KEYS), "kafka.client.id")
+        o.refuse(why, "kafkaConsumer.pollTimeoutMs", "kafka.max.partition.fetch.bytes")
+        return None
+    if o.get("path") or o.get("paths"):
+        raise o.wrong(option, "there is a path, too: give one of them")
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise o.wrong(option, f"{bootstrap!r} is not HOST:PORT,…: {error}") from None
+    return ClusterSettings(
+        bootstrap, option == CONTROLLERS, security, client_id, poll_ms / 1000, fetch
+    )

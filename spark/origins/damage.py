@@ -1,0 +1,61 @@
+"""What is lost, and what is still sound behind it: whether a log ends by a torn write or is damaged in its middle."""
+
+from __future__ import annotations
+
+import logging
+
+from log.batches.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, has_valid_crc, header_at
+from log.disk.files import Files, OpenFile
+from log.inspection.reader import BATCH_BYTES_MAX
+from log.segments.scan import is_plausible
+from spark.origins.origin import DataUnreadable
+
+log = logging.getLogger(__name__)
+
+# How far behind damage a sound batch is looked for: a batch of the largest default size (1 MiB) many times over.
+LOOK_BYTES_MAX = 16 << 20
+OFFSETS_AHEAD_MAX = 1 << 31  # of a segment: its index cannot tell more
+HOW_TO_GO_ON = "failOnDataLoss=false gives what there is"
+
+
+def lose(message: str, *, fail: bool) -> None:
+    """Tells of data that cannot be given. Raises DataUnreadable when `fail`, else it is a warning."""
+    if fail:
+        raise DataUnreadable(f"{message}; {HOW_TO_GO_ON}")
+    log.warning("left out: %s", message)
+
+
+def next_sound(
+    files: Files, file: OpenFile, position: int, end: int, offset_min: int
+) -> int | None:
+    """Where the next batch begins that is whole, has its CRC and an offset of `offset_min` or more; None: nowhere near.
+
+    Every byte is a candidate, as damage may be of any length. What a truncation left behind has lower offsets.
+    """
+    data = files.pread(file, min(LOOK_BYTES_MAX, end - position), position)
+    at = data.find(MAGIC, MAGIC_POSITION + 1)
+    while at >= 0:
+        start = at - MAGIC_POSITION
+        if _begins_batch(data, start, offset_min) and _is_sound(files, file, position + start, end):
+            return position + start
+        at = data.find(MAGIC, at + 1)
+    return None
+
+
+def _begins_batch(data: bytes, start: int, offset_min: int) -> bool:
+    offset = int.from_bytes(data[start : start + 8], "big")
+    return (
+        offset_min <= offset < offset_min + OFFSETS_AHEAD_MAX and len(data) >= start + HEADER_BYTES
+    )
+
+
+def _is_sound(files: Files, file: OpenFile, position: int, end: int) -> bool:
+    header = header_at(files.pread(file, HEADER_BYTES, position), 0)
+    if (
+        header is None
+        or not is_plausible(header)
+        or header.size > min(BATCH_BYTES_MAX, end - position)
+    ):
+        return False
+    whole = header_at(files.pread(file, header.size, position), 0)
+    return whole is not None and len(whole.buffer) == whole.size and has_valid_crc(whole)

@@ -1,0 +1,77 @@
+"""What became of a producer's transaction: the first marker behind its batch says it.
+
+A batch of a transaction is in a log only as long as its marker is (compaction keeps markers for that), so a reader of
+any part of a log can look ahead and needs nothing of what lies before: trimmed logs and any split give the same. The
+transaction index is not trusted, it may be missing or of another log.
+Source: KIP-98, Kafka's `CleanedTransactionMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+
+from log.batches.batch import BatchView
+from log.producers.marker import read_end_marker
+from spark.origins.origin import DataUnreadable, Located
+
+# From a segment (by base offset) and a position in it on, all batches of the log.
+ScanOn = Callable[[int, int], Iterator[Located]]
+
+
+class Outcomes:
+    """Of the transactions in one range of a log; is asked in the order of offsets."""
+
+    def __init__(self, scan_on: ScanOn) -> None:
+        self._scan_on = scan_on
+        self._ahead: Iterator[Located] | None = None
+        self._markers: dict[int, deque[tuple[int, bool]]] = defaultdict(deque)
+
+    def is_aborted(self, located: Located, base_offset: int, name: str) -> bool:
+        """Whether the batch, of the segment `base_offset`, is of a transaction that was aborted.
+
+        Raises:
+            DataUnreadable: the log ends before anybody says so.
+        """
+        batch = located.batch
+        if not batch.is_transactional or not batch.count:  # compaction empties batches
+            return False
+        if self._ahead is None:
+            self._ahead = self._scan_on(base_offset, located.position)
+        markers = self._markers[batch.producer_id]
+        while markers and markers[0][0] < batch.base_offset:
+            markers.popleft()
+        while not markers:
+            self._look_on(batch, name)
+        return not markers[0][1]
+
+    def _look_on(self, batch: BatchView, name: str) -> None:
+        assert self._ahead is not None
+        for _, ahead in self._ahead:
+            marker = read_end_marker(ahead) if ahead.is_control else None
+            if marker is not None:
+                self._markers[ahead.producer_id].append((ahead.base_offset, marker.is_commit))
+                return
+        raise DataUnreadable(
+            f"{name}: the transaction of producer {batch.producer_id} at offset {batch.base_offset} has no end in this "
+            "log; kafka.isolation.level=read_uncommitted reads it"
+        )
+
+
+class OpenTransactions:
+    """Is shown the batches of a log in order and knows where the first transaction begins that is still open."""
+
+    def __init__(self, begun: Iterable[tuple[int, int]] = ()) -> None:
+        """`begun`: (producer id, first offset) of those open where the showing begins."""
+        self._first_offsets = dict(begun)
+
+    def add(self, batch: BatchView) -> None:
+        if not batch.is_control:
+            if batch.is_transactional:
+                self._first_offsets.setdefault(batch.producer_id, batch.base_offset)
+        elif read_end_marker(batch) is not None:
+            self._first_offsets.pop(batch.producer_id, None)
+
+    def last_stable(self, high_watermark: int) -> int:
+        """Below it nothing is undecided."""
+        return min(self._first_offsets.values(), default=high_watermark)

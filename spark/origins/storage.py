@@ -1,0 +1,214 @@
+"""File systems that node directories lie on: the machine's own, or any that fsspec opens (`s3://`, `hdfs://` …).
+
+A `Storage` travels to executors by pickle and opens its file system there once. Paths inside it are plain; `url` and
+`locate` go between them and what users write. Nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from log.disk.files import REAL_FILES, Files, OpenFile
+from spark.options import OptionError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_LOCAL_SCHEMES = ("file", "local")
+# What to install, where it is not what fsspec itself says.
+_DRIVERS = {"hdfs": "pyarrow with libhdfs (HADOOP_HOME, JAVA_HOME and CLASSPATH set)"}
+
+
+class Entry(NamedTuple):
+    """What a directory holds; `size` in bytes, of a file."""
+
+    name: str
+    is_directory: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`root` is empty for the machine's own files, else scheme and host, as `s3://bucket`; `options` are fsspec's."""
+
+    root: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def files(self) -> Files:
+        """How to read there. Raises OptionError: the driver is missing or does not connect."""
+        return _remote(self) if self.root else REAL_FILES
+
+    def entries(self, path: str) -> list[Entry]:
+        """What lies in a directory, by name. Raises OSError."""
+        if isinstance(files := self.files, RemoteFiles):
+            return files.entries(path)
+        with os.scandir(path) as found:
+            return sorted(entry for child in found if (entry := _local_entry(child)) is not None)
+
+    def is_directory(self, path: str) -> bool:
+        return self.files.is_directory(Path(path))
+
+    def is_file(self, path: str) -> bool:
+        if isinstance(files := self.files, RemoteFiles):
+            return files.is_file(path)
+        return Path(path).is_file()
+
+    def url(self, path: str) -> str:
+        """As users write it."""
+        if isinstance(files := self.files, RemoteFiles):
+            return files.url(path)
+        return path
+
+
+LOCAL = Storage()
+
+
+def _local_entry(child: os.DirEntry[str]) -> Entry | None:
+    """None when it is gone meanwhile, or a link in a circle."""
+    try:
+        if child.is_dir():
+            return Entry(child.name, True, 0)
+        found = child.stat()
+    except OSError:
+        return None
+    return Entry(child.name, False, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
+def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[Storage, str]:
+    """The storage and the path in it of what a user wrote; a relative path is one of this process's directory.
+
+    Raises:
+        OptionError: a scheme that fsspec does not know, or whose driver is not installed.
+    """
+    scheme = _SCHEME.match(given)
+    if scheme is None and given.startswith("file:/"):
+        return LOCAL, given.removeprefix("file:")
+    if scheme is None:
+        return LOCAL, str(Path(given).expanduser().absolute())
+    if scheme[1].lower() in _LOCAL_SCHEMES:
+        host, slash, path = given[scheme.end() :].partition("/")
+        if host not in ("", "localhost") or not slash:
+            raise OptionError(f"{given}: write file:///PATH; {host or 'nothing'} is read as a host")
+        return LOCAL, "/" + path
+    host = given[scheme.end() :].partition("/")[0]
+    storage = Storage(f"{scheme[0]}{host}", options)
+    return storage, _remote(storage).strip(given)
+
+
+def expand(storage: Storage, path: str) -> Iterator[str]:
+    """The path itself, or what a glob matches, by name."""
+    if not any(c in path for c in "*?["):
+        yield path
+    elif isinstance(files := storage.files, RemoteFiles):
+        yield from files.glob(path)
+    else:
+        root = Path(path[: min(path.index(c) for c in "*?[" if c in path)]).parent
+        yield from sorted(map(str, root.glob(str(Path(path).relative_to(root)))))
+
+
+@lru_cache(maxsize=16)  # of one process: each costs a connection
+def _remote(storage: Storage) -> RemoteFiles:
+    try:
+        import fsspec
+    except ImportError:
+        raise OptionError(
+            f"{storage.root}: reading from there needs the package fsspec: pip install fsspec"
+        ) from None
+    scheme = storage.root.partition("://")[0]
+    try:
+        system = fsspec.core.url_to_fs(storage.root + "/", **dict(storage.options))[0]
+    except ImportError as error:
+        needed = _DRIVERS.get(scheme, str(error).rstrip("."))
+        raise OptionError(
+            f"{storage.root}: the driver of fsspec for {scheme}:// is not installed here: {needed}; driver and "
+            "executors both need it"
+        ) from None
+    except ValueError as error:  # an unknown scheme
+        raise OptionError(f"{storage.root}: {error}") from None
+    except Exception as error:  # a driver may raise anything
+        raise OptionError(f"{storage.root}: the file system does not open: {error}") from error
+    return RemoteFiles(system)
+
+
+class RemoteFile(OpenFile):
+    """A name: each read asks for its piece of it."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "no file of this machine", str(self.path))
+
+    def __del__(self) -> None:
+        pass
+
+
+class RemoteFiles(Files):
+    """The reading half of `Files` over a file system of fsspec; what would write raises."""
+
+    def __init__(self, system: Any) -> None:
+        super().__init__()
+        self._system = system
+
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
+        if create or write:
+            raise OSError(errno.EROFS, "only read here", str(path))
+        return RemoteFile(path, self._info(path)["size"])
+
+    def pread(self, file: OpenFile, size: int, position: int) -> bytes:
+        assert isinstance(file, RemoteFile)
+        end = min(position + size, file.size)
+        if position >= end:
+            return b""
+        return bytes(self._system.cat_file(str(file.path), start=position, end=end))
+
+    def size(self, file: OpenFile) -> int:
+        assert isinstance(file, RemoteFile)
+        return file.size
+
+    def read_bytes(self, path: Path) -> bytes:
+        return bytes(self._system.cat_file(str(path)))
+
+    def list_directory(self, path: Path) -> Sequence[str]:
+        return [entry.name for entry in self.entries(str(path))]
+
+    def is_directory(self, path: Path) -> bool:
+        return bool(self._system.isdir(str(path)))
+
+    def is_file(self, path: str) -> bool:
+        return bool(self._system.isfile(path))
+
+    def entries(self, path: str) -> list[Entry]:
+        """What lies in a directory, asked anew: a cache of the driver's would hide what came meanwhile."""
+        self._system.invalidate_cache(path)
+        return sorted(
+            Entry(PurePosixPath(one["name"]).name, one["type"] == "directory", one["size"] or 0)
+            for one in self._system.ls(path, detail=True)
+            if PurePosixPath(one["name"]) != PurePosixPath(path)
+        )
+
+    def glob(self, pattern: str) -> list[str]:
+        return sorted(self._system.glob(pattern))
+
+    def strip(self, url: str) -> str:
+        # fsspec's own way for this, in spite of the name.
+        return str(self._system._strip_protocol(url))  # noqa: SLF001
+
+    def url(self, path: str) -> str:
+        return str(self._system.unstrip_protocol(path))
+
+    def _info(self, path: Path) -> Any:
+        info = self._system.info(str(path))
+        if info["type"] != "file":
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return info

@@ -1,0 +1,315 @@
+"""Whatever is missing or damaged is told: by default as an error, with failOnDataLoss=false as a warning."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.batches.records import build_batch
+from log.inspection.reader import list_segments
+from spark.options import OptionError
+from spark.origins.origin import DataUnreadable
+from tests.spark.directories import (
+    checkpoint,
+    data_batches,
+    make_node,
+    next_offset,
+    records,
+    write_partition,
+)
+from tests.spark.kafka_log.test_reading import read
+
+BATCHES = data_batches(30)
+END = next_offset(BATCHES)
+KEY = ("t", 0)
+
+
+@pytest.fixture
+def node(tmp_path):
+    made = make_node(tmp_path, 1)
+    write_partition(made, "t", 0, BATCHES, segment_bytes=1000)
+    checkpoint(made, {KEY: END})
+    return made
+
+
+def offsets(root, **options):
+    return [row["offset"] for row in read(root, columns=("offset",), **options)]
+
+
+def segments(node):
+    return list_segments(node / "t-0")
+
+
+def between(first, following):
+    return list(range(first.base_offset, following.base_offset))
+
+
+def what_is_left(node, caplog, told, lost):
+    """An error by default; without it all but what was lost, and a warning that says the same."""
+    for options in ({}, {"end": "log_end"}, {"splitBytes": "500"}):
+        with pytest.raises(DataUnreadable, match=f"(?s){told}.*failOnDataLoss=false"):
+            offsets(node, **options)
+    with caplog.at_level(logging.WARNING):
+        assert offsets(node, failOnDataLoss="false") == [o for o in range(END) if o not in lost]
+    assert "left out" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "cut at a batch"])
+@pytest.mark.parametrize("index", [0, 1, 3])
+def test_a_segment_that_is_gone_is_told(node, caplog, index, how):
+    segment, following = segments(node)[index : index + 2]
+    path, lost = Path(segment.path), between(segment, following)
+    if how == "deleted":
+        path.unlink()
+        for other in path.parent.glob(path.stem + ".*"):
+            other.unlink()
+    elif how == "emptied":
+        os.truncate(path, 0)
+    else:
+        first = next(iter_batches(memoryview(path.read_bytes())))
+        os.truncate(path, first.size)
+        lost = [offset for offset in lost if offset >= first.next_offset]
+    assert lost
+    what_is_left(node, caplog, "are missing", lost)
+
+
+def test_the_last_segment_cut_at_a_batch(node, caplog):
+    last = segments(node)[-1]
+    first = next(iter_batches(memoryview(Path(last.path).read_bytes())))
+    os.truncate(last.path, first.size)
+    with pytest.raises(DataUnreadable, match="before its high watermark"):
+        offsets(node)
+    assert offsets(node, failOnDataLoss="false") == list(range(first.next_offset))
+
+
+def test_all_segments_gone(node):
+    for segment in segments(node):
+        os.unlink(segment.path)
+    with pytest.raises(DataUnreadable, match=f"offsets 0 to {END - 1} are missing"):
+        offsets(node)
+
+
+def test_a_log_that_retention_trimmed_misses_nothing(node):
+    """Retention moves the first epoch up with the log's start."""
+    first, following = segments(node)[:2]
+    for path in Path(first.path).parent.glob(Path(first.path).stem + ".*"):
+        path.unlink()
+    (node / "t-0" / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {following.base_offset}\n")
+    assert offsets(node) == list(range(following.base_offset, END))
+
+
+def test_a_log_that_retention_trims_just_now_misses_nothing(node):
+    """The file of epochs is written a moment later; the segments are renamed first."""
+    first, following = segments(node)[:2]
+    for path in list(Path(first.path).parent.glob(Path(first.path).stem + ".*")):
+        path.rename(f"{path}.deleted")
+    assert offsets(node) == list(range(following.base_offset, END))
+
+
+@pytest.mark.parametrize("field", ["length", "crc", "records"])
+@pytest.mark.parametrize("index", [0, 2, -1])
+def test_damage_of_any_kind_is_told(node, caplog, field, index):
+    """In the last segment too, as sound batches follow: that is no torn write."""
+    segment = segments(node)[index]
+    path = Path(segment.path)
+    batches = list(iter_batches(memoryview(path.read_bytes())))
+    assert len(batches) > 1
+    data = bytearray(path.read_bytes())
+    victim = batches[0]
+    data[{"length": 10, "crc": 18, "records": victim.size - 1}[field]] ^= 0x55
+    path.write_bytes(data)
+    lost = range(victim.base_offset, victim.next_offset)
+    what_is_left(node, caplog, "damaged at position 0", lost)
+
+
+def test_a_stale_replica_that_is_longer_does_not_speak(tmp_path):
+    """It missed an election: its epoch is older, and it holds what the new leader cut off."""
+    shared = [build_batch(records(10, tag="a"), base_offset=0, leader_epoch=1)]
+    stale = [*shared, build_batch(records(30, tag="lost"), base_offset=10, leader_epoch=1)]
+    fresh = [*shared, build_batch(records(5, tag="new"), base_offset=10, leader_epoch=2)]
+    for node_id, batches, mark in ((1, stale, 40), (2, fresh, 15)):
+        made = make_node(tmp_path, node_id)
+        write_partition(made, "t", 0, batches)
+        checkpoint(made, {KEY: mark})
+    for end in ("high_watermark", "log_end"):
+        found = read(tmp_path, columns=("offset", "value"), end=end)
+        assert [row["offset"] for row in found] == list(range(15))
+        assert not [row for row in found if b"lost" in (row["value"] or b"")]
+
+
+def test_a_follower_hears_of_the_high_watermark_from_its_equals(tmp_path):
+    for node_id, mark in ((1, 20), (2, END)):
+        made = make_node(tmp_path, node_id)
+        write_partition(made, "t", 0, BATCHES)
+        checkpoint(made, {KEY: mark})
+    assert offsets(tmp_path) == list(range(END))
+    assert offsets(tmp_path / "node-1") == list(range(20))
+
+
+def test_directories_of_two_clusters_are_refused(tmp_path):
+    for cluster in ("a", "b"):
+        made = make_node(tmp_path / cluster, 1)
+        write_partition(made, "t", 0, BATCHES)
+        checkpoint(made, {KEY: END})
+    meta = tmp_path / "b" / "node-1" / "meta.properties"
+    meta.write_text(meta.read_text().replace("cluster.id=cluster", "cluster.id=another"))
+    with pytest.raises(OptionError, match=r"two clusters: .* is of (cluster|another)"):
+        offsets(tmp_path)
+
+
+# --- what was asked for and is not there ---
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"subscribe": "t,absent"}, "there is no absent; topics found: t"),
+        ({"assign": '{"t":[0,7]}'}, "there is no t-7"),
+    ],
+)
+def test_absent_topics_are_told(node, options, told):
+    with pytest.raises(DataUnreadable, match=told):
+        offsets(node, **options)
+
+
+def test_a_choice_by_partition_names_all_of_them(node):
+    write_partition(node, "t", 1, BATCHES[:2])
+    checkpoint(node, {KEY: END, ("t", 1): 20})
+    with pytest.raises(OptionError, match="t-1 is not in it"):
+        offsets(node, startingOffsets='{"t":{"0":5}}')
+    with pytest.raises(OptionError, match="u-0 is not among the partitions"):
+        offsets(node, startingOffsets='{"t":{"0":5,"1":-2},"u":{"0":1}}')
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_outside_of_the_log_are_told(node, option, caplog):
+    checkpoint(node, {KEY: END}, {KEY: 25})
+    for wrong in (END + 1, 24):
+        given = {option: f'{{"t":{{"0":{wrong}}}}}'}
+        with pytest.raises(DataUnreadable, match=f"offsets 25 to {END}, {wrong} is outside"):
+            offsets(node, **given)
+        found = offsets(node, **given, failOnDataLoss="false")
+        is_all = (option == "startingOffsets") == (wrong == 24)
+        assert found == (list(range(25, END)) if is_all else [])
+
+
+# --- where it lies ---
+
+
+def test_a_copy_elsewhere_will_do(node, tmp_path):
+    """Executors may see a mount of another kind: a file counts by its content."""
+    from spark.kafka_log.options import LogOptions
+    from spark.kafka_log.plan import plan_log
+    from spark.kafka_log.records import read_records
+    from spark.kafka_log.wanted import Wanted
+
+    tasks = plan_log(LogOptions.parse({"path": str(node), "splitBytes": "500"}))
+    assert len(tasks) > 5
+    shutil.copytree(node, tmp_path / "copy")
+    shutil.rmtree(node)
+    (tmp_path / "copy").rename(node)
+    found = [b.num_rows for task in tasks for b in read_records(task, Wanted(("offset",)))]
+    assert sum(found) == END
+
+
+def test_relative_paths_and_file_urls(node, monkeypatch):
+    monkeypatch.chdir(node.parent)
+    for given in (
+        node.name,
+        f"./{node.name}/",
+        f"file://{node}",
+        f"file:{node}",
+        f"{node}/../node-*",
+    ):
+        assert offsets(given) == list(range(END)), given
+
+
+def test_a_partitions_directory_and_one_segment(node):
+    assert offsets(node / "t-0") == list(range(END))
+    second, third = segments(node)[1:3]
+    assert offsets(second.path) == between(second, third)
+    copied = node.parent / "elsewhere" / "t-0"
+    shutil.copytree(node / "t-0", copied)
+    with pytest.raises(DataUnreadable, match="nobody knows which of the offsets"):
+        offsets(copied)
+    assert offsets(copied, end="log_end") == list(range(END))
+
+
+def test_links_in_a_circle_and_what_is_no_file(node):
+    (node.parent / "circle").symlink_to(node.parent, target_is_directory=True)
+    (node / "t-0" / "loop").symlink_to(node / "t-0" / "loop")
+    os.mkfifo(node / "t-0" / f"{END:020d}.log")
+    assert offsets(node.parent) == list(range(END))
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("nonsense://bucket/x", "nonsense"),
+        ("s3://bucket/x", "s3fs"),
+        ("file://host/x", "file:///PATH"),
+    ],
+)
+def test_what_cannot_be_opened_is_told(url, told, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "s3fs", None)  # not installed, whether it is or not
+    with pytest.raises(OptionError, match=told):
+        offsets(url)
+
+
+def test_any_file_system_of_fsspec(node, monkeypatch):
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(node), "/kafka/node-1", recursive=True)
+    try:
+        for given in ("memory://kafka", "memory://kafka/node-1/t-0", "memory://kafka/node-*"):
+            assert offsets(given, splitBytes="700") == list(range(END)), given
+        assert read("memory://kafka", columns=("offset", "file"), includeBatchInfo="true")[0] == {
+            "offset": 0,
+            "file": f"memory:///kafka/node-1/t-0/{0:020d}.log",
+        }
+    finally:
+        memory.rm("/kafka", recursive=True)
+
+
+# --- sizes ---
+
+
+def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
+    """A few hundred stored bytes may hold megabytes: Arrow batches stay below 32 MB all the same."""
+    from log.batches.records import NewRecord
+    from log.codecs.compression import Compression
+    from spark.kafka_log.options import LogOptions
+    from spark.kafka_log.plan import plan_log
+    from spark.kafka_log.records import read_records
+    from spark.kafka_log.wanted import Wanted
+
+    made = make_node(tmp_path, 1)
+    rows = [NewRecord(b"k", bytes(100 << 10), 0)] * 700
+    large = [build_batch(rows, base_offset=700 * i, compression=Compression.ZSTD) for i in range(2)]
+    assert sum(map(len, large)) < 100 << 10
+    write_partition(made, "t", 0, large, segment_bytes=1 << 20)
+    checkpoint(made, {KEY: 1400})
+    [task] = plan_log(LogOptions.parse({"path": str(tmp_path)}))
+    batches = list(read_records(task, Wanted(("key", "value", "offset"))))
+    assert max(batch.nbytes for batch in batches) <= 32 << 20
+    assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(1400))
+
+
+def test_a_batch_in_which_the_log_begins_counts_what_is_left(node):
+    from spark.kafka_log.batches import read_batches
+
+    checkpoint(node, {KEY: END}, {KEY: 25})
+    found = read(
+        node, columns=("base_offset", "record_count"), reader=read_batches, level="batches"
+    )
+    assert found[:2] == [
+        {"base_offset": 20, "record_count": 5},
+        {"base_offset": 30, "record_count": 10},
+    ]
+    assert sum(row["record_count"] for row in found) == END - 25
