@@ -8,7 +8,7 @@ Left out: the protocols of KIP-848 (consumer, share, streams groups), transactio
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import uuid4
 
 from broker.coordination.partitioning import partition_for
@@ -25,6 +25,7 @@ from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
 from log.producers.marker import EndMarker
+from node.runtime.steps import Steps, pieces
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
@@ -38,6 +39,9 @@ from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRespons
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.primitives import NIL_UUID
+
+# Groups looked at at once: 2 ms.
+GROUPS_PER_STEP = 1_000
 
 _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
@@ -201,17 +205,26 @@ class GroupCoordinator:
                 answers.append(described(group_id, "", error.code))
         return answers
 
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        """The groups of all shards.
+    def list_groups(
+        self, states: Collection[str], types: Collection[str]
+    ) -> Steps[list[ListedGroup]]:
+        """The groups of all shards, in steps of a group.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.
         """
         listed: list[ListedGroup] = []
-        for epoch in self.runtime.epochs:
+        for epoch in list(self.runtime.epochs):
             if epoch.state is not ShardState.CLOSED:
-                listed += list_groups(epoch.active(), states, types)
+                shard = epoch.active()
+                for some in pieces(shard.group_ids(), GROUPS_PER_STEP):
+                    listed += list_groups(shard, some, states, types)
+                    yield len(some)
         return listed
+
+    def committed_partitions(self, group_id: str) -> Mapping[str, Collection[int]]:
+        """By topic what a group has offsets of; raises KafkaError as `fetch_offsets`."""
+        return self._epoch_of(group_id).active().store.offsets.get(group_id, {})
 
     def _by_shard(
         self, group_ids: Iterable[str], refused: dict[str, ErrorCode]

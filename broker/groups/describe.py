@@ -5,7 +5,7 @@ Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group kno
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
@@ -21,14 +21,17 @@ NOT_FOUND_VERSION = 6
 
 
 def list_groups(
-    shard: GroupCoordinatorShard, states: Collection[str], types: Collection[str]
+    shard: GroupCoordinatorShard,
+    group_ids: Iterable[str],
+    states: Collection[str],
+    types: Collection[str],
 ) -> list[ListedGroup]:
-    """The groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
+    """Of groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
     wanted = {state.strip().lower() for state in states}
     if types and CLASSIC.lower() not in {kind.strip().lower() for kind in types}:
         return []
     listed = []
-    for group_id in shard.group_ids():
+    for group_id in group_ids:
         group = shard.groups.get(group_id)
         state = (group.state if group else GroupState.EMPTY).value
         if not wanted or state.lower() in wanted:

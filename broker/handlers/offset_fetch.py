@@ -31,7 +31,7 @@ from wire.transport.calls import Call, DeferredResponse
 from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
 TOPICS = Slices("topics.partition_indexes", "topics.partitions")
 GROUP_ERROR_VERSION = 2
@@ -69,7 +69,9 @@ def offset_fetch(
             for group in _groups(request, version)
         ]
         return _respond(groups, version)
-    if call.heavy:
+    wants_many = any(_wants_many(group, ctx) for group in _groups(request, version))
+    if call.heavy or wants_many:
+        call.heavy = True  # so is the answer
         return DeferredResponse(lambda: _of_many(request, ctx, version))
     fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
@@ -86,8 +88,13 @@ async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> O
     answers = []
     for group in _groups(request, version):
         whole: OffsetFetchResponseGroup | None = None
+        wants_all = _wants_many(group, ctx)
+        if wants_all:
+            group = _with_all_topics(group, ctx)
         for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
             answer = await _GroupFetch(part, ctx, version).finish()
+            if wants_all:
+                _drop_unknown(answer)
             await yield_to_loop()
             if whole is None or answer.error_code:
                 whole = answer
@@ -98,6 +105,39 @@ async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> O
         assert whole is not None
         answers.append(whole)
     return await run_apart(_respond, answers, version)
+
+
+def _wants_many(group: OffsetFetchRequestGroup, ctx: Context) -> bool:
+    """All offsets of a group that has too many to be looked up at once."""
+    if group.topics is not None:
+        return False
+    try:
+        committed = ctx.groups.committed_partitions(group.group_id)
+    except KafkaError:
+        return False  # which whoever looks them up will say
+    return sum(map(len, committed.values())) > ITEMS_PER_SLICE
+
+
+def _with_all_topics(group: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchRequestGroup:
+    """Asks for them by name, which is done some at a time. Of topics that are gone nothing is told."""
+    known = ctx.metadata.image.topics.by_name
+    topics = [
+        OffsetFetchRequestTopics(
+            name=name, topic_id=known[name].id, partition_indexes=list(partitions)
+        )
+        for name, partitions in ctx.groups.committed_partitions(group.group_id).items()
+        if name in known
+    ]
+    return group.replace(topics=topics)
+
+
+def _drop_unknown(group: OffsetFetchResponseGroup) -> None:
+    """What was not committed for the topic of now, nobody has asked for by name."""
+    for topic in group.topics:
+        topic.partitions = [
+            one for one in topic.partitions if one.committed_offset >= 0 or one.error_code
+        ]
+    group.topics = [topic for topic in group.topics if topic.partitions]
 
 
 def _join(

@@ -117,7 +117,8 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
-    # The frame was large: what is computed of the whole request belongs into the thread for that (`heavy.run_apart`).
+    # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
+    # (`heavy.run_apart`).
     heavy: bool = False
     # For how long the connection is muted on account of this request.
     throttle_ms: int = 0
