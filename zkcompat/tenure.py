@@ -200,8 +200,9 @@ class Tenure:
                 steps = [] if found is None else [Step("delete", Controller.PATH)]
             if wrong:
                 log.warning("%s was changed by another client: making it again", Controller.PATH)
-                self.status.repairs += 1
                 await self._replace_controller(steps)
+                self.status.repairs += 1
+                self.status.tell()
                 await trio.sleep(CONTROLLER_PAUSE_SECONDS)
             else:
                 await changed.wait()

@@ -31,6 +31,7 @@ class Verifier:
     keeper: Keeper
     quarantine: Quarantine
     interval_seconds: float
+    _suspected: int = 0  # in this pass
 
     async def run(self) -> None:
         """Passes at the interval, and soon after somebody asks."""
@@ -44,11 +45,12 @@ class Verifier:
         """One pass over the whole tree."""
         image = self.tenure.shown
         assert image is not None
+        self._suspected = 0
+        retried = [entry for entry in self.quarantine if entry.retries]
         await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, self._look)
-        unreadable = [entry.path for entry in self.quarantine if entry.action == "read"]
-        if not self.tenure.suspects:
-            self.quarantine.settled(entry.path for entry in list(self.quarantine))
-        self.quarantine.settled(unreadable)
+        # What was read again, and, where nothing is left to write, all that was to be tried again.
+        settled = [e.path for e in retried if e.action == "read" or self._suspected == 0]
+        self.quarantine.settled(settled)
         self.tenure.status.verifications += 1
         self.tenure.status.tell()
 
@@ -63,5 +65,6 @@ class Verifier:
             await trio.lowlevel.checkpoint()
             wanted = repair(piece.section, name, found, image, session_id, self.tenure.is_spared)
             if any(not self.quarantine.holds(operation) for operation in wanted):
+                self._suspected += 1
                 self.tenure.suspect(piece.section, name)
         await trio.sleep(PAUSE_SECONDS)

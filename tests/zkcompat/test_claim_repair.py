@@ -1,0 +1,80 @@
+"""`/controller` is the mirror's: made again when others delete or forge it, and looked at by a verification."""
+
+import json
+
+import pytest
+import trio
+
+from tests.zkcompat import build
+from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
+from zkcompat.claim import Leader, Step
+from zkcompat.tree import FoundZnode
+from zkcompat.verify import Difference, compare_claim
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.migration import Migration
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+FORGED = Controller(99, 5, -1).encode()
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Step("delete", Controller.PATH)],
+        [Step("set", Controller.PATH, FORGED)],
+        [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED)],
+        [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED, ephemeral=True)],
+        [Step("delete", Controller.PATH), Step("create", Controller.PATH, b"\xff")],
+    ],
+)
+async def test_a_forged_controller_is_replaced_at_once(connect, steps):
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        await person.transact(steps)
+        with trio.fail_after(PATIENCE):
+            await mirror.wait_status(lambda s: s.repairs == 1)
+            while await differences(person, source):
+                await trio.lowlevel.checkpoint()
+        claim = await person.read(Controller.PATH)
+        assert claim.owner == mirror.keeper.session_id
+        assert Controller.decode(claim.data).broker_id == 1
+        assert mirror.status.claims == 1
+        source.say(build.fence(1))
+        await in_step(mirror, source)
+        assert await differences(person, source) == ()
+
+
+def test_a_verification_looks_at_the_claim():
+    def found(**changes):
+        znodes = {
+            Controller.PATH: FoundZnode(Controller(1, 5, 3).encode(), owner=7),
+            ControllerEpoch.PATH: FoundZnode(b"4"),
+            Migration.PATH: FoundZnode(Migration().encode()),
+        }
+        return {**znodes, **{f"/{name}": znode for name, znode in changes.items()}}
+
+    now_leads = Leader(1, 3)
+
+    def wrong(leader=now_leads, **changes):
+        present = {p: z for p, z in found(**changes).items() if z is not None}
+        return [(d.kind, d.path) for d in compare_claim(present, leader)]
+
+    assert wrong() == []
+    assert wrong(leader=None) == []
+    assert wrong(leader=Leader(1, 4)) == [("different", "/controller")]
+    assert wrong(controller=None) == [("missing", "/controller")]
+    assert wrong(controller=FoundZnode(Controller(1, 5, 3).encode())) == [
+        ("different", "/controller")
+    ]
+    assert wrong(controller=FoundZnode(b"?", owner=7)) == [("different", "/controller")]
+    assert wrong(controller_epoch=FoundZnode(b"x"), migration=None) == [
+        ("different", "/controller_epoch"),
+        ("missing", "/migration"),
+    ]
+    expected = "controller 2 of epoch 3"
+    text = json.dumps(json.loads(Controller(1, 5, 3).encode()), separators=(",", ":"))
+    assert list(compare_claim(found(), Leader(2, 3))) == [
+        Difference("different", "/controller", expected, text)
+    ]

@@ -1,0 +1,200 @@
+"""One znode that ZooKeeper does not let the mirror read or write is held back; everything else is mirrored."""
+
+import pytest
+import trio
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from tests.zkcompat import build
+from tests.zkcompat.build import T1
+from tests.zkcompat.rig import (
+    PATIENCE,
+    Source,
+    connected,
+    differences,
+    in_step,
+    reached,
+    running,
+    topics,
+)
+from zkcompat.claim import Step
+from zkcompat.operations import Kind, Operation
+from zkcompat.quarantine import HeldBack, Quarantine
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+OTHER = [("digest", "somebody:else")]
+# Rights of everybody else; `other` may give them back.
+MAY_READ = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+MAY_NOTHING = CREATOR_ALL_ACL
+
+
+async def allow(keeper, path, acl):
+    await keeper._answer(keeper._client.set_acls_async(path, acl), path)
+
+
+async def cleared(mirror):
+    with trio.fail_after(PATIENCE):
+        while len(mirror.quarantine):
+            await mirror.status._changed.wait()
+
+
+@pytest.mark.parametrize("acl", [MAY_READ, MAY_NOTHING])
+async def test_a_znode_that_may_not_be_written_stops_nothing_else(connect, acl):
+    source = Source(build.broker(1), *topics(3))
+    async with (
+        running(connect, source, verify_interval_seconds=0.2) as mirror,
+        connected(connect, auth=OTHER) as other,
+    ):
+        await in_step(mirror, source)
+        await allow(other, "/config/topics/topic-1", acl)
+        source.say(
+            build.config(2, "topic-1", "retention.ms", "1"),
+            build.config(2, "topic-2", "retention.ms", "2"),
+            build.topic("new", T1 * 1),
+            build.partition(T1, 0, [1]),
+        )
+        await in_step(mirror, source)
+        assert mirror.status.claims == 1
+        assert [e.path for e in mirror.quarantine] == ["/config/topics/topic-1"]
+        assert b'"2"' in (await other.read("/config/topics/topic-2")).data
+        assert await other.read("/brokers/topics/new/partitions/0/state") is not None
+        assert [d.path for d in await differences(other, source)] == ["/config/topics/topic-1"]
+        # What is allowed again is repaired without anybody's help.
+        await allow(other, "/config/topics/topic-1", OPEN_ACL_UNSAFE)
+        await cleared(mirror)
+        assert await differences(other, source) == ()
+        assert mirror.status.claims == 1
+
+
+async def test_a_tree_that_a_secured_kafka_left_is_mirrored_as_far_as_it_may_be(connect):
+    first = Source(build.broker(1), *topics(2))
+    async with running(connect, first) as mirror:
+        await in_step(mirror, first)
+    source = Source(build.broker(1), *topics(4))
+    async with connected(connect, auth=OTHER) as other:
+        await allow(other, "/brokers/topics/topic-1/partitions/0/state", MAY_NOTHING)
+        await allow(other, "/config/topics", MAY_READ)
+        async with running(connect, source, verify_interval_seconds=0.2) as mirror:
+            await in_step(mirror, source)
+            refused = {e.path: e.action for e in mirror.quarantine}
+            assert refused["/config/topics"] == "children"
+            assert refused["/brokers/topics/topic-1/partitions/0/state"] == "read"
+            assert await other.read("/brokers/topics/topic-4/partitions/1/state") is not None
+            found = {d.path: d.kind for d in await differences(other, source)}
+            assert found == {
+                "/config/topics/topic-3": "missing",
+                "/config/topics/topic-4": "missing",
+            }
+            await allow(other, "/config/topics", OPEN_ACL_UNSAFE)
+            await allow(other, "/brokers/topics/topic-1/partitions/0/state", OPEN_ACL_UNSAFE)
+            await cleared(mirror)
+            assert await differences(other, source) == ()
+            assert mirror.status.claims == 1
+
+
+async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
+    source = Source(build.broker(1), *topics(1))
+    async with (
+        running(connect, source, verify_interval_seconds=0.2) as mirror,
+        connected(connect, auth=OTHER) as other,
+    ):
+        await in_step(mirror, source)
+        await other.transact(
+            [
+                Step("create", "/brokers/topics/locked"),
+                Step("create", "/brokers/topics/locked/child"),
+                Step("create", "/brokers/topics/free"),
+            ]
+        )
+        await allow(other, "/brokers/topics/locked", MAY_READ)
+        with trio.fail_after(PATIENCE):
+            while await other.read("/brokers/topics/free") is not None:
+                await mirror.status._changed.wait()
+        source.say(build.config(2, "topic-1", "retention.ms", "1"))
+        await in_step(mirror, source)
+        found = {d.path: d.kind for d in await differences(other, source)}
+        assert found == dict.fromkeys(
+            ["/brokers/topics/locked", "/brokers/topics/locked/child"], "extra"
+        )
+        assert mirror.status.claims == 1
+
+
+async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
+    connect, monkeypatch
+):
+    monkeypatch.setattr("zkcompat.writer.BATCH_BYTES_MAX", 2000)
+    large = [build.partition(T1, index, [1, 2, 3]) for index in range(200)]
+    source = Source(build.topic("large", T1), *large, *topics(2))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        (entry,) = mirror.quarantine
+        assert entry.path == "/brokers/topics/large"
+        assert "more than the 2000 of a transaction" in entry.sentence()
+        source.say(build.change(T1, 7, isr=[2], leader=2), build.remove_topic(bytes(15) + b"\x01"))
+        await in_step(mirror, source)
+        assert await person.children("/brokers/topics") == ["topic-2"]
+        found = {d.path.split("/")[3] for d in await differences(person, source)}
+        assert found == {"large"}
+        # Once it is small enough to be shown, it is.
+        monkeypatch.setattr("zkcompat.writer.BATCH_BYTES_MAX", 200_000)
+        await cleared(mirror)
+        assert await differences(person, source) == ()
+        assert mirror.status.claims == 1
+
+
+async def test_a_claim_that_may_not_be_written_is_tried_again_and_named(connect, caplog):
+    source = Source(build.broker(1))
+    async with connected(connect, auth=OTHER) as other:
+        for path in ("/", "/controller_epoch"):
+            await other.ensure(path, b"7")
+        await allow(other, "/controller_epoch", MAY_READ)
+        async with running(connect, source) as mirror:
+            await reached(mirror, lambda s: "/controller_epoch: NoAuth" in s.last_problem)
+            assert "/controller_epoch: NoAuth; give the mirror's user all rights" in caplog.text
+            await allow(other, "/controller_epoch", OPEN_ACL_UNSAFE)
+            await in_step(mirror, source)
+            assert mirror.status.claims == 1
+
+
+def operation(kind, path, **members):
+    return Operation(kind, path, "Name", "sentence", **members)
+
+
+def test_what_is_refused_again_waits_longer():
+    now = 0.0
+    quarantine = Quarantine(lambda: now)
+    wanted = operation(Kind.SET, "/a/b")
+    waits = []
+    for _ in range(8):
+        quarantine.refused(wanted, "NoAuth")
+        assert quarantine.holds(wanted)
+        waits.append(quarantine.next_due() - now)
+        assert quarantine.take_due() == []
+        now = quarantine.next_due()
+        assert [entry.path for entry in quarantine.take_due()] == ["/a/b"]
+        assert not quarantine.holds(wanted)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    quarantine.settled(["/a/b"])
+    assert len(quarantine) == 0
+
+
+def test_the_right_to_create_is_the_parents():
+    quarantine = Quarantine(lambda: 0.0)
+    quarantine.refused(operation(Kind.CREATE, "/a/b"), "NoAuth")
+    assert quarantine.holds(operation(Kind.CREATE, "/a/c"))
+    assert quarantine.holds(operation(Kind.DELETE, "/a/c"))
+    assert not quarantine.holds(operation(Kind.SET, "/a/c"))
+    assert not quarantine.holds(operation(Kind.CREATE, "/b/c"))
+    quarantine.succeeded([operation(Kind.CREATE, "/a/d")])
+    assert len(quarantine) == 0
+
+
+def test_what_depends_on_something_left_out_is_left_out():
+    held = HeldBack()
+    held.add(operation(Kind.CREATE, "/t/a"))
+    held.add(operation(Kind.DELETE, "/t/b/partitions/0"))
+    assert held.touches(operation(Kind.CREATE, "/t/a/partitions/0"))
+    assert held.touches(operation(Kind.SET, "/t/a"))
+    assert held.touches(operation(Kind.DELETE, "/t/b"))
+    assert not held.touches(operation(Kind.DELETE, "/t/c"))
+    assert not held.touches(operation(Kind.SET, "/t/b"))
