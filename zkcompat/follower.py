@@ -185,7 +185,8 @@ class Follower:
             return
         roots = {root for name in piece.names for root in piece.section.roots(name)}
         singles = {path for name in piece.names for path in piece.section.singles(name)}
-        paths = [entry.path for entry in self.quarantine]
+        # Whether children may come and go is seen where some are missing or extra: by the verification.
+        paths = [entry.path for entry in self.quarantine if entry.action != "children"]
         below = tuple(f"{root}/" for root in roots)
         self.quarantine.settled(
             path for path in paths if path in roots or path in singles or path.startswith(below)
