@@ -32,7 +32,6 @@ IN_TRANSACTION = 200
 class Sweeper:
     tenure: Tenure
     quarantine: Quarantine
-    lifetime_ms: int = LIFETIME_MS
 
     async def run(self) -> None:
         """A pass at once, then at an interval."""
@@ -56,7 +55,7 @@ class Sweeper:
 
     async def _old(self, paths: Sequence[str], *, too_many: bool) -> list[str]:
         found = await self.tenure.keeper.read_many(paths)
-        limit = now_ms() - self.lifetime_ms
+        limit = now_ms() - LIFETIME_MS
         return [
             path
             for path, znode in found.items()

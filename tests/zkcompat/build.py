@@ -11,6 +11,15 @@ from wire.records.brokers import (
 )
 from wire.records.configs import ConfigRecord
 from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.quotas import ClientQuotaRecord, EntityData
+from wire.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 from wire.records.topics import (
     PartitionChangeRecord,
     PartitionRecord,
@@ -95,6 +104,59 @@ def config(kind: int, name: str, key: str, value: str | None):
 
 def producer_ids(next_id: int):
     return ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=next_id)
+
+
+def quota(key: str, value: float | None, **parts: str | None):
+    """`parts` are user, client and ip; None as a value removes, as a part is the default."""
+    kinds = {"user": "user", "client": "client-id", "ip": "ip"}
+    return ClientQuotaRecord(
+        entity=[EntityData(entity_type=kinds[k], entity_name=name) for k, name in parts.items()],
+        key=key,
+        value=value or 0.0,
+        remove=value is None,
+    )
+
+
+def scram(user: str, mechanism: int = 1, salt: bytes = b"saltsalt1"):
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=salt,
+        stored_key=b"stored-key",
+        server_key=b"server-key",
+        iterations=8192,
+    )
+
+
+def no_scram(user: str, mechanism: int = 1):
+    return RemoveUserScramCredentialRecord(name=user, mechanism=mechanism)
+
+
+def acl(number: int, name: str, **members: int | str):
+    """A literal ACL that lets alice read the topic."""
+    values = {"resource_type": 2, "pattern_type": 3, "principal": "User:alice", "host": "*"}
+    values |= {"operation": 3, "permission_type": 3, **members}
+    return AccessControlEntryRecord(id=number.to_bytes(16, "big"), resource_name=name, **values)
+
+
+def no_acl(number: int):
+    return RemoveAccessControlEntryRecord(id=number.to_bytes(16, "big"))
+
+
+def token(token_id: str, expiry_ms: int = 1795307436686):
+    return DelegationTokenRecord(
+        owner="User:admin",
+        requester="User:admin",
+        renewers=["User:bob"],
+        issue_timestamp=1795221036686,
+        max_timestamp=1795825836686,
+        expiration_timestamp=expiry_ms,
+        token_id=token_id,
+    )
+
+
+def no_token(token_id: str):
+    return RemoveDelegationTokenRecord(token_id=token_id)
 
 
 T1 = b"\x01" * 16

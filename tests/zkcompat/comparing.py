@@ -3,7 +3,7 @@
 from tests.zkcompat.build import CLUSTER_ID
 from zkcompat.sections.registry import SectionIndex, sections_of
 
-_INDEX = SectionIndex(sections_of(CLUSTER_ID))
+_INDEX = SectionIndex(sections_of(CLUSTER_ID, secrets=True))
 
 
 def same_data(path, expected, found):

@@ -7,6 +7,7 @@ from tests.zkcompat import build
 
 TOPICS = ("a", "b", "a.b", "c_d")
 CONFIG_KEYS = ("retention.ms", "segment.bytes", "ssl.keystore.password")
+QUOTAS = ("producer_byte_rate", "request_percentage")
 RESOURCES = ((4, ""), (4, "1"), (4, "2"), (2, "a"), (2, "b"), (32, "group"))
 
 
@@ -20,7 +21,22 @@ def next_records(image: MetadataImage, prng: random.Random, count: int):
 
 
 def _one(image: MetadataImage, prng: random.Random):
-    kind = prng.choice(["broker", "topic", "partition", "config", "ids", "remove"])
+    kind = prng.choice(
+        [
+            "broker",
+            "topic",
+            "partition",
+            "config",
+            "ids",
+            "remove",
+            "quota",
+            "scram",
+            "acl",
+            "token",
+        ]
+    )
+    if kind in ("quota", "scram", "acl", "token"):
+        return [{"quota": _quota, "scram": _scram, "acl": _acl, "token": _token}[kind](image, prng)]
     if kind == "broker":
         return [_broker(image, prng)]
     if kind == "config":
@@ -40,6 +56,43 @@ def _one(image: MetadataImage, prng: random.Random):
     if kind == "remove":
         return [build.remove_topic(topic.id)]
     return [_partition(topic, prng)]
+
+
+def _quota(_, prng):
+    entity = prng.choice(
+        [
+            {"user": "a b"},
+            {"user": None},
+            {"client": "app"},
+            {"ip": "10.0.0.1"},
+            {"user": "a b", "client": "x"},
+            {"user": "c", "client": None},
+        ]
+    )
+    key = "connection_creation_rate" if "ip" in entity else prng.choice(QUOTAS)
+    return build.quota(key, prng.choice([None, 12.5, 1000.0]), **entity)
+
+
+def _scram(image, prng):
+    user, mechanism = prng.choice(["a b", "d"]), prng.choice([1, 2])
+    if (user, mechanism) in image.scram and prng.random() < 0.5:
+        return build.no_scram(user, mechanism)
+    return build.scram(user, mechanism, prng.randbytes(3))
+
+
+def _acl(image, prng):
+    number = prng.randint(1, 6)
+    if number.to_bytes(16, "big") in image.acls:
+        return build.no_acl(number)
+    members = {"pattern_type": prng.choice([3, 4]), "resource_type": prng.choice([2, 3, 5])}
+    return build.acl(number, prng.choice(["t", "*", "a/b"]), **members)
+
+
+def _token(image, prng):
+    token_id = prng.choice(["t1", "t2"])
+    if token_id in image.tokens and prng.random() < 0.5:
+        return build.no_token(token_id)
+    return build.token(token_id, prng.randrange(1 << 40))
 
 
 def _broker(image, prng):

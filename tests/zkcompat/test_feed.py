@@ -11,7 +11,7 @@ from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records
-from tests.zkcompat.test_plan import assert_same
+from tests.zkcompat.test_plan import SECTIONS, assert_same
 from zkcompat.claim import Leader
 from zkcompat.feed import HISTORY_MAX, ImageFeed
 from zkcompat.operations import apply_to
@@ -26,7 +26,7 @@ def _batch(image, records):
 
 def test_a_snapshot_between_batches_is_planned_like_any_change():
     prng = random.Random(11)
-    feed, shown, tree = ImageFeed(), EMPTY, render(EMPTY, CLUSTER_ID)
+    feed, shown, tree = ImageFeed(), EMPTY, render(EMPTY, CLUSTER_ID, SECTIONS)
     loader = MetadataLoader([feed])
     for number in range(60):
         if (
@@ -39,7 +39,7 @@ def test_a_snapshot_between_batches_is_planned_like_any_change():
             loader.apply_committed(_batch(feed.image, next_records(feed.image, prng, 3)))
         if prng.random() < 0.4:
             image, changes = feed.take()
-            tree = apply_to(tree, plan_changes(shown, image, changes))
+            tree = apply_to(tree, plan_changes(shown, image, changes, SECTIONS))
             assert_same(tree, image)
             shown = image
 

@@ -16,16 +16,19 @@ from zkcompat.operations import BATCH_BYTES_MAX, apply_to, batches, set_data
 from zkcompat.plan import plan, plan_changes
 from zkcompat.render import render
 from zkcompat.repair import reconcile
+from zkcompat.sections.registry import sections_of
 from zkcompat.tree import FoundZnode, Znode
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.parents import STANDING_PARENTS
 
 SESSION = 0x1000_0001
+# With all that is mirrored when it is asked for.
+SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 
 
 def assert_same(tree, image):
     """`tree` shows `image`: same paths, same bytes but for what tells about the writing."""
-    expected = render(image, CLUSTER_ID)
+    expected = render(image, CLUSTER_ID, SECTIONS)
     empty = {path for path, znode in tree.items() if means_nothing(path, znode.data)}
     assert tree.keys() - (empty - expected.keys()) == expected.keys()
     for path, znode in expected.items():
@@ -49,22 +52,22 @@ def steps(seed, count):
 
 @given(st.integers(0, 1 << 32))
 def test_plan_by_plan_the_tree_shows_each_image(seed):
-    tree = render(EMPTY, CLUSTER_ID)
+    tree = render(EMPTY, CLUSTER_ID, SECTIONS)
     for delta, image in steps(seed, 30):
-        tree = apply_to(tree, plan(delta, image))
+        tree = apply_to(tree, plan(delta, image, SECTIONS))
         assert_same(tree, image)
 
 
 @given(st.integers(0, 1 << 32), st.booleans())
 def test_several_deltas_may_be_written_as_one(seed, everything):
-    tree, shown, changes = render(EMPTY, CLUSTER_ID), EMPTY, Changes()
+    tree, shown, changes = render(EMPTY, CLUSTER_ID, SECTIONS), EMPTY, Changes()
     prng = random.Random(seed)
     for delta, image in steps(seed, 30):
         changes.add(delta)
         if everything:
             changes.mark_everything()
         if prng.random() < 0.3:
-            tree = apply_to(tree, plan_changes(shown, image, changes))
+            tree = apply_to(tree, plan_changes(shown, image, changes, SECTIONS))
             assert_same(tree, image)
             shown, changes = image, Changes()
 
@@ -73,7 +76,7 @@ def test_several_deltas_may_be_written_as_one(seed, everything):
 def test_a_comparison_repairs_any_damage(seed):
     prng = random.Random(seed)
     images = [image for _, image in steps(seed, 20)]
-    found = found_of(render(images[prng.randrange(20)], CLUSTER_ID))
+    found = found_of(render(images[prng.randrange(20)], CLUSTER_ID, SECTIONS))
     for path in prng.sample(sorted(found), min(8, len(found))):
         damage = prng.choice(["delete", "data", "owner", "child"])
         if damage == "delete":
@@ -87,10 +90,10 @@ def test_a_comparison_repairs_any_damage(seed):
         elif path in found and is_owned(path):
             found[f"{path}/by-hand"] = FoundZnode(b"?")
     tree = {p: Znode(z.data, z.owner != 0) for p, z in found.items()}
-    operations = reconcile(found, images[-1], CLUSTER_ID, SESSION)
+    operations = reconcile(found, images[-1], CLUSTER_ID, SESSION, SECTIONS)
     repaired = apply_to(tree, operations)
     assert_same(repaired, images[-1])
-    assert reconcile(found_of(repaired), images[-1], CLUSTER_ID, SESSION) == []
+    assert reconcile(found_of(repaired), images[-1], CLUSTER_ID, SESSION, SECTIONS) == []
 
 
 def lines(operations):

@@ -1,0 +1,63 @@
+"""Secrets in a real ZooKeeper: for their creator's eyes only from the moment they are there."""
+
+import pytest
+from kazoo.security import make_digest_acl
+
+from tests.zkcompat import build
+from tests.zkcompat.rig import Source, connected, differences, in_step, running
+from zkcompat.claim import Step
+from zkcompat.keeper import PathRefusedError
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+AUTH = [("digest", "mirror:secret")]
+
+
+async def granted(keeper, path):
+    acl, _ = await keeper._answer(keeper._client.get_acls_async(path))
+    return acl
+
+
+async def test_secrets_are_creator_only_also_in_an_open_tree(connect):
+    own = [make_digest_acl("mirror", "secret", all=True)]
+    source = Source(
+        build.scram("alice"),
+        build.token("t1"),
+        build.quota("consumer_byte_rate", 8.0, user="bob"),
+    )
+    async with (
+        running(connect, source, auth=AUTH, secrets=True) as mirror,
+        connected(connect) as stranger,
+        connected(connect, auth=AUTH) as owner,
+    ):
+        await in_step(mirror, source)
+        for path in ("/config/users/alice", "/delegation_token/tokens/t1"):
+            assert await granted(owner, path) == own
+            with pytest.raises(PathRefusedError, match="NoAuth"):
+                await stranger.read(path)
+        assert await stranger.read("/config/users/bob") is not None
+        # A znode that was open becomes hidden before the secret is written.
+        source.say(build.scram("bob"))
+        await in_step(mirror, source)
+        assert b"SCRAM-SHA-256" in (await owner.read("/config/users/bob")).data
+        assert await granted(owner, "/config/users/bob") == own
+        assert await differences(owner, source, secrets=True) == ()
+
+
+async def test_a_credential_of_others_survives_changes_of_quotas(connect):
+    source = Source(build.quota("consumer_byte_rate", 8.0, user="alice"))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        path = "/config/users/alice"
+        data = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x","consumer_byte_rate":"8"}}'
+        await person.transact([Step("set", path, data)])
+        source.say(build.quota("consumer_byte_rate", 9.0, user="alice"))
+        await in_step(mirror, source)
+        assert (await person.read(path)).data == data.replace(b'"8"', b'"9"')
+        source.say(build.quota("consumer_byte_rate", None, user="alice"))
+        await in_step(mirror, source)
+        assert (await person.read(path)).data == (
+            b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}'
+        )
+        assert await differences(person, source) == ()
+        assert mirror.status.claims == 1

@@ -1,0 +1,53 @@
+"""Old notes go, below all their roots; young ones stay."""
+
+import pytest
+import trio
+
+from tests.zkcompat import build
+from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
+from zkcompat import sweeper
+from zkcompat.claim import Step
+from zkcompat.notes import NOTE_ROOTS
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+
+async def gone(keeper, root):
+    with trio.fail_after(PATIENCE):
+        while await keeper.children(root):
+            await trio.lowlevel.checkpoint()
+
+
+async def test_old_notes_of_all_roots_are_swept(connect, monkeypatch):
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror:
+        await in_step(mirror, source)
+    async with connected(connect) as person:
+        for root in NOTE_ROOTS:
+            for _ in range(3):
+                await person.transact(
+                    [Step("create", f"{root}/note_", b"x", sequential=True)] * 150
+                )
+        monkeypatch.setattr(sweeper, "LIFETIME_MS", 0)
+        async with running(connect, source):
+            for root in NOTE_ROOTS:
+                await gone(person, root)
+
+
+async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        for number in range(30):
+            source.say(build.config(2, "topic-1", "retention.ms", str(number)))
+            await in_step(mirror, source)
+        assert len(await person.children("/config/changes")) == 30
+        monkeypatch.setattr(sweeper, "NOTES_MAX", 10)
+        monkeypatch.setattr(sweeper, "IN_TRANSACTION", 5)
+        mirror.keeper._on_state(mirror.keeper._client, "LOST")  # the next tenure sweeps at once
+        mirror.keeper._on_state(mirror.keeper._client, "CONNECTED")
+        with trio.fail_after(PATIENCE):
+            while len(await person.children("/config/changes")) != 10:
+                await trio.lowlevel.checkpoint()
+        left = await person.children("/config/changes")
+        assert left == [f"config_change_{number:010d}" for number in range(20, 30)]
