@@ -19,6 +19,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
+from node.runtime.long_lived import LongLived
 from node.runtime.steps import Steps, pieces
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
@@ -30,6 +31,7 @@ from wire.messages.fetch import (
     SnapshotId,
 )
 from wire.transport.events import yield_to_loop
+from wire.transport.heavy import FROZEN_ELEMENTS_MIN
 
 # Looked at between two checkpoints: 5 ms of work.
 SLOTS_PER_TURN = 200
@@ -106,6 +108,15 @@ class _Found:
     leader: LeaderEpoch | None = None  # who gives records
 
 
+def _is_news(slot: Slot, found: _Found) -> bool:
+    return bool(
+        found.size
+        or found.urgent
+        or found.watermark != slot.sent_watermark
+        or found.log_start_offset != slot.sent_log_start
+    )
+
+
 class Fetch:
     """The state of one request between its arrival and its answer."""
 
@@ -132,11 +143,17 @@ class Fetch:
     async def look_ahead(self) -> None:
         """Looks at the slots that changed but for those that `look` takes in one turn."""
         changed = self._reader.changed
+        # As the elements of a large request, what is made and found of each is out of the collector's sight.
+        found = LongLived() if len(changed) >= FROZEN_ELEMENTS_MIN else None
+        if found is not None:
+            found.add(len(changed))
         while len(changed) > SLOTS_PER_TURN and not self.released:
             turn = list(islice(changed, SLOTS_PER_TURN))
             for slot in turn:
                 del changed[slot]
             self._look_at(turn)
+            if found is not None:
+                found.add(len(turn))
             await yield_to_loop()
             changed = self._reader.changed
 
@@ -168,30 +185,25 @@ class Fetch:
 
     def answer_all(self, slots: Sequence[Slot]) -> Steps[list[FetchableTopicResponse]]:
         """The answer to a full fetch: every partition asked for, in order."""
-        found = self._found
-        return (yield from self._by_topic([(slot, found[slot]) for slot in slots if slot in found]))
+        return self._by_topic(slots, lambda _slot, _found: True)
 
     def answer_changes(self) -> Steps[list[FetchableTopicResponse]]:
         """The answer to an incremental fetch: only what the session has not been told (KIP-227)."""
-        news = [
-            (slot, found)
-            for slot, found in self._found.items()
-            if found.size
-            or found.urgent
-            or found.watermark != slot.sent_watermark
-            or found.log_start_offset != slot.sent_log_start
-        ]
-        return (yield from self._by_topic(news))
+        return self._by_topic(self._found, _is_news)
 
     def _by_topic(
-        self, found: Sequence[tuple[Slot, _Found]]
+        self, slots: Iterable[Slot], is_told: Callable[[Slot, _Found], bool]
     ) -> Steps[list[FetchableTopicResponse]]:
         """Yields after each turn but the last."""
         topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-        for some in pieces(found, ANSWERED_PER_TURN):
-            if topics:
+        found = self._found
+        for number, some in enumerate(pieces(slots, ANSWERED_PER_TURN)):
+            if number:
                 yield ANSWERED_PER_TURN
-            for slot, one in some:
+            for slot in some:
+                one = found.get(slot)
+                if one is None or not is_told(slot, one):
+                    continue
                 key = (slot.topic, slot.topic_id)
                 topic = topics.get(key)
                 if topic is None:

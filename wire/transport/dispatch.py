@@ -23,6 +23,9 @@ from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.route import Route
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
+# Slices whose answers are taken out of the collector's sight together, as their request is.
+SLICES_FROZEN = FROZEN_ELEMENTS_MIN // ITEMS_PER_SLICE
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -198,7 +201,7 @@ def _handling_slices(
     async def finish() -> Message:
         parts = slices.of(request)
         whole = await handle(next(parts)[0])
-        for part, goes_on in parts:
+        for number, (part, goes_on) in enumerate(parts, 1):
             if getattr(whole, "error_code", ErrorCode.NONE):
                 break
             await yield_to_loop()
@@ -206,6 +209,8 @@ def _handling_slices(
             if getattr(answer, "error_code", ErrorCode.NONE):
                 return answer
             slices.join(whole, answer, goes_on)
+            if number % SLICES_FROZEN == 0:
+                gc.freeze()
         return whole
 
     on_error = None if route.on_error is None else partial(route.on_error, request)
