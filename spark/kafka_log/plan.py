@@ -19,11 +19,7 @@ Task = tuple[Range, ...]
 def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Origin:
     """Where the data is. Raises DataUnreadable, OptionError."""
     if options.cluster is not None:
-        return BrokerOrigin(
-            options.cluster,
-            committed=options.committed,
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
+        return BrokerOrigin(options.cluster, committed=options.committed)
     assert options.directories is not None
     return DirectoryOrigin(
         options.directories, lambda key: key in options.topics and filters.admits(key)

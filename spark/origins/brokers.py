@@ -48,12 +48,9 @@ IN_A_ROW = 1000  # partitions in one request
 class BrokerOrigin:
     """A cluster as its brokers tell it; one connection each, for the driver."""
 
-    def __init__(
-        self, settings: ClusterSettings, *, committed: bool, fail_on_data_loss: bool
-    ) -> None:
+    def __init__(self, settings: ClusterSettings, *, committed: bool) -> None:
         self._settings = settings
         self._isolation = READ_COMMITTED if committed else 0
-        self._fail = fail_on_data_loss
         self._topic_ids: dict[str, bytes] = {}
         self._leaders: dict[TopicPartition, int] = {}
 
@@ -278,7 +275,7 @@ class _PartitionReader:
         """Retention has come past the offset: what it took is lost for this read."""
         wanted = self._wanted
         key = wanted.topic, wanted.partition
-        origin = BrokerOrigin(wanted.cluster, committed=False, fail_on_data_loss=True)
+        origin = BrokerOrigin(wanted.cluster, committed=False)
         bounds = origin.bounds([key])[key]
         if bounds.start <= self._offset:
             raise DataUnreadable(

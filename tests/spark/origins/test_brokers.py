@@ -1,0 +1,193 @@
+"""Running brokers of ours as the origin, real processes: bounds, times, a leader that dies, what goes meanwhile."""
+
+import logging
+import pickle
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import plan_log
+from spark.kafka_log.records import read_records
+from spark.kafka_log.source import wanted_of
+from spark.options import OptionError
+from spark.origins.origin import DataUnreadable
+from tests.local_cluster import LocalCluster, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+WAIT_SECONDS = 40
+COUNT = 900
+STAMPS = [1_700_000_000_000 + 10 * i for i in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    data = tmp_path_factory.mktemp("brokers")
+    with LocalCluster(data, "--controllers", "1", "--brokers", "3") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def admin(cluster):
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def create(cluster, admin, name, partitions=3):
+    admin.create_topics([NewTopic(name, partitions, 3)])[name].result(WAIT_SECONDS)
+    cluster.wait_for_topic(name)
+
+
+def produce(cluster, topic, *, count=COUNT, partitions=3, tag=b""):
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "batch.num.messages": 50}
+    )
+    for i in range(count):
+        producer.produce(
+            topic, tag + b"%d" % i, b"k", partition=i % partitions, timestamp=STAMPS[i]
+        )
+    assert producer.flush(WAIT_SECONDS) == 0
+
+
+@pytest.fixture(scope="module")
+def orders(cluster, admin):
+    create(cluster, admin, "orders")
+    produce(cluster, "orders")
+    return "orders"
+
+
+def options_of(cluster, **options):
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "kafkaConsumer.pollTimeoutMs": "30000"}
+    return LogOptions.parse({**given, **options})
+
+
+def read(cluster, columns=("partition", "offset", "value"), **options):
+    parsed = options_of(cluster, **options)
+    tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
+    return rows_of(tasks, wanted_of(parsed, columns))
+
+
+def rows_of(tasks, wanted):
+    return [
+        tuple(row.values()) for t in tasks for b in read_records(t, wanted) for row in b.to_pylist()
+    ]
+
+
+def all_rows(count=COUNT, partitions=3, tag=b""):
+    return sorted((i % partitions, i // partitions, tag + b"%d" % i) for i in range(count))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"minPartitions": "8"}, {"kafka.max.partition.fetch.bytes": "2000"}]
+)
+def test_every_record_once(cluster, orders, options):
+    assert read(cluster, subscribe=orders, **options) == all_rows()
+
+
+def test_more_tasks_than_partitions(cluster, orders):
+    tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8"))
+    assert 8 <= len(tasks) <= 9
+    assert all(len(task) == 1 for task in tasks)
+
+
+def test_offsets_and_times(cluster, orders):
+    by_offset = {
+        "startingOffsets": '{"orders":{"0":5,"1":-2,"2":299}}',
+        "endingOffsets": '{"orders":{"0":7,"1":1,"2":-1}}',
+    }
+    found = [row[:2] for row in read(cluster, subscribe=orders, **by_offset)]
+    assert found == [(0, 5), (0, 6), (1, 0), (2, 299)]
+    by_time = {"startingTimestamp": str(STAMPS[890] - 5), "endingTimestamp": str(STAMPS[893])}
+    values = sorted(row[2] for row in read(cluster, subscribe=orders, **by_time))
+    assert values == [b"890", b"891", b"892"]
+    with pytest.raises(OptionError, match=r"no record of .* or later"):
+        read(cluster, subscribe=orders, startingTimestamp=str(STAMPS[-1] + 1))
+    late = {
+        "startingTimestamp": str(STAMPS[-1] + 1),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+    assert read(cluster, subscribe=orders, **late) == []
+
+
+def test_batch_info_of_what_a_broker_sent(cluster, orders):
+    [row] = read(
+        cluster,
+        ("file", "position", "log_dir", "record_count", "compression"),
+        subscribe=orders,
+        startingOffsets='{"orders":{"0":5,"1":300,"2":300}}',
+        endingOffsets='{"orders":{"0":6,"1":300,"2":300}}',
+    )
+    assert row[0] == f"{cluster.bootstrap}/orders-0"
+    assert row[1:3] == (None, None)
+    assert row[3] > 1
+    assert row[4] == "none"
+
+
+def test_a_leader_that_dies_in_mid_read(cluster, admin):
+    create(cluster, admin, "failing", 1)
+    produce(cluster, "failing", partitions=1)
+    options = options_of(
+        cluster, **{"subscribe": "failing", "kafka.max.partition.fetch.bytes": "1000"}
+    )
+    [[piece]] = plan_log(options)
+    reading = piece.batches(wanted_of(options, ()).reading)
+    batches = [next(reading).batch for _ in range(2)]
+    leader = cluster.partitions("failing")[0]["leader"]
+    cluster.kill(leader)
+    batches += [located.batch for located in reading]
+    offsets = [o for b in batches for o in range(b.base_offset, b.next_offset)]
+    assert offsets == list(range(COUNT))
+    assert len(batches) > 5
+    cluster.restart(leader)
+    cluster.wait_for_topic("failing")
+
+
+def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
+    create(cluster, admin, "trimmed", 1)
+    produce(cluster, "trimmed", partitions=1)
+    for fail in ("true", "false"):
+        options = options_of(cluster, subscribe="trimmed", failOnDataLoss=fail)
+        tasks = plan_log(options)
+        wanted = wanted_of(options, ("offset",))
+        start = {"true": 100, "false": 250}[fail]
+        place = TopicPartition("trimmed", 0, start)
+        admin.delete_records([place])[place].result(WAIT_SECONDS)
+        if fail == "true":
+            with pytest.raises(DataUnreadable, match="offsets 0 to 99 were deleted"):
+                rows_of(tasks, wanted)
+        else:
+            with caplog.at_level(logging.WARNING):
+                assert rows_of(tasks, wanted) == [(o,) for o in range(250, COUNT)]
+            assert "offsets 100 to 249 were deleted" in caplog.text
+
+
+def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
+    create(cluster, admin, "again", 1)
+    produce(cluster, "again", partitions=1)
+    options = options_of(cluster, subscribe="again")
+    tasks = plan_log(options)
+    admin.delete_topics(["again"])["again"].result(WAIT_SECONDS)
+    until(
+        lambda: "again" not in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is gone"
+    )
+    create(cluster, admin, "again", 1)
+    produce(cluster, "again", partitions=1, tag=b"new")
+    with pytest.raises(DataUnreadable, match="made anew"):
+        rows_of(tasks, wanted_of(options, ("offset",)))
+
+
+def test_what_is_not_there_is_told(cluster):
+    with pytest.raises(DataUnreadable, match="there is no absent"):
+        read(cluster, subscribe="absent")
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "500"}
+    with pytest.raises(DataUnreadable, match=r"127\.0\.0\.1:1"):
+        plan_log(LogOptions.parse({**nobody, "subscribe": "t"}))
+
+
+def test_a_broker_that_asks_for_less_than_we_bring(cluster):
+    """TLS to a listener without it: refused in words, and at once."""
+    with pytest.raises(DataUnreadable, match="TLS"):
+        read(cluster, subscribe="orders", **{"kafka.security.protocol": "SSL"})
+    with pytest.raises(OptionError, match=r"sasl\.mechanism"):
+        read(cluster, subscribe="orders", **{"kafka.security.protocol": "SASL_PLAINTEXT"})
