@@ -36,8 +36,8 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     if not connect:
         yield None
         return
-    from zkcompat.commands import keeper_config
     from zkcompat.consumer_offsets import open_consumer_offsets
+    from zkcompat.settings import keeper_config
 
     texts = {key: _text(value) for key, value in config.explicit.items() if value is not None}
     async with open_consumer_offsets(keeper_config(connect, texts)) as offsets:

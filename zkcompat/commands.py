@@ -10,7 +10,7 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,18 +19,15 @@ from typing import TypeVar
 
 import trio
 
-from node.config.config_def import ConfigError
-from node.config.server_keys import SERVER_CONFIGS
 from wire.client.bootstrap import Address
-from zkcompat.kazoo_client import Security
+from wire.security.listener import ClientSecurity
 from zkcompat.keeper import (
     Keeper,
-    KeeperConfig,
     PathRefusedError,
     UncertainOutcomeError,
     open_keeper,
 )
-from zkcompat.mirror import Mirror, MirrorConfig
+from zkcompat.mirror import Mirror
 from zkcompat.observer import (
     QuorumUnreachableError,
     find_cluster_id,
@@ -38,6 +35,13 @@ from zkcompat.observer import (
     parse_controllers,
 )
 from zkcompat.session_file import SESSION_FILE
+from zkcompat.settings import (
+    NONE,
+    Properties,
+    keeper_config,
+    mirror_config,
+    quorum_security,
+)
 from zkcompat.status import MirrorStatus
 from zkcompat.tenure import WrongClusterError
 from zkcompat.tree import FoundZnode
@@ -59,8 +63,6 @@ __all__ = [
     "ZooKeeperStatus",
     "ZooKeeperUnreachableError",
     "get",
-    "keeper_config",
-    "mirror_config",
     "run_mirror",
     "status",
     "tree",
@@ -76,8 +78,6 @@ TREE_ENTRIES_MAX = 100_000
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Properties = Mapping[str, str]
-NONE: Properties = {}
 
 
 class ZooKeeperUnreachableError(Exception):
@@ -120,47 +120,6 @@ class TreeEntry:
     version: int
 
 
-def mirror_config(properties: Mapping[str, str]) -> MirrorConfig:
-    """Kafka's `zookeeper.*` keys and ours. ValueError names key and value."""
-    return MirrorConfig(
-        batch_operations=_number(properties, "zookeeper.metadata.migration.min.batch.size"),
-        verify_interval_seconds=_number(properties, "trimaran.zk.mirror.verify.interval.ms") / 1000,
-    )
-
-
-def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
-    """How to reach ZooKeeper. ValueError names key and value.
-
-    `zookeeper.set.acl=true` needs `trimaran.zk.auth=SCHEME:CREDENTIALS` (`digest:user:password`): then only that user
-    may read and write what the mirror creates.
-    """
-    auth = properties.get("trimaran.zk.auth", "")
-    scheme, _, credentials = auth.partition(":")
-    if auth and not credentials:
-        raise ValueError(
-            "trimaran.zk.auth: SCHEME:CREDENTIALS is expected, as in digest:user:password"
-        )
-    set_acl = properties.get("zookeeper.set.acl", "false").strip().lower()
-    if set_acl not in ("true", "false"):
-        raise ValueError(f"zookeeper.set.acl={set_acl}: true or false is expected")
-    if set_acl == "true" and not auth:
-        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must name the user")
-    return KeeperConfig(
-        connect,
-        _number(properties, "zookeeper.session.timeout.ms"),
-        secured=set_acl == "true",
-        security=Security(auth=((scheme, credentials),) if auth else ()),
-    )
-
-
-def _number(properties: Mapping[str, str], name: str) -> int:
-    key = SERVER_CONFIGS[name]
-    try:
-        return int(key.parse(properties[name]) if name in properties else key.default)
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
 def run_mirror(
     bootstrap_controllers: str,
     zookeeper_connect: str,
@@ -176,13 +135,14 @@ def run_mirror(
     bootstrap = parse_controllers(bootstrap_controllers)
     config = mirror_config(properties)
     zookeeper = keeper_config(zookeeper_connect, properties)
+    security = quorum_security(properties)
     state_dir.mkdir(parents=True, exist_ok=True)
     session_file = trio.Path(state_dir / SESSION_FILE)
 
     async def mirror() -> None:
-        cluster_id = await _forever_cluster_id(bootstrap)
+        cluster_id = await _forever_cluster_id(bootstrap, security)
         async with (
-            open_observer(cluster_id, bootstrap) as feed,
+            open_observer(cluster_id, bootstrap, security) as feed,
             open_keeper(zookeeper, session_file, keep_session=True) as keeper,
         ):
             this = Mirror(feed, keeper, cluster_id, config)
@@ -236,15 +196,17 @@ def verify(
     Raises ValueError, QuorumUnreachableError or ZooKeeperUnreachableError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)
+    security = quorum_security(properties)
+    secrets = mirror_config(properties).secrets
 
     async def read(keeper: Keeper) -> VerifyReport:
-        cluster_id = await find_cluster_id(bootstrap, QUORUM_SECONDS)
-        async with open_observer(cluster_id, bootstrap) as feed:
+        cluster_id = await find_cluster_id(bootstrap, QUORUM_SECONDS, security)
+        async with open_observer(cluster_id, bootstrap, security) as feed:
             with trio.move_on_after(QUORUM_SECONDS):
                 await feed.wait_for(lambda f: f.ready)
             if not feed.ready:
                 raise QuorumUnreachableError("the quorum has no leader, or its log cannot be read")
-            return await verify_tree(feed, keeper, cluster_id, time_limit_seconds)
+            return await verify_tree(feed, keeper, cluster_id, time_limit_seconds, secrets=secrets)
 
     return _with_keeper(zookeeper_connect, properties, read)
 
@@ -294,15 +256,15 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
     return _run(main)
 
 
-async def _forever_cluster_id(bootstrap: list[Address]) -> str:
+async def _forever_cluster_id(bootstrap: list[Address], security: ClientSecurity) -> str:
     """A mirror may be started before its quorum; it waits, and says so at once."""
     try:
-        return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS)
+        return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS, security)
     except QuorumUnreachableError as error:
         log.warning("%s; retrying", error)
     while True:
         try:
-            return await find_cluster_id(bootstrap, QUORUM_SECONDS)
+            return await find_cluster_id(bootstrap, QUORUM_SECONDS, security)
         except QuorumUnreachableError:
             continue
 

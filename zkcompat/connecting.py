@@ -19,6 +19,7 @@ PATIENCE_SECONDS = 1.0
 # How often servers are asked for their state meanwhile, and how long one may take to answer.
 ASK_SECONDS = 0.5
 ANSWER_SECONDS = 1.0
+REFUSED_SECONDS = 5.0  # somebody has to change a password somewhere
 WORD_BYTES_MAX = 1 << 14
 _ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]{1,16})$", re.MULTILINE)
 DEFAULT_PORT = 2181
@@ -41,7 +42,19 @@ class Connecting:
         how = "serves, and has not let us in yet" if serves else "does not answer"
         log.warning("ZooKeeper at %s %s; retrying all servers", config.connect, how)
         started = trio.current_time()
+        resume = self.keeper.saved_session
         while not await self.keeper.wait_connected(ASK_SECONDS):
+            if self.keeper.is_refused:
+                log.error(
+                    "ZooKeeper at %s refuses the mirror's user: see trimaran.zk.auth and "
+                    "trimaran.zk.sasl.jaas.config; trying again in %.0f s",
+                    config.connect,
+                    REFUSED_SECONDS,
+                )
+                await trio.sleep(REFUSED_SECONDS)
+                await self.keeper.close()
+                self.keeper.connect(resume)
+                continue
             zxids = await _served_zxids(config.connect, config.security.tls is not None)
             long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
             if zxids and (long or max(zxids) < self.keeper.last_zxid):

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import trio
-from kazoo.client import KazooState
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
@@ -32,6 +31,7 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
+from kazoo.protocol.states import KazooState, KeeperState
 
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
@@ -103,6 +103,8 @@ class Keeper:
     _client: Any = None
     _connected: bool = False
     _losses: int = 0
+    # The servers do not take our credentials; this client tries no more.
+    is_refused: bool = False
     _changed: Notifier = field(default_factory=Notifier)
 
     @property
@@ -125,6 +127,12 @@ class Keeper:
         """The newest transaction that this client has seen; servers behind it turn the client away."""
         return int(self._client.last_zxid or 0) if self._client is not None else 0
 
+    @property
+    def saved_session(self) -> SavedSession | None:
+        """What another client needs to take the session up."""
+        client_id = self._client.client_id if self._client is not None else None
+        return SavedSession(*client_id) if client_id and client_id[0] else None
+
     def connect(self, resume: SavedSession | None) -> None:
         """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
         client_id = (resume.session_id, resume.password) if resume else None
@@ -132,6 +140,7 @@ class Keeper:
         client = make_client(config.connect, config.session_timeout_ms, client_id, config.security)
         client.add_listener(lambda state: self._tell(client, state))
         self._client = client
+        self.is_refused = False
         client.start_async()
 
     async def wait_connected(self, seconds: float) -> bool:
@@ -371,17 +380,19 @@ class Keeper:
 
     def _tell(self, client: Any, state: str) -> None:
         """Runs in kazoo's thread."""
+        refused = client.client_state == KeeperState.AUTH_FAILED
         try:
-            self._token.run_sync_soon(self._on_state, client, state)
+            self._token.run_sync_soon(self._on_state, client, state, refused)
         except trio.RunFinishedError:
             return
 
-    def _on_state(self, client: Any, state: str) -> None:
+    def _on_state(self, client: Any, state: str, refused: bool = False) -> None:
         if client is not self._client:
             return
         if self._connected and state != KazooState.CONNECTED:
             self._losses += 1
         self._connected = state == KazooState.CONNECTED
+        self.is_refused = self.is_refused or refused
         if self._connected and client.client_id is not None:
             session_id, password = client.client_id
             log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)

@@ -2,7 +2,7 @@
 
 It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. Works in
 front of our own controllers and of Apache Kafka 3.9's and 4.x's. The cluster id, which an observer must name, is asked
-for first. Left out: TLS and SASL to the controllers.
+for first. Whatever security a client of Kafka's may use, the observer may, too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from quorum.raft.types import Identity, Peer
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.replica.node import NodeSettings, QuorumNode
 from wire.client.bootstrap import Address, parse_bootstrap
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    RequestTimedOut,
+    VersionMismatch,
+)
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import open_node_connection
 from zkcompat.claim import Leader
 from zkcompat.feed import ImageFeed
@@ -45,14 +51,25 @@ def parse_controllers(text: str) -> list[Address]:
         raise ValueError(f"{error}: HOST:PORT of a controller is expected") from None
 
 
-async def find_cluster_id(bootstrap: Sequence[Address], time_limit_seconds: float) -> str:
-    """Asks the controllers, again until one answers. Raises QuorumUnreachableError."""
+async def find_cluster_id(
+    bootstrap: Sequence[Address],
+    time_limit_seconds: float,
+    security: ClientSecurity = PLAINTEXT,
+) -> str:
+    """Asks the controllers, again until one answers.
+
+    Raises:
+        QuorumUnreachableError: none did within the limit.
+        AuthenticationRefused: one says that we are not who we should be.
+    """
     problem = "no answer"
     with trio.move_on_after(time_limit_seconds):
         while True:
             for host, port in bootstrap:
                 try:
-                    return await _ask_cluster_id(host, port)
+                    return await _ask_cluster_id(host, port, security)
+                except AuthenticationRefused:
+                    raise
                 except (
                     ConnectionLost,
                     RequestTimedOut,
@@ -64,12 +81,12 @@ async def find_cluster_id(bootstrap: Sequence[Address], time_limit_seconds: floa
     raise QuorumUnreachableError(f"no controller answers ({problem})")
 
 
-async def _ask_cluster_id(host: str, port: int) -> str:
+async def _ask_cluster_id(host: str, port: int, security: ClientSecurity) -> str:
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
     )
     async with open_node_connection(
-        host, port, client_id=CLIENT_ID, timeout=REQUEST_SECONDS
+        host, port, client_id=CLIENT_ID, timeout=REQUEST_SECONDS, security=security
     ) as line:
         response = await line.call(request, timeout=REQUEST_SECONDS)
     if response.error_code != ErrorCode.NONE:
@@ -80,23 +97,26 @@ async def _ask_cluster_id(host: str, port: int) -> str:
 
 
 @asynccontextmanager
-async def open_observer(cluster_id: str, bootstrap: Sequence[Address]) -> AsyncIterator[ImageFeed]:
+async def open_observer(
+    cluster_id: str, bootstrap: Sequence[Address], security: ClientSecurity = PLAINTEXT
+) -> AsyncIterator[ImageFeed]:
     """A feed that follows the quorum while the body runs."""
     feed = ImageFeed()
     # Ids below -1 stand for addresses whose node id is not known yet.
     peers = tuple(Peer(-2 - number, host, port) for number, (host, port) in enumerate(bootstrap))
     identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
-    settings = NodeSettings(identity, client_id=CLIENT_ID)
+    settings = NodeSettings(identity, client_id=CLIENT_ID, security=security)
     node = QuorumNode(settings, MemoryLog(), MetadataLoader([feed]))
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
-        nursery.start_soon(_tell_leaders, node, feed)
-        nursery.start_soon(_tell_caught_up, node, feed)
+        nursery.start_soon(tell_leaders, node, feed)
+        nursery.start_soon(tell_caught_up, node, feed)
         yield feed
         nursery.cancel_scope.cancel()
 
 
-async def _tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
+async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
+    """Tells `feed` who leads, as long as it runs."""
     seen = node.leader.value
     while True:
         if seen.leader_id is not None:
@@ -104,6 +124,7 @@ async def _tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
         seen = await node.leader.wait_not(seen)
 
 
-async def _tell_caught_up(node: QuorumNode, feed: ImageFeed) -> None:
+async def tell_caught_up(node: QuorumNode, feed: ImageFeed) -> None:
+    """Tells `feed` once that it has all that was committed when a leader first answered."""
     await node.wait_caught_up()
     feed.caught_up()

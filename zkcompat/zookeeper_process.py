@@ -3,7 +3,7 @@
 Synchronous and free of trio, so that the supervisor and test fixtures may use it. pyspark is found, never imported.
 Five of its jars are enough: ZooKeeper, jute, slf4j without a backend (ZooKeeper then logs nothing), dropwizard's
 metrics (the server's own statistics) and snappy (named by the snapshot writer even when snapshots are plain).
-Left out: ensembles, TLS, SASL; whoever needs those runs a ZooKeeper of their own and names it in `zookeeper.connect`.
+Ensembles, TLS and SASL are ZooKeeper's own settings; whoever needs those in earnest runs a ZooKeeper of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -25,6 +25,9 @@ from node.runtime.parent_death import end_with_parent
 from node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
+# Of servers that speak TLS, which ZooKeeper leaves to Netty.
+TLS_JARS = ("netty-*",)
+NO_SETTINGS: Mapping[str, str] = {}
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JVM_OPTIONS = (
     "-Xmx256m",
@@ -112,11 +115,14 @@ def start_zookeeper(
     tick_ms: int = 2000,
     own_process_group: bool = False,
     stop_with_parent: bool = False,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    jvm_options: Sequence[str] = (),
 ) -> ZooKeeperProcess:
     """Starts a server on 127.0.0.1 and returns when it serves requests.
 
     `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process,
-    however that ends (Linux; from the main thread only). Raises `ZooKeeperUnavailableError`.
+    however that ends (Linux; from the main thread only). `settings` go before our own in its file; one with a
+    `secureClientPort` gets the jars that TLS needs. Raises `ZooKeeperUnavailableError`.
     """
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
@@ -124,18 +130,24 @@ def start_zookeeper(
     with contextlib.ExitStack() as held:
         if not port:  # the JVM takes a while until it listens
             port = port_of(held.enter_context(reserve()))
-        return _start(data_dir, port, tick_ms, own_process_group, stop_with_parent)
+        config = data_dir / "zoo.cfg"
+        config.write_text(_properties(data_dir, port, tick_ms, settings))
+        jars = TLS_JARS if "secureClientPort" in settings else ()
+        command = _command(config, jars, jvm_options)
+        return _start(data_dir, port, command, own_process_group, stop_with_parent)
 
 
 def _start(
-    data_dir: Path, port: int, tick_ms: int, own_process_group: bool, stop_with_parent: bool
+    data_dir: Path,
+    port: int,
+    command: Sequence[str],
+    own_process_group: bool,
+    stop_with_parent: bool,
 ) -> ZooKeeperProcess:
-    config = data_dir / "zoo.cfg"
-    config.write_text(_properties(data_dir, port, tick_ms))
     output = data_dir / "zookeeper.out"
     with output.open("wb") as out:
         process = subprocess.Popen(
-            _command(config),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -185,13 +197,17 @@ def _serves(server: ZooKeeperProcess) -> bool:
         return False
 
 
-def _command(config: Path) -> Sequence[str]:
-    class_path = os.pathsep.join(map(str, find_jars()))
-    return (str(next(javas(), "java")), *JVM_OPTIONS, "-cp", class_path, MAIN_CLASS, str(config))
+def _command(config: Path, jars: Sequence[str], options: Sequence[str]) -> Sequence[str]:
+    found = find_jars()
+    folder = found[0].parent
+    more = [jar for pattern in jars for jar in sorted(folder.glob(f"{pattern}.jar"))]
+    class_path = os.pathsep.join(map(str, [*found, *more]))
+    java = str(next(javas(), "java"))
+    return (java, *JVM_OPTIONS, *options, "-cp", class_path, MAIN_CLASS, str(config))
 
 
-def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
-    settings = {
+def _properties(data_dir: Path, port: int, tick_ms: int, settings: Mapping[str, str]) -> str:
+    own = {
         "dataDir": data_dir.resolve() / "data",
         "clientPort": port,
         "clientPortAddress": "127.0.0.1",
@@ -203,7 +219,7 @@ def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
         "autopurge.snapRetainCount": 3,
         "autopurge.purgeInterval": 1,
     }
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+    return "".join(f"{key}={value}\n" for key, value in {**own, **settings}.items())
 
 
 def _pyspark_folders() -> list[Path]:

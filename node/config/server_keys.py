@@ -20,61 +20,10 @@ from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUOR
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
 from node.config.unserved_keys import UNSERVED
+from node.config.zookeeper_keys import ZOOKEEPER
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
-_MIRROR = "a mirror is a process of its own, started with `trimaran zk mirror`"
-
-ZOOKEEPER = (
-    ConfigKey(
-        "zookeeper.connect",
-        "string",
-        None,
-        "ZooKeeper, host:port/chroot. The mirror writes into it; a broker keeps offsets of old consumers there.",
-    ),
-    ConfigKey(
-        "zookeeper.session.timeout.ms",
-        "int",
-        18_000,
-        "Session timeout of the mirror.",
-        at_least(100),
-    ),
-    ConfigKey(
-        "zookeeper.connection.timeout.ms",
-        "int",
-        None,
-        "Time a connection to ZooKeeper may take.",
-        no_effect="the mirror goes on connecting until it is stopped",
-    ),
-    ConfigKey(
-        "zookeeper.max.in.flight.requests",
-        "int",
-        10,
-        "Most requests to ZooKeeper that wait for a response.",
-        at_least(1),
-        no_effect="the mirror sends one transaction after the other, each of many operations",
-    ),
-    ConfigKey(
-        "zookeeper.set.acl",
-        "boolean",
-        False,
-        "Whether only the user of trimaran.zk.auth may read and write what the mirror creates.",
-    ),
-    ConfigKey(
-        "zookeeper.metadata.migration.enable",
-        "boolean",
-        False,
-        "Whether metadata is mirrored into ZooKeeper.",
-        no_effect=_MIRROR,
-    ),
-    ConfigKey(
-        "zookeeper.metadata.migration.min.batch.size",
-        "int",
-        200,
-        "Operations of a transaction of the mirror.",
-        at_least(1),
-    ),
-)
 OURS = (
     ConfigKey(
         "trimaran.log.fsync",
@@ -111,26 +60,6 @@ OURS = (
         "Log what blocks the event loop for longer, at most one line in ten seconds; 0 disables it.",
         at_least(0),
         importance="low",
-    ),
-    ConfigKey(
-        "trimaran.zk.mirror.enable",
-        "boolean",
-        None,
-        "Whether metadata is mirrored into ZooKeeper.",
-        no_effect=_MIRROR,
-    ),
-    ConfigKey(
-        "trimaran.zk.auth",
-        "password",
-        None,
-        "User of the mirror in ZooKeeper, SCHEME:CREDENTIALS, as in digest:user:password.",
-    ),
-    ConfigKey(
-        "trimaran.zk.mirror.verify.interval.ms",
-        "long",
-        60_000,
-        "Time between two comparisons of the mirrored tree with the metadata.",
-        at_least(100),
     ),
     ConfigKey(
         "trimaran.offsets.value.version",

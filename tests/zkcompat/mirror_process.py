@@ -6,10 +6,10 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, topics
-from zkcompat.commands import mirror_config
 from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror
 from zkcompat.session_file import SESSION_FILE
+from zkcompat.settings import mirror_config
 
 # A process may take so long to start on a busy machine, and its session must outlive it.
 STARTING_MS = 30_000

@@ -1,7 +1,5 @@
 """What the command line calls, against a real ZooKeeper."""
 
-import re
-
 import pytest
 import trio
 
@@ -14,14 +12,9 @@ from zkcompat.commands import (
     ZooKeeperUnreachableError,
     _locked,
     get,
-    keeper_config,
-    mirror_config,
     status,
     tree,
 )
-from zkcompat.kazoo_client import Security
-from zkcompat.keeper import KeeperConfig
-from zkcompat.mirror import MirrorConfig
 from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
 
 
@@ -103,36 +96,6 @@ def test_a_wrong_bootstrap_is_named(text):
 
 def test_bootstrap_lists():
     assert parse_controllers("a:1, [::1]:2,") == [("a", 1), ("::1", 2)]
-
-
-def test_kafkas_keys_configure_the_mirror():
-    properties = {
-        "zookeeper.metadata.migration.min.batch.size": "50",
-        "zookeeper.session.timeout.ms": "6000",
-        "zookeeper.set.acl": "true",
-        "trimaran.zk.auth": "digest:user:pass:word",
-        "trimaran.zk.mirror.verify.interval.ms": "500",
-    }
-    assert mirror_config(properties) == MirrorConfig(50, 0.5)
-    assert keeper_config("z:1/k", properties) == KeeperConfig(
-        "z:1/k", 6000, secured=True, security=Security(auth=(("digest", "user:pass:word"),))
-    )
-    assert keeper_config("z:1", {}) == KeeperConfig("z:1", 18_000)
-    assert mirror_config({}) == MirrorConfig(200, 60.0)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("zookeeper.session.timeout.ms", "soon"),
-        ("zookeeper.set.acl", "yes"),
-        ("zookeeper.set.acl", "true"),
-        ("trimaran.zk.auth", "digest"),
-    ],
-)
-def test_a_wrong_value_is_named_with_its_key(key, value):
-    with pytest.raises(ValueError, match=re.escape(key)):
-        keeper_config("z:1", {key: value})
 
 
 def test_one_mirror_per_state_directory(tmp_path):

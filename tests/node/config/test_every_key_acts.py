@@ -79,7 +79,7 @@ def test_a_rule_about_access_that_nobody_would_follow_keeps_a_node_from_starting
     keys = [key for key in SERVER_CONFIGS.values() if key.only_default]
     assert len(keys) >= 7
     for key in keys:
-        text = "3600000" if key.kind == "long" else "com.example.Rules"
+        text = {"long": "3600000", "boolean": "true"}.get(key.kind, "com.example.Rules")
         with pytest.raises(ConfigError, match=r"here|yet") as caught:
             config_of(**{prefix + key.name: text})
         assert caught.value.key == prefix + key.name
