@@ -2,7 +2,7 @@
 
 Handlers call it with decoded requests; it finds the shard of a group, or says who is to blame (NOT_COORDINATOR while
 another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read). Source: Kafka's `GroupCoordinatorService`.
-Left out: the protocols of KIP-848 (consumer, share, streams groups), transactional commits, authorization.
+Left out: share groups and streams groups, transactional commits, authorization.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
 from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.coordination.spec import CoordinatorSpec
-from broker.groups.describe import describe_group, described, list_groups
+from broker.groups.consumer import describe as consumer_describe
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from broker.groups.consumer.settings import ConsumerGroupSettings
+from broker.groups.describe import (
+    describe_group,
+    described,
+    find_consumer_group,
+    list_groups,
+)
+from broker.groups.image_topics import newest_topics
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
@@ -30,6 +40,8 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from wire.messages.describe_groups import DescribedGroup
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -42,6 +54,8 @@ from wire.primitives import NIL_UUID
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000
+
+DEFAULTS = ConsumerGroupSettings()
 
 _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
@@ -57,14 +71,19 @@ class GroupCoordinator:
         limits: GroupLimits,
         metadata: Metadata,
         storage_failed: Callable[[], object] = lambda: None,
+        settings: Callable[[str], ConsumerGroupSettings] = lambda _group_id: DEFAULTS,
     ) -> None:
-        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR."""
+        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR; `settings` are those of a consumer
+        group.
+        """
         self.limits = limits
         self._metadata = metadata
+        around = Surroundings(settings, newest_topics(lambda: metadata.image))
+        self._around = around
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
-                make_shard=lambda: GroupCoordinatorShard(limits, self._knows_topic),
+                make_shard=lambda: GroupCoordinatorShard(limits, self._knows_topic, around),
                 serde=GroupRecordSerde(limits.offset_value_version),
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
@@ -131,6 +150,15 @@ class GroupCoordinator:
                 return ErrorCode.NONE
             raise
         return epoch.step(lambda shard, at: shard.heartbeat(request, at))
+
+    def consumer_heartbeat(
+        self, given: ConsumerHeartbeat
+    ) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
+        """A member of the consumer protocol joins, stays or leaves."""
+        group_id = given.request.group_id
+        _check_group_id(group_id)
+        epoch = self._epoch_of(group_id)
+        return epoch.submit(epoch.step(lambda shard, at: shard.consumer_heartbeat(given, at)))
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
         """One response per member that is to go."""
@@ -204,6 +232,24 @@ class GroupCoordinator:
             except KafkaError as error:
                 answers.append(described(group_id, "", error.code))
         return answers
+
+    def find_consumer_groups(
+        self, group_ids: Iterable[str]
+    ) -> list[ConsumerGroup | DescribedConsumerGroup]:
+        """For each id the group as it is now, which changes no more; or the refusal."""
+        found: list[ConsumerGroup | DescribedConsumerGroup] = []
+        for group_id in group_ids:
+            try:
+                shard = self._epoch_of(group_id).active()
+                found.append(find_consumer_group(shard, group_id))
+            except KafkaError as error:
+                found.append(consumer_describe.refused(group_id, error.code, error.message))
+        return found
+
+    def describe_consumer_group(self, group: ConsumerGroup) -> DescribedConsumerGroup:
+        """May be called in a thread."""
+        default = self._around.settings(group.id).assignors[0]
+        return consumer_describe.described(group, self._around.topics(), default)
 
     def list_groups(
         self, states: Collection[str], types: Collection[str]

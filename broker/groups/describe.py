@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from broker.groups.consumer import describe as consumer_describe
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
 from broker.groups.shard import GroupCoordinatorShard
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from wire.messages.list_groups import ListedGroup
 
@@ -27,30 +29,52 @@ def list_groups(
     types: Collection[str],
 ) -> list[ListedGroup]:
     """Of groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
-    wanted = {state.strip().lower() for state in states}
-    if types and CLASSIC.lower() not in {kind.strip().lower() for kind in types}:
-        return []
+    wanted_states = {state.strip().lower() for state in states}
+    wanted_types = {kind.strip().lower() for kind in types}
     listed = []
     for group_id in group_ids:
-        group = shard.groups.get(group_id)
-        state = (group.state if group else GroupState.EMPTY).value
-        if not wanted or state.lower() in wanted:
-            listed.append(
-                ListedGroup(
-                    group_id=group_id,
-                    protocol_type=(group.protocol_type if group else None) or "",
-                    group_state=state,
-                    group_type=CLASSIC,
-                )
-            )
+        group = _listed(shard, group_id)
+        if wanted_types and group.group_type.lower() not in wanted_types:
+            continue
+        if not wanted_states or group.group_state.lower() in wanted_states:
+            listed.append(group)
     return listed
+
+
+def _listed(shard: GroupCoordinatorShard, group_id: str) -> ListedGroup:
+    consumer = shard.consumer_group(group_id)
+    if consumer is not None:
+        return consumer_describe.listed(consumer)
+    group = shard.groups.get(group_id)
+    return ListedGroup(
+        group_id=group_id,
+        protocol_type=(group.protocol_type if group else None) or "",
+        group_state=(group.state if group else GroupState.EMPTY).value,
+        group_type=CLASSIC,
+    )
+
+
+def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroup:
+    """The group as it is now, which changes no more.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
+    """
+    group = shard.consumer_group(group_id)
+    if group is None:
+        is_other = group_id in shard.groups or shard.store.knows(group_id)
+        why = "is not a consumer group" if is_other else "not found"
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+    return group.draft()
 
 
 def describe_group(shard: GroupCoordinatorShard, group_id: str, version: int) -> DescribedGroup:
     """State and members; what members said and got is told of stable groups only."""
     group = shard.groups.get(group_id)
+    if shard.consumer_group(group_id) is not None:
+        return _not_found(group_id, version, "is not a classic group")
     if group is None and not shard.store.knows(group_id):
-        return _not_found(group_id, version)
+        return _not_found(group_id, version, "not found")
     if group is None:
         return described(group_id, GroupState.EMPTY.value)
     stable = group.state is GroupState.STABLE
@@ -72,11 +96,11 @@ def described(group_id: str, state: str, code: ErrorCode = ErrorCode.NONE) -> De
     )
 
 
-def _not_found(group_id: str, version: int) -> DescribedGroup:
+def _not_found(group_id: str, version: int, why: str) -> DescribedGroup:
     result = described(group_id, GroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
         result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        result.error_message = f"Group {group_id} not found."
+        result.error_message = f"Group {group_id} {why}."
     return result
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.offsets import CheckPartition
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import GroupLimits
 from broker.groups.ports import KnowsTopic
@@ -77,8 +79,15 @@ def check_commit(
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
+def _all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
 def decide_commit(
-    request: OffsetCommitRequest, limits: GroupLimits, now_ms: int
+    request: OffsetCommitRequest,
+    limits: GroupLimits,
+    now_ms: int,
+    check: CheckPartition = _all_may,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
     """The records of an admitted commit; each topic has its name, and its id if known."""
     records: list[GroupRecord] = []
@@ -87,7 +96,8 @@ def decide_commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            code = check_partition(partition, limits)
+            code = check(topic.topic_id, partition.partition_index)
+            code = code or check_partition(partition, limits)
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code
@@ -221,7 +231,7 @@ def of_gone_topics(
 
 
 def expired(
-    group: ClassicGroup | None,
+    group: ClassicGroup | ConsumerGroup | None,
     store: GroupStore,
     group_id: str,
     limits: GroupLimits,
@@ -231,7 +241,7 @@ def expired(
     """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
     whose topic is gone.
     """
-    may_expire = group is None or _may_expire(group)
+    may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
     for topic, partition, value in store.offsets_of(group_id):
         is_over = may_expire and _is_over(group, topic, value, limits, now_ms)
         if is_over or not knows_topic(topic, value.topic_id):
@@ -239,7 +249,7 @@ def expired(
 
 
 def _is_over(
-    group: ClassicGroup | None,
+    group: ClassicGroup | ConsumerGroup | None,
     topic: str,
     value: OffsetCommitValue,
     limits: GroupLimits,
@@ -265,10 +275,10 @@ def _may_expire(group: ClassicGroup) -> bool:
     )
 
 
-def _retained_from(group: ClassicGroup | None, value: OffsetCommitValue) -> int:
-    """A group that had members keeps its offsets from when the last one left, others from the commit."""
+def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:
+    """A classic group that had members keeps its offsets from when the last one left, others from the commit."""
     if (
-        group is not None
+        isinstance(group, ClassicGroup)
         and group.state is S.EMPTY
         and group.protocol_type is not None
         and group.state_timestamp_ms != -1

@@ -30,6 +30,12 @@ class Timer(Enum):
     JOIN = "join"  # the join phase ends
     SYNC = "sync"  # who has not synced by now is removed
     EXPIRY = "expiry"  # of the shard: look for expired offsets
+    # Of consumer groups.
+    REVOCATION = "revocation"  # who still owns what it must give up is removed
+    CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
+    CLASSIC_SYNC = "classic sync"  # and then have synced
+    WORK = "work"  # a piece of the group's work is due: its target, its patterns
+    DOWNGRADE = "downgrade"  # the group has become a classic one, which must rebalance
 
 
 class TimerKey(NamedTuple):

@@ -2,8 +2,9 @@
 
 Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
 groups at version 3. Offsets may be written at an older version, for others who read the topic; it lacks the topic's id,
-and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`). Left out: records
-of KIP-848 groups and share groups, which are skipped when loading.
+and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`); those of consumer
+groups (`broker.groups.consumer.records`) at version 0. Left out: records of share groups and streams groups, which are
+skipped when loading.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from typing import NamedTuple
 
 from broker.groups.group import ClassicGroup
 from log.batches.records import NewRecord
+from wire.records.consumer_groups import (
+    ConsumerGroupKey,
+    ConsumerGroupValue,
+)
 from wire.records.groups import (
-    GroupKey,
+    ClassicKey,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    decode_consumer_group_key,
+    decode_consumer_group_value,
     decode_group_key,
     decode_group_metadata_value,
     decode_offset_commit_value,
@@ -32,7 +39,10 @@ OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 
-GroupValue = OffsetCommitValue | GroupMetadataValue
+CONSUMER_GROUP_VALUE_VERSION = 0
+
+GroupKey = ClassicKey | ConsumerGroupKey
+GroupValue = OffsetCommitValue | GroupMetadataValue | ConsumerGroupValue
 
 
 class GroupRecord(NamedTuple):
@@ -56,7 +66,7 @@ class GroupRecordSerde:
         return record.encode(now_ms, self.offset_version)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
-        group_key = decode_group_key(key)
+        group_key: GroupKey | None = decode_group_key(key) or decode_consumer_group_key(key)
         if group_key is None:
             return None
         return GroupRecord(group_key, None if value is None else decode_value(group_key, value))
@@ -75,6 +85,8 @@ def _encode_value(value: GroupValue | None, offset_version: int) -> bytes | None
         return None
     if isinstance(value, GroupMetadataValue):
         return encode_group_value(value, GROUP_VALUE_VERSION)
+    if not isinstance(value, OffsetCommitValue):
+        return encode_group_value(value, CONSUMER_GROUP_VALUE_VERSION)
     has_expiry = value.expire_timestamp != -1
     version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else offset_version
     return encode_group_value(value, version)
@@ -88,7 +100,9 @@ def decode_value(key: GroupKey, value: bytes) -> GroupValue:
     """
     if isinstance(key, OffsetCommitKey):
         return decode_offset_commit_value(value)
-    return decode_group_metadata_value(value)
+    if isinstance(key, GroupMetadataKey):
+        return decode_group_metadata_value(value)
+    return decode_consumer_group_value(key, value)
 
 
 def group_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord:

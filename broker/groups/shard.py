@@ -14,6 +14,10 @@ from collections.abc import Collection, Iterable, Iterator
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
 from broker.groups import joining, offsets, rebalance, syncing
+from broker.groups.consumer import offsets as consumer_offsets
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
+from broker.groups.consumer.operation import ConsumerGroupWrite
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
@@ -31,13 +35,15 @@ from broker.groups.records import GroupRecord, Tombstones, group_record, offset_
 from broker.groups.store import GroupStore
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from wire.messages.sync_group import SyncGroupRequest
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.primitives import NIL_UUID
-from wire.records.groups import GroupMetadataKey
+from wire.records.consumer_groups import ConsumerGroupMetadataKey
+from wire.records.groups import GroupMetadataKey, GroupMetadataValue
 from wire.schema import Message
 
 S = GroupState
@@ -54,13 +60,24 @@ class GroupCoordinatorShard:
     offsets alone.
     """
 
-    def __init__(self, limits: GroupLimits, knows_topic: KnowsTopic) -> None:
+    def __init__(self, limits: GroupLimits, knows_topic: KnowsTopic, around: Surroundings) -> None:
         self.store = GroupStore()
         self.limits = limits
         self._knows_topic = knows_topic
         self.groups: dict[str, ClassicGroup] = {}
         self._timers: Timers[TimerKey] = Timers()
         self._effects = Effects[GroupRecord]()
+        # Writes whose commit somebody awaits.
+        self._awaited: set[ConsumerGroupWrite] = set()
+        self.consumers = ConsumerGroups(
+            self.store.consumer_groups, self._timers, around, self._write
+        )
+        self._is_loaded = False
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """The group, if it is one of the consumer protocol, and has not become a classic one while it was empty."""
+        group = self.store.consumer_groups.get(group_id)
+        return None if group is None or group_id in self.groups else group
 
     # -- life
 
@@ -74,20 +91,34 @@ class GroupCoordinatorShard:
 
     def loaded(self, at: Instant) -> None:
         """Brings groups to life from what was loaded: every member gets a whole session to show up."""
+        self._is_loaded = True
+        self.consumers.loaded(at)
         for group_id, value in self.store.groups.items():
-            group = self.groups[group_id] = restore_group(group_id, value)
-            operation = self._operation(group, at)
-            for member in group.members.values():
-                operation.expect_heartbeat(member)
-            if len(group.members) > self.limits.members_max:
-                rebalance.prepare(operation, "the loaded group is over its maximal size")
+            if not self._has_members(group_id):
+                self._restore(group_id, value, at)
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+
+    def _has_members(self, group_id: str) -> bool:
+        """Of the consumer protocol: then what is left of a classic group does not count."""
+        group = self.store.consumer_groups.get(group_id)
+        return group is not None and not group.is_empty
+
+    def _restore(self, group_id: str, value: GroupMetadataValue, at: Instant) -> None:
+        group = self.groups[group_id] = restore_group(group_id, value)
+        operation = self._operation(group, at)
+        for member in group.members.values():
+            operation.expect_heartbeat(member)
+        if len(group.members) > self.limits.members_max:
+            rebalance.prepare(operation, "the loaded group is over its maximal size")
 
     def close(self, at: Instant) -> None:
         """The epoch is over: whoever waits is told NOT_COORDINATOR."""
         for group in self.groups.values():
             rebalance.close(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
         self.groups.clear()
+        for write in self._awaited:
+            self._answer(write, ErrorCode.NOT_COORDINATOR)
+        self._awaited.clear()
 
     def take(self) -> Effects[GroupRecord]:
         """What has come of the inputs since the last call."""
@@ -99,6 +130,11 @@ class GroupCoordinatorShard:
     def join(self, join: Join, at: Instant) -> None:
         """Gives `join.token` its response, now or later."""
         request = join.request
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            if not consumer.is_empty:
+                self._join_consumer_group(consumer, join, at)
+                return
+            self._remove(self.consumers.tombstones(consumer), atomic=True)
         group = self.groups.get(request.group_id)
         if group is None:
             if request.member_id:
@@ -110,19 +146,39 @@ class GroupCoordinatorShard:
         joining.join(self._operation(group, at), join)
         self._forget_if_unused(group)
 
+    def _join_consumer_group(self, group: ConsumerGroup, join: Join, at: Instant) -> None:
+        try:
+            self.consumers.join(group, join, at)
+        except KafkaError as error:
+            self._respond(join.token, join_error(error.code, join.request.member_id))
+
     def sync(self, request: SyncGroupRequest, token: ResponseToken, at: Instant) -> None:
         """Gives `token` its response, now or later."""
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            self._respond(token, self._sync_consumer_group(consumer, request, at))
+            return
         group = self.groups.get(request.group_id)
         if group is None:
             self._respond(token, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
             syncing.sync(self._operation(group, at), request, token)
 
-    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
-        group = self.groups.get(request.group_id)
-        if group is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+    def _sync_consumer_group(
+        self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant
+    ) -> SyncGroupResponse:
         try:
+            return self.consumers.sync(group, request, at)
+        except KafkaError as error:
+            return sync_error(error.code)
+
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        consumer = self.consumer_group(request.group_id)
+        group = self.groups.get(request.group_id)
+        try:
+            if consumer is not None:
+                return self.consumers.keep_alive(consumer, request, at)
+            if group is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
             return syncing.heartbeat(self._operation(group, at), request)
         except KafkaError as error:
             return error.code
@@ -130,6 +186,8 @@ class GroupCoordinatorShard:
     def leave(self, request: LeaveGroupRequest, version: int, at: Instant) -> list[MemberResponse]:
         """One response per identity, in their order; versions below 3 have one identity."""
         members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            return self.consumers.leave(consumer, members, at)
         group = self.groups.get(request.group_id)
         if group is None:
             return [
@@ -144,12 +202,32 @@ class GroupCoordinatorShard:
         self._forget_if_unused(group)
         return responses
 
+    def consumer_heartbeat(
+        self, given: ConsumerHeartbeat, at: Instant
+    ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
+        """A member of the consumer protocol; its first makes a consumer group of a classic one.
+
+        Raises:
+            KafkaError: the request is refused.
+        """
+        group_id = given.request.group_id
+        classic = self.groups.get(group_id)
+        result = self.consumers.heartbeat(given, classic, at)
+        if classic is not None:
+            rebalance.close(self._operation(classic, at), ErrorCode.REBALANCE_IN_PROGRESS)
+            del self.groups[group_id]
+            self.consumers.expect_upgraded(classic, at)
+        return result
+
     # -- offsets
 
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int, at: Instant
     ) -> Result[GroupRecord, OffsetCommitResponse]:
         """Raises KafkaError: the whole request is refused (`offsets.check_commit`)."""
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            check = consumer_offsets.check_commit_request(consumer, request, version)
+            return offsets.decide_commit(request, self.limits, at.now_ms, check)
         group = self.groups.get(request.group_id)
         exists = request.group_id in self.store.offsets
         offsets.check_commit(group, request, version, exists)
@@ -160,7 +238,13 @@ class GroupCoordinatorShard:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
-        """Without records, so that the answer waits until what it says is committed (invariant G3)."""
+        """Without records, so that the answer waits until what it says is committed (invariant G3).
+
+        Raises:
+            KafkaError: the member is not who it says it is (`consumer_offsets.check_fetch`).
+        """
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            consumer_offsets.check_fetch(consumer, request)
         return Result((), offsets.fetch(self.store, request, self._knows_topic))
 
     def check_offset_delete(self, group_id: str) -> None:
@@ -176,7 +260,9 @@ class GroupCoordinatorShard:
     ) -> Result[GroupRecord, dict[tuple[str, int], ErrorCode]]:
         """Raises KafkaError as `check_offset_delete`; topics that members read are refused one by one."""
         self.check_offset_delete(group_id)
-        group = self.groups.get(group_id)
+        group: ClassicGroup | ConsumerGroup | None = self.groups.get(group_id)
+        if group is None:
+            group = self.consumer_group(group_id)
         codes: dict[tuple[str, int], ErrorCode] = {}
         records = []
         for topic, partition in partitions:
@@ -210,7 +296,7 @@ class GroupCoordinatorShard:
             group = self.groups.get(group_id)
             if group is None and not self.store.knows(group_id):
                 codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-            elif group is not None and group.state is not S.EMPTY:
+            elif self._has_members(group_id) or (group is not None and group.state is not S.EMPTY):
                 codes[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 codes[group_id] = ErrorCode.NONE
@@ -221,11 +307,15 @@ class GroupCoordinatorShard:
         """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
         for topic, partition, _ in self.store.offsets_of(group_id):
             yield offset_tombstone(group_id, topic, partition)
-        yield group_record(group_id, None)
+        if (consumer := self.store.consumer_groups.get(group_id)) is not None:
+            yield from self.consumers.tombstones(consumer)
+        if consumer is None or group_id in self.store.groups:
+            yield group_record(group_id, None)
 
     def group_ids(self) -> list[str]:
         """Every group that is known, whether it has members or only offsets."""
-        return list({**self.groups, **self.store.groups, **self.store.offsets})
+        store = self.store
+        return list({**self.groups, **store.groups, **store.consumer_groups, **store.offsets})
 
     # -- what has become of records
 
@@ -237,11 +327,23 @@ class GroupCoordinatorShard:
         written last.
         """
         self.store.replay(offset, record, producer)
-        if producer is None and isinstance(record.key, GroupMetadataKey) and record.value is None:
-            group = self.groups.pop(record.key.group, None)
-            if group is not None:
-                at = Instant(0.0, group.state_timestamp_ms)
-                rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+        if producer is not None:
+            return
+        key, value = record
+        if isinstance(key, GroupMetadataKey):
+            self._replayed_classic(key.group, value)
+        elif isinstance(key, ConsumerGroupMetadataKey) and value is None:
+            self.consumers.forget(key.group_id)
+
+    def _replayed_classic(self, group_id: str, value: object) -> None:
+        group = self.groups.get(group_id)
+        if value is None and group is not None:
+            del self.groups[group_id]
+            at = Instant(0.0, group.state_timestamp_ms)
+            rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+        elif group is None and self._is_loaded and isinstance(value, GroupMetadataValue):
+            # A consumer group has become one.
+            self.groups[group_id] = restore_group(group_id, value)
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         """Offsets of the producer's transaction count from now on, or never."""
@@ -249,6 +351,9 @@ class GroupCoordinatorShard:
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """A group is committed, which its members wait for, or is not in the log, or was not committed in time."""
+        if isinstance(write, ConsumerGroupWrite):
+            self._consumer_written(write, code, at)
+            return
         if not isinstance(write, GroupWrite):
             if code:
                 log.warning("expired offsets stay until the next time: %s", code.name)
@@ -261,6 +366,13 @@ class GroupCoordinatorShard:
         else:
             rebalance.write_failed(self._operation(group, at), write, code)
 
+    def _consumer_written(self, write: ConsumerGroupWrite, code: ErrorCode, at: Instant) -> None:
+        self._awaited.discard(write)
+        self._answer(write, code)
+        if code:
+            log.warning("storing %s failed: %s", write.group_id, code.name)
+            self.consumers.write_failed(write, at)
+
     # -- time
 
     def deadline(self) -> float | None:
@@ -268,10 +380,17 @@ class GroupCoordinatorShard:
         return self._timers.earliest()
 
     def handle_timeout(self, at: Instant) -> None:
-        """Does what is due at `at`; calling it early does nothing."""
+        """Does what is due at `at`; calling it early does nothing.
+
+        What a consumer group's timer leads to is written before the next rule looks at the group: the rest of what is
+        due follows with the next call, to which `deadline` then points.
+        """
         while (key := self._timers.pop_due(at.now)) is not None:
             if key == _EXPIRY:
                 self._expire(at)
+            elif self.consumer_group(key.group_id) is not None:
+                self.consumers.timer_due(key, at)
+                return
             elif (group := self.groups.get(key.group_id)) is not None:
                 self._timer_due(self._operation(group, at), key)
                 self._forget_if_unused(group)
@@ -281,8 +400,10 @@ class GroupCoordinatorShard:
             rebalance.session_expired(operation, key.member_id)
         elif key.kind is Timer.JOIN:
             rebalance.complete_join(operation)
-        else:
+        elif key.kind is Timer.SYNC:
             rebalance.sync_expired(operation)
+        elif key.kind is Timer.DOWNGRADE:
+            rebalance.rebalance_or_complete(operation, "it was a consumer group")
 
     def _expire(self, at: Instant) -> None:
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
@@ -291,7 +412,12 @@ class GroupCoordinatorShard:
             group = self.groups.get(group_id)
             gone = list(
                 offsets.expired(
-                    group, self.store, group_id, self.limits, at.now_ms, self._knows_topic
+                    group or self.consumer_group(group_id),
+                    self.store,
+                    group_id,
+                    self.limits,
+                    at.now_ms,
+                    self._knows_topic,
                 )
             )
             tombstones += gone
@@ -305,6 +431,10 @@ class GroupCoordinatorShard:
         """A group without offsets goes too, unless somebody is or wants to be its member."""
         if group is not None and (group.state is not S.EMPTY or group.pending):
             return []
+        if self._has_members(group_id):
+            return []
+        if (consumer := self.store.consumer_groups.get(group_id)) is not None:
+            return self.consumers.tombstones(consumer)
         if group_id in self.store.groups:
             return [group_record(group_id, None)]
         if group is not None:
@@ -312,10 +442,26 @@ class GroupCoordinatorShard:
             del self.groups[group_id]
         return []
 
-    def _remove(self, tombstones: Iterable[GroupRecord]) -> None:
+    def _remove(self, tombstones: Iterable[GroupRecord], *, atomic: bool = False) -> None:
         records = tuple(tombstones)
         if records:
-            self._effects.writes.append(Tombstones(records))
+            self._effects.writes.append(Tombstones(records, atomic))
+
+    def _write(self, write: ConsumerGroupWrite) -> None:
+        """Without records there is nothing to wait for."""
+        if not write.records:
+            self._answer(write, ErrorCode.NONE)
+            return
+        self._effects.writes.append(write)
+        if write.token is not None:
+            self._awaited.add(write)
+
+    def _answer(self, write: ConsumerGroupWrite, code: ErrorCode) -> None:
+        if write.token is None or write.response is None:
+            return
+        refused = write.refused
+        response = write.response if code is ErrorCode.NONE or refused is None else refused(code)
+        self._respond(write.token, response)
 
     # -- helpers
 

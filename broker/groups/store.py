@@ -10,11 +10,20 @@ Left out: telling readers that want stable offsets of those that are pending (KI
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from broker.coordination.shard import Producer
 from broker.coordination.transactions import PendingTransactions
-from broker.groups.records import GroupRecord
-from wire.records.groups import GroupKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.records import GroupKey, GroupRecord, GroupValue
+from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from wire.records.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_group_key,
+)
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 """Committed offsets by topic and partition."""
@@ -25,13 +34,15 @@ class GroupStore:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets: dict[str, Offsets] = {}
-        self._pending = PendingTransactions[tuple[str | int, ...], GroupRecord]()
+        self._pending = PendingTransactions[tuple[str | int | bytes, ...], GroupRecord]()
 
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over one record, now or when the producer's transaction is committed; never fails."""
         if producer is None:
-            self._pending.supersede(_hashable(record.key), offset)
+            if isinstance(record.key, OffsetCommitKey):
+                self._pending.supersede(_hashable(record.key), offset)
             self._apply(record)
         else:
             self._pending.add(offset, producer, _hashable(record.key), record)
@@ -48,10 +59,23 @@ class GroupStore:
                 topics.setdefault(key.topic, {})[key.partition] = value
             else:
                 self._remove_offset(key)
+        elif not isinstance(key, GroupMetadataKey):
+            self._apply_to_consumer_group(key, value)
         elif isinstance(value, GroupMetadataValue):
             self.groups[key.group] = value
         else:
             self.groups.pop(key.group, None)
+
+    def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
+        """A group begins with its first record, and ends with its last tombstone."""
+        group = self.consumer_groups.get(key.group_id)
+        if group is None:
+            if value is None:
+                return
+            group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.apply(key, cast("ConsumerGroupValue | None", value))
+        if group.is_gone:
+            del self.consumer_groups[key.group_id]
 
     def _remove_offset(self, key: OffsetCommitKey) -> None:
         topics = self.offsets.get(key.group, {})
@@ -72,10 +96,12 @@ class GroupStore:
                 yield topic, partition, value
 
     def knows(self, group_id: str) -> bool:
-        return group_id in self.groups or group_id in self.offsets
+        return (
+            group_id in self.groups or group_id in self.consumer_groups or group_id in self.offsets
+        )
 
 
-def _hashable(key: GroupKey) -> tuple[str | int, ...]:
+def _hashable(key: GroupKey) -> tuple[str | int | bytes, ...]:
     if isinstance(key, OffsetCommitKey):
         return key.group, key.topic, key.partition
-    return (key.group,)
+    return (encode_group_key(key),)

@@ -2,7 +2,7 @@
 
 Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
 3.9's do in KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader
-epochs, 7 static members, 10 topics by id. Not done: authorization; members of KIP-848 groups.
+epochs, 7 static members, 10 topics by id. Not done: authorization.
 """
 
 from __future__ import annotations

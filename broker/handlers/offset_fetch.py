@@ -2,7 +2,7 @@
 
 Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
 3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without
-transactions all are; 8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
+transactions all are; 8 many groups (KIP-709); 10 topics by id. Not done: authorization.
 """
 
 from __future__ import annotations
@@ -184,14 +184,14 @@ class _GroupFetch:
         self._pending: PendingResponse[OffsetFetchResponseGroup] | None = None
         asked = group
         if version >= TOPIC_ID_VERSION and group.topics is not None:
-            asked = self._name_topics(group.group_id, group.topics)
+            asked = self._name_topics(group, group.topics)
         try:
             self._pending = ctx.groups.fetch_offsets(asked)
         except KafkaError as error:
             self._refused = error.code
 
     def _name_topics(
-        self, group_id: str, topics: Iterable[OffsetFetchRequestTopics]
+        self, group: OffsetFetchRequestGroup, topics: Iterable[OffsetFetchRequestTopics]
     ) -> OffsetFetchRequestGroup:
         """Finds the names of topics given by id; those without one are answered UNKNOWN_TOPIC_ID."""
         known = []
@@ -202,7 +202,12 @@ class _GroupFetch:
             else:
                 topic.name = found.name
                 known.append(topic)
-        return OffsetFetchRequestGroup(group_id=group_id, topics=known)
+        return OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=known,
+        )
 
     def ready(self) -> bool:
         return self._pending is None or self._pending.ready()

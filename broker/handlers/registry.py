@@ -7,6 +7,8 @@ from typing import Any
 
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
+from broker.handlers.consumer_group_describe import consumer_group_describe
+from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.context import Context
 from broker.handlers.create_acls import create_acls
 from broker.handlers.create_delegation_token import create_delegation_token
@@ -56,6 +58,8 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
     alter_configs,
     list_config_resources,
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_topics,
     delete_groups,
     delete_records,

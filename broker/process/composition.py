@@ -19,6 +19,7 @@ from broker.channels.broker_connector import BrokerConnector
 from broker.channels.controller_channel import Address, ControllerChannel
 from broker.channels.forwarding import Forwarder
 from broker.fetching.sessions import FetchSessions
+from broker.groups.consumer.configured import ConfiguredGroups
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.zookeeper_offsets import ZooKeeperOffsets
@@ -123,7 +124,7 @@ def _composed(
     )
     fetchers = _fetchers(config, metadata, lifecycle, to_brokers)
     partitions = Partitions(services, fetchers, directories.high_watermark)
-    groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
+    groups = _groups(config, metadata, directories)
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     tracker = RegistrationTracker(node_id, lifecycle.register_again)
@@ -171,6 +172,17 @@ def _composed(
         publisher=publisher,
         maintenance=_maintenance(config, configs, partitions, directories),
         context=context,
+    )
+
+
+def _groups(
+    config: ServerConfig, metadata: BrokerMetadata, directories: LogDirectories
+) -> GroupCoordinator:
+    return GroupCoordinator(
+        GroupLimits.of(config),
+        metadata,
+        directories.storage_failed,
+        ConfiguredGroups(config, lambda: metadata.image.configs).of,
     )
 
 

@@ -1,4 +1,4 @@
-"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3. They are checked, stored and described.
+"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3.
 
 Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move
 there (`group.consumer.min.session.timeout.ms`, …) have their defaults here.
@@ -61,7 +61,7 @@ def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
 
 
 _NO_EFFECT = {
-    "consumer": "the consumer protocol of KIP-848 is not served yet",
+    "consumer": "",
     "share": "share groups are not served yet",
     "streams": "streams groups are not served yet",
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from node.config.config_def import ConfigError, ConfigKey
+from node.config.consumer_group_keys import check_consumer_groups
 from node.config.key_warnings import base_key, warning_of
 from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from wire.endpoint import PROTOCOL_NUMBERS, Endpoint
@@ -239,6 +240,7 @@ class ServerConfig(Mapping[str, Any]):
         if self.is_broker:
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
+            check_consumer_groups(self, self.origins)
 
     def _check_voters(self) -> None:
         ids = [voter.id for voter in self.voters]

@@ -15,6 +15,7 @@ from node.config.config_def import (
     between,
     one_of,
 )
+from node.config.consumer_group_keys import CONSUMER_GROUPS
 from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
@@ -110,6 +111,7 @@ SERVER_CONFIGS = ConfigDef(
         *REPLICATION,
         *LOGS,
         *GROUPS,
+        *CONSUMER_GROUPS,
         *UNSERVED,
         *REPLACED,
         *REFUSED,

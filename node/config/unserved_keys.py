@@ -40,37 +40,6 @@ transactional.id.expiration.ms | int 1.. | 604800000 | high
 """,
     no_effect="transactions are not served yet",
 )
-CONSUMER_GROUPS = rows(
-    """
-group.consumer.assignment.interval.ms | int 0.. | 1000 | medium dynamic
-    Least time between two assignments of a consumer group.
-group.consumer.assignors | list | uniform,range | medium
-    Assignors of consumer groups; the first is the default.
-group.consumer.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Time between two heartbeats of a consumer group's member.
-group.consumer.max.assignment.interval.ms | int 0.. | 15000 | medium
-    Upper bound of a group's consumer.assignment.interval.ms.
-group.consumer.max.heartbeat.interval.ms | int 1.. | 15000 | medium
-    Upper bound of a group's consumer.heartbeat.interval.ms.
-group.consumer.max.session.timeout.ms | int 1.. | 60000 | medium
-    Upper bound of a group's consumer.session.timeout.ms.
-group.consumer.max.size | int 1.. | 2147483647 | medium
-    Most members of a consumer group.
-group.consumer.migration.policy | string | bidirectional | medium
-    Which way groups may move between the classic and the consumer protocol.
-group.consumer.min.assignment.interval.ms | int 0.. | 0 | medium
-    Lower bound of a group's consumer.assignment.interval.ms.
-group.consumer.min.heartbeat.interval.ms | int 1.. | 5000 | medium
-    Lower bound of a group's consumer.heartbeat.interval.ms.
-group.consumer.min.session.timeout.ms | int 1.. | 45000 | medium
-    Lower bound of a group's consumer.session.timeout.ms.
-group.consumer.session.timeout.ms | int 1.. | 45000 | medium
-    Time without a heartbeat after which a member leaves its consumer group.
-group.coordinator.rebalance.protocols | list | classic,consumer,streams | medium
-    Group protocols that the coordinator speaks.
-""",
-    no_effect="the consumer protocol of KIP-848 is not served yet",
-)
 SHARE_GROUPS = rows(
     """
 group.share.assignment.interval.ms | int 0.. | 1000 | medium dynamic
@@ -266,7 +235,6 @@ remote.log.storage.system.enable | boolean | false | medium
 )
 UNSERVED = (
     *TRANSACTIONS,
-    *CONSUMER_GROUPS,
     *SHARE_GROUPS,
     *STREAMS_GROUPS,
     *QUOTAS,

@@ -45,7 +45,7 @@ FEATURES = {
     feature.name: feature
     for feature in (
         Feature(TRANSACTION_VERSION, {1: 24, 2: 24}),
-        Feature(GROUP_VERSION, {1: 22}),
+        Feature(GROUP_VERSION, {1: 22}, served=1),
         Feature(
             ELR_VERSION,
             {1: 26},

@@ -2,7 +2,8 @@
 
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
 fields. Key type 0 is what Kafka wrote before 0.9: of the form of 1, with a value of version 0.
-The records of other groups are in `consumer_groups`, `share_groups` and `streams_groups`.
+The records of other groups are declared in `consumer_groups`, `share_groups` and `streams_groups`;
+those of consumer groups are read and written here, too.
 """
 
 import struct
@@ -10,6 +11,11 @@ import struct
 from wire.declarations import Struct, data, field, int32, int64, string, uuid
 from wire.errors import RemoteProtocolError
 from wire.primitives import NIL_UUID
+from wire.records.consumer_groups import (
+    CONSUMER_GROUP_RECORDS,
+    ConsumerGroupKey,
+    ConsumerGroupValue,
+)
 from wire.schema import Message, message
 
 
@@ -70,7 +76,9 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata]
 
 
-GroupKey = OffsetCommitKey | GroupMetadataKey
+ClassicKey = OffsetCommitKey | GroupMetadataKey
+GroupKey = ClassicKey | ConsumerGroupKey
+GroupValue = OffsetCommitValue | GroupMetadataValue | ConsumerGroupValue
 
 _TYPE = struct.Struct(">h")
 
@@ -80,8 +88,8 @@ def encode_group_key(key: GroupKey) -> bytes:
     return _TYPE.pack(key.KEY) + key.encode(0)
 
 
-def decode_group_key(view: bytes | memoryview) -> GroupKey | None:
-    """The key of a record of `__consumer_offsets`; None for a type this file leaves out.
+def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
+    """The key of an offset or a classic group; None for a record of another type.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -94,7 +102,7 @@ def decode_group_key(view: bytes | memoryview) -> GroupKey | None:
     return None
 
 
-def encode_group_value(value: OffsetCommitValue | GroupMetadataValue, version: int) -> bytes:
+def encode_group_value(value: GroupValue, version: int) -> bytes:
     """The value of a record, with its version before it.
 
     Raises:
@@ -119,6 +127,27 @@ def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
         RemoteProtocolError: the bytes are malformed.
     """
     return GroupMetadataValue.decode(view[2:], _read_prefix(view))
+
+
+def decode_consumer_group_key(view: bytes | memoryview) -> ConsumerGroupKey | None:
+    """The key of a record of a consumer group; None for a record of another type.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    classes = CONSUMER_GROUP_RECORDS.get(_read_prefix(view))
+    return None if classes is None else classes[0].decode(view[2:], 0)
+
+
+def decode_consumer_group_value(
+    key: ConsumerGroupKey, view: bytes | memoryview
+) -> ConsumerGroupValue:
+    """The value of a record of a consumer group.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    return CONSUMER_GROUP_RECORDS[key.KEY][1].decode(view[2:], _read_prefix(view))
 
 
 def _read_prefix(view: bytes | memoryview) -> int:

@@ -16,6 +16,7 @@ from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
 from quorum.metadata.image import TOPIC_RESOURCE
+from tests.broker.groups.driver import SURROUNDINGS
 from tests.broker.harness import open_harness, partition, topic
 from wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
@@ -109,7 +110,7 @@ def store_of(log):
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         offset = loader.feed(log.read_bytes(offset, 1 << 16, upto_offset=log.log_end_offset))
-    shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True)
+    shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, SURROUNDINGS)
     loader.replay_into(shard)
     return {"groups": shard.store.groups, "offsets": shard.store.offsets}
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from broker.coordination.timers import Instant
 from broker.coordination.uncommitted import UncommittedWrites
+from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from broker.groups.consumer.operation import ConsumerGroupWrite
+from broker.groups.consumer.settings import ConsumerGroupSettings
+from broker.groups.consumer.topics import Topic
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.operation import GroupWrite
@@ -14,6 +19,11 @@ from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -36,6 +46,43 @@ def subscription(topics: Iterable[str]) -> bytes:
     return out + b"\xff\xff\xff\xff"
 
 
+class FakeTopics:
+    """Topics by name; the id is the name. Every change makes another version."""
+
+    def __init__(self, **counts: int) -> None:
+        self._counts = counts or {"t": 4}
+        self.version: object = object()
+        self.offset = 0
+
+    def set(self, name: str, count: int) -> None:
+        """A count of 0 deletes the topic."""
+        self._counts = {**self._counts, name: count}
+        if not count:
+            del self._counts[name]
+        self.version = object()
+        self.offset += 1
+
+    def find(self, name: str) -> Topic | None:
+        count = self._counts.get(name)
+        return None if count is None else Topic(name, topic_id(name), count)
+
+    def name_of(self, wanted: bytes) -> str | None:
+        return next((name for name in self._counts if topic_id(name) == wanted), None)
+
+    def names(self) -> Iterable[str]:
+        return list(self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b"-")
+
+
+SURROUNDINGS = Surroundings(lambda _group_id: ConsumerGroupSettings(), FakeTopics)
+
+
 class Driver:
     """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token."""
 
@@ -45,6 +92,8 @@ class Driver:
         *,
         log: Iterable[GroupRecord] = (),
         now: float = 0.0,
+        settings: ConsumerGroupSettings | None = None,
+        topics: FakeTopics | None = None,
     ) -> None:
         self.limits = limits or GroupLimits()
         self.now = now
@@ -52,7 +101,10 @@ class Driver:
         self.gone: set[tuple[str, bytes]] = set()
         # Unique over reloads too, as random ids are.
         self._serial = len(self.log) * 1000
-        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic)
+        self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
+        self.topics = FakeTopics() if topics is None else topics
+        around = Surroundings(lambda _group_id: self.settings, lambda: self.topics)
+        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, around)
         for offset, record in enumerate(self.log):
             self.shard.replay(offset, record)
         self.shard.finish_load()
@@ -87,7 +139,7 @@ class Driver:
                 return
 
     def store(self, write) -> None:
-        if self.failing is not None and isinstance(write, GroupWrite):
+        if self.failing is not None and isinstance(write, GroupWrite | ConsumerGroupWrite):
             self.shard.written(write, self.failing, self.at)
             return
         self.append(write.records)
@@ -106,7 +158,7 @@ class Driver:
             self.log.append(record)
             self.shard.replay(len(self.log) - 1, record)
 
-    def submit(self, result: Result[GroupRecord, object]) -> object:
+    def submit(self, result: Result[GroupRecord, Any]) -> Any:
         self.append(result.records)
         self.settle()
         return result.response
@@ -172,6 +224,56 @@ class Driver:
         join = Join(request, version, client, "/127.0.0.1", token, str(self._serial))
         self.shard.join(join, self.at)
         self.settle()
+
+    def consumer_heartbeat(
+        self,
+        member_id: str = "",
+        epoch: int = 0,
+        *,
+        group: str = "g",
+        topics: Iterable[str] | None = None,
+        owned: dict[str, Iterable[int]] | None = None,
+        regex: str | None = None,
+        instance: str | None = None,
+        rack: str | None = None,
+        assignor: str | None = None,
+        rebalance_ms: int | None = None,
+        client: str = "c",
+        version: int = 1,
+        may_see: Callable[[str], bool] = lambda _name: True,
+    ) -> ConsumerGroupHeartbeatResponse | ErrorCode:
+        """The answer, or the code of the refusal."""
+        self._serial += 1
+        if epoch == 0:
+            owned = owned or {}
+            topics = ["t"] if topics is None and regex is None else topics
+            rebalance_ms = rebalance_ms or 60_000
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance,
+            rack_id=rack,
+            rebalance_timeout_ms=-1 if rebalance_ms is None else rebalance_ms,
+            subscribed_topic_names=None if topics is None else list(topics),
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=None
+            if owned is None
+            else [
+                TopicPartitions(topic_id=topic_id(name), partitions=list(partitions))
+                for name, partitions in owned.items()
+            ],
+        )
+        new_id = f"new-{self._serial}"
+        given = ConsumerHeartbeat(request, version, client, "/127.0.0.1", new_id, may_see)
+        try:
+            result = self.shard.consumer_heartbeat(given, self.at)
+        except KafkaError as error:
+            self.settle()
+            return error.code
+        self.settle()
+        return self.submit(result)
 
     def sync(
         self,

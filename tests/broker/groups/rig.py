@@ -74,7 +74,11 @@ class Rig:
         self.groups = GroupCoordinator(limits, self.metadata, self._storage_failed)
         self.leaders: dict[int, Leader] = {}
         self.context = SimpleNamespace(
-            groups=self.groups, metadata=self.metadata, authorizer=None, zookeeper_offsets=None
+            groups=self.groups,
+            metadata=self.metadata,
+            authorizer=None,
+            zookeeper_offsets=None,
+            config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         )
         self._connection = ConnectionInfo(1, LISTENER, ("10.1.2.3", 4567), ("10.0.0.1", 9092))
 

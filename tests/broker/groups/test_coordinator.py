@@ -23,6 +23,7 @@ from node.runtime.clock import now_ms
 from node.runtime.steps import at_once
 from node.runtime.watermark import Watermark
 from quorum.metadata.delta import MetadataDelta
+from tests.broker.groups.driver import SURROUNDINGS
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from wire.errors import ErrorCode, KafkaError
@@ -492,7 +493,7 @@ def recreate_topic(rig):
 def stored_offsets(rig, index):
     """What a coordinator finds in the log."""
     loader, log = CoordinatorLoader(GroupRecordSerde()), rig.leaders[index].log
-    shard = GroupCoordinatorShard(rig.limits, lambda *_: True)
+    shard = GroupCoordinatorShard(rig.limits, lambda *_: True, SURROUNDINGS)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
     loader.feed(found.read())
     loader.replay_into(shard)

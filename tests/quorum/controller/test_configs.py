@@ -401,7 +401,7 @@ def test_features_that_only_apache_kafka_serves_stay_off_in_an_empty_log():
     formatted_by_kafka = [
         *bootstrap_records(),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
-        FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=1),
     ]
     records = activation_records(image_of(), formatted_by_kafka, in_transaction=False)
     assert [r for r in records if isinstance(r, FeatureLevelRecord)] == bootstrap_records()

@@ -57,12 +57,17 @@ def test_a_cluster_may_begin_at_an_older_level(tmp_path):
 @pytest.mark.parametrize(
     ("chosen", "others"),
     [
-        ({}, {"metadata.version": 30, "eligible.leader.replicas.version": 1}),
-        ({"metadata.version": 25}, {"metadata.version": 25}),
-        ({"eligible.leader.replicas.version": 0}, {"metadata.version": 30}),
+        ({}, {"metadata.version": 30, "eligible.leader.replicas.version": 1, "group.version": 1}),
+        ({"metadata.version": 25}, {"metadata.version": 25, "group.version": 1}),
+        ({"metadata.version": 21}, {"metadata.version": 21}),
+        ({"group.version": 0}, {"metadata.version": 30, "eligible.leader.replicas.version": 1}),
+        (
+            {"eligible.leader.replicas.version": 0},
+            {"metadata.version": 30, "group.version": 1},
+        ),
         (
             {"metadata.version": 23, "eligible.leader.replicas.version": 1},
-            {"metadata.version": 23, "eligible.leader.replicas.version": 1},
+            {"metadata.version": 23, "eligible.leader.replicas.version": 1, "group.version": 1},
         ),
     ],
 )

@@ -1,0 +1,129 @@
+"""When a group's target is computed anew, and how it is written: at once if it is little work, else in pieces.
+
+Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval). Different
+on purpose: the target is computed when the interval is over, where Kafka waits for somebody's next heartbeat; and large
+groups get their target in several batches, so that its size has no bound but that of each member's part. The batch with
+the assignment's epoch is the last: a coordinator that takes over in between begins again, and nobody owns a partition
+twice, as owners and not targets decide on that.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+
+from broker.groups.consumer.assignors.model import Assignment, done
+from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
+from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.records import assignment_epoch_record, target_record
+from broker.groups.consumer.target import compute_target, size_of
+from broker.groups.consumer.work import TargetWork
+from broker.groups.operation import Timer
+
+log = logging.getLogger(__name__)
+
+# Members and partitions of a group whose target is computed within a heartbeat: some 5 ms.
+INLINE_SIZE_MAX = 2_000
+
+# What is done on one tick of the timer: some 5 ms each. A record has some hundred bytes, or 4 for each partition.
+PIECES_PER_TICK = 5
+RECORDS_PER_TICK = 200
+PARTITIONS_PER_TICK = 20_000
+
+
+def assign_if_due(operation: ConsumerOperation) -> None:
+    """Writes the target of the group's epoch, or sets the timer that will."""
+    group, work = operation.group, operation.work
+    if group.epoch <= group.assignment_epoch or work.target is not None or group.is_empty:
+        return
+    wait_ms = _wait_ms(operation)
+    if wait_ms == 0 and size_of(group, operation.topics) <= INLINE_SIZE_MAX:
+        operation.cancel_timer(Timer.WORK)
+        computing = compute_target(group.draft(), operation.topics, _default(operation))
+        _write(operation, done(computing), list(group.members))
+        _finish(operation, group.epoch)
+        return
+    if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
+        # Members need an epoch to be at until then.
+        operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
+        operation.bump_epoch()
+    operation.set_timer(Timer.WORK, wait_ms)
+
+
+def _wait_ms(operation: ConsumerOperation) -> int:
+    """The clock of the broker that wrote the last target may go before ours."""
+    interval_ms = operation.settings.assignment_interval_ms
+    since = operation.at.now_ms - operation.group.assignment_timestamp_ms
+    return max(0, min(interval_ms, interval_ms - since))
+
+
+def _default(operation: ConsumerOperation) -> str:
+    return operation.settings.assignors[0]
+
+
+def work_on_target(operation: ConsumerOperation) -> None:
+    """One tick of the timer."""
+    group, work = operation.group, operation.work
+    if work.target is None:
+        assign_if_due(operation)
+        is_due = group.epoch > group.assignment_epoch and not group.is_empty
+        if is_due and _wait_ms(operation) == 0:
+            computing = compute_target(group.draft(), operation.topics, _default(operation))
+            work.target = TargetWork(group.epoch, computing)
+            operation.set_timer(Timer.WORK, 0)
+        return
+    target = work.target
+    if target.assignment is None:
+        _compute(target)
+    elif _write_some(operation, target, target.assignment):
+        _finish(operation, target.epoch)
+        work.target = None
+        assign_if_due(operation)  # members may have come and gone
+        return
+    operation.set_timer(Timer.WORK, 0)
+
+
+def _compute(target: TargetWork) -> None:
+    try:
+        for _ in range(PIECES_PER_TICK):
+            next(target.computing)
+    except StopIteration as stop:
+        assignment: Assignment = stop.value
+        target.assignment = assignment
+        target.unwritten = iter(assignment)
+
+
+def _write_some(operation: ConsumerOperation, target: TargetWork, assignment: Assignment) -> bool:
+    """Whether that was all."""
+    assert target.unwritten is not None
+    partitions, member_ids = 0, []
+    for member_id in islice(target.unwritten, RECORDS_PER_TICK):
+        member_ids.append(member_id)
+        partitions += sum(map(len, assignment[member_id].values()))
+        if partitions > PARTITIONS_PER_TICK:
+            break
+    _write(operation, assignment, member_ids)
+    return not member_ids
+
+
+def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: list[str]) -> None:
+    """Of those who are still members, the targets that are not what they were."""
+    group = operation.group
+    operation.write(
+        [
+            target_record(group.id, member_id, assignment[member_id])
+            for member_id in member_ids
+            if member_id in group.members
+            and assignment[member_id] != group.target.get(member_id, _NEVER)
+        ]
+    )
+
+
+# Who has no target yet gets a record, though it may say that there is nothing.
+_NEVER = object()
+
+
+def _finish(operation: ConsumerOperation, epoch: int) -> None:
+    group = operation.group
+    log.info("%s: target of epoch %d for %d members", group.id, epoch, len(group.members))
+    operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])

@@ -1,0 +1,223 @@
+"""The uniform assignor: members get as many partitions as one another, and keep what they have if they can.
+
+Where all subscribe to the same topics the numbers differ by one at the most, and no partition moves that need not.
+Else partitions go to the subscriber with the fewest, and then from the fullest to the emptiest subscriber of a topic
+while that evens them out. Source: Kafka's `UniformHomogeneousAssignmentBuilder` and
+`UniformHeterogeneousAssignmentBuilder`. Different on purpose: one partition more than the others is left to members
+that have it already, where Kafka gives it to the first in the order of a hash map.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable
+
+from broker.groups.consumer.assignors.model import (
+    PIECE,
+    AssignedMember,
+    Assignment,
+    AssignmentInput,
+    Work,
+)
+
+# As in Kafka: where subscriptions overlap without being equal, each round about halves the imbalance.
+ROUNDS_MAX = 16
+
+TopicPartition = tuple[bytes, int]
+
+
+def assign_uniformly(given: AssignmentInput) -> Work[Assignment]:
+    owned = yield from _kept(given)
+    if given.is_homogeneous:
+        yield from _fill_quotas(given, owned)
+    else:
+        yield from _Balancer(given, owned).run()
+    assignment: Assignment = {}
+    for number, (member_id, partitions) in enumerate(owned.items()):
+        assignment[member_id] = _by_topic(partitions)
+        if number % PIECE == PIECE - 1:
+            yield
+    return assignment
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[bytes, frozenset[int]]:
+    found: defaultdict[bytes, list[int]] = defaultdict(list)
+    for topic_id, partition in partitions:
+        found[topic_id].append(partition)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in found.items()}
+
+
+def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicPartition]]]:
+    """What each member has of topics that it subscribes to and that are still so large; each partition once."""
+    taken: set[TopicPartition] = set()
+    owned: dict[str, list[TopicPartition]] = {}
+    work = 0
+    for member in given.members:
+        mine = owned[member.id] = []
+        for topic_id, partitions in member.target.items():
+            if topic_id not in member.topics:
+                continue
+            count = given.topics[topic_id]
+            for partition in sorted(partitions):
+                if partition < count and (topic_id, partition) not in taken:
+                    taken.add((topic_id, partition))
+                    mine.append((topic_id, partition))
+            work += len(partitions)
+        work += 1
+        if work > PIECE:
+            work = 0
+            yield
+    return owned
+
+
+def _unassigned(
+    topics: Iterable[tuple[bytes, int]], owned: dict[str, list[TopicPartition]]
+) -> Work[list[TopicPartition]]:
+    taken: set[TopicPartition] = set()
+    for number, partitions in enumerate(owned.values()):
+        taken.update(partitions)
+        if number % PIECE == PIECE - 1:
+            yield
+    left: list[TopicPartition] = []
+    for topic_id, count in topics:
+        for start in range(0, count, PIECE):
+            end = min(start + PIECE, count)
+            left += [(topic_id, p) for p in range(start, end) if (topic_id, p) not in taken]
+            yield
+    return left
+
+
+# -- all subscribe to the same
+
+
+def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicPartition]]) -> Work[None]:
+    if not given.members or not given.members[0].topics:
+        return
+    topics = sorted((topic_id, given.topics[topic_id]) for topic_id in given.members[0].topics)
+    quota, extra = divmod(sum(count for _, count in topics), len(given.members))
+    # Who has most keeps the extra ones.
+    by_count = sorted(given.members, key=lambda member: -len(owned[member.id]))
+    quotas: list[tuple[AssignedMember, int]] = []
+    for number, member in enumerate(by_count):
+        quotas.append((member, quota + (number < extra)))
+        del owned[member.id][quotas[-1][1] :]
+        if number % PIECE == PIECE - 1:
+            yield
+    left = yield from _unassigned(topics, owned)
+    position = 0
+    for number, (member, wanted) in enumerate(quotas):
+        mine = owned[member.id]
+        missing = wanted - len(mine)
+        mine += left[position : position + missing]
+        position += missing
+        if number % PIECE == PIECE - 1:
+            yield
+    assert position == len(left), "partitions are left over"
+
+
+# -- they do not
+
+
+class _Balancer:
+    """Members are numbers here, and `counts` says how many partitions each has."""
+
+    def __init__(self, given: AssignmentInput, owned: dict[str, list[TopicPartition]]) -> None:
+        self._given = given
+        self._owned = owned
+        self._ids = [member.id for member in given.members]
+        self._counts = [len(owned[member_id]) for member_id in self._ids]
+        self._subscribers: defaultdict[bytes, list[int]] = defaultdict(list)
+        self._owners: dict[TopicPartition, int] = {}
+
+    def run(self) -> Work[None]:
+        for number, member in enumerate(self._given.members):
+            for topic_id in member.topics:
+                self._subscribers[topic_id].append(number)
+            self._owners.update(dict.fromkeys(self._owned[member.id], number))
+            yield
+        topics = sorted(self._subscribers, key=self._order)
+        counts = [(topic_id, self._given.topics[topic_id]) for topic_id in topics]
+        left = yield from _unassigned(counts, self._owned)
+        yield from self._assign(left)
+        yield from self._balance(topics)
+        yield from self._tell()
+
+    def _order(self, topic_id: bytes) -> tuple[float, int, bytes]:
+        """First the topics with most partitions for each subscriber, which leave least choice."""
+        subscribers = len(self._subscribers[topic_id])
+        return -self._given.topics[topic_id] / subscribers, subscribers, topic_id
+
+    def _assign(self, left: list[TopicPartition]) -> Work[None]:
+        """Each to the subscriber that has fewest."""
+        topic_id, heap = b"", list[tuple[int, int]]()
+        for number, partition in enumerate(left):
+            if partition[0] != topic_id:
+                topic_id = partition[0]
+                heap = [(self._counts[one], one) for one in self._subscribers[topic_id]]
+                heapq.heapify(heap)
+                yield
+            count, member = heap[0]
+            self._owners[partition] = member
+            self._counts[member] = count + 1
+            heapq.heapreplace(heap, (count + 1, member))
+            if number % PIECE == PIECE - 1:
+                yield
+
+    def _balance(self, topics: list[bytes]) -> Work[None]:
+        for _ in range(ROUNDS_MAX):
+            moved = False
+            for topic_id in topics:
+                moved |= yield from self._balance_topic(topic_id)
+            if not moved:
+                return
+
+    def _balance_topic(self, topic_id: bytes) -> Work[bool]:
+        """From the fullest subscriber that has some of the topic to the emptiest, while they differ by two."""
+        held: defaultdict[int, list[int]] = defaultdict(list)
+        for partition in range(self._given.topics[topic_id]):
+            held[self._owners[topic_id, partition]].append(partition)
+            if partition % PIECE == PIECE - 1:
+                yield
+        counts = self._counts
+        fullest = [(-counts[member], member) for member in held]
+        emptiest = [(counts[member], member) for member in self._subscribers[topic_id]]
+        heapq.heapify(fullest)
+        heapq.heapify(emptiest)
+        yield
+        moves = 0
+        while fullest and emptiest:
+            count, giver = heapq.heappop(fullest)
+            if -count != counts[giver]:
+                heapq.heappush(fullest, (-counts[giver], giver))
+                continue
+            few, taker = emptiest[0]
+            if few != counts[taker]:
+                heapq.heapreplace(emptiest, (counts[taker], taker))
+                continue
+            if counts[giver] - counts[taker] < 2:
+                break
+            self._move(topic_id, held, giver, taker)
+            moves += 1
+            heapq.heapreplace(emptiest, (counts[taker], taker))
+            if held[giver]:
+                heapq.heappush(fullest, (-counts[giver], giver))
+            if moves % PIECE == PIECE - 1:
+                yield
+        return moves > 0
+
+    def _move(
+        self, topic_id: bytes, held: defaultdict[int, list[int]], giver: int, taker: int
+    ) -> None:
+        partition = held[giver].pop()
+        self._owners[topic_id, partition] = taker
+        self._counts[giver] -= 1
+        self._counts[taker] += 1
+
+    def _tell(self) -> Work[None]:
+        for partitions in self._owned.values():
+            partitions.clear()
+        for number, (partition, member) in enumerate(self._owners.items()):
+            self._owned[self._ids[member]].append(partition)
+            if number % PIECE == PIECE - 1:
+                yield

@@ -1,0 +1,237 @@
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (KIP-848).
+
+They are led to the target like others, a step for each time they join: Heartbeat tells them to join again
+(REBALANCE_IN_PROGRESS), JoinGroup reconciles with what they say that they own, SyncGroup gives what they own then.
+Nobody leads. Different from Kafka on purpose: they join again when there is a new target, not when one is to come, for
+which they would ask again and again. Source: `GroupMetadataManager.classicGroupJoinToConsumerGroup`,
+`-SyncToConsumerGroup`, `-HeartbeatToConsumerGroup`, `-LeaveToConsumerGroup` of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from broker.groups.consumer import assigning, fencing, heartbeat
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember, MemberState
+from broker.groups.consumer.migration import (
+    classic_assignment,
+    classic_metadata,
+    downgrade_if_classic,
+    owned_by_subscription,
+    waits_for_others,
+)
+from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
+from broker.groups.joining import MEMBER_ID_VERSION, Join
+from broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
+from broker.groups.operation import Timer, join_error
+from broker.groups.subscription import CONSUMER_PROTOCOL
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupResponse
+from wire.messages.leave_group import MemberIdentity, MemberResponse
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+log = logging.getLogger(__name__)
+
+
+# -- JoinGroup
+
+
+def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
+    """What is to be written, and answered when it is.
+
+    Raises:
+        KafkaError: the request is refused.
+    """
+    request, group = join.request, operation.group
+    name = (request.group_instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
+    member_id = request.member_id or f"{name}-{join.member_id_suffix}"
+    heartbeat.check_size(operation, member_id)
+    subscription = _check_protocols(group, join)
+    is_dynamic = request.group_instance_id is None
+    if not request.member_id and is_dynamic and join.version >= MEMBER_ID_VERSION:
+        return _answer(operation, join, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    before = _admit(operation, join, member_id)
+    updated = replace(
+        before,
+        instance_id=request.group_instance_id or before.instance_id,
+        rack_id=subscription.rack_id or before.rack_id,
+        client_id=join.client_id,
+        client_host=join.client_host,
+        rebalance_timeout_ms=join.rebalance_timeout_ms,
+        subscribed_names=tuple(sorted(set(subscription.topics))),
+        regex="",
+        assignor=None,
+        classic=classic_metadata(request.session_timeout_ms, join.protocols()),
+    )
+    changed = heartbeat.subscribe(operation, before, updated)
+    heartbeat.refresh_epoch(operation, changed)
+    assigning.assign_if_due(operation)
+    reported = owned_by_subscription(subscription, operation.topics)
+    updated = heartbeat.move_on(operation, member_id, reported, changed)
+    operation.cancel_timer(Timer.CLASSIC_JOIN, member_id)
+    operation.expect_heartbeat(updated)
+    operation.set_timer(Timer.CLASSIC_SYNC, updated.rebalance_timeout_ms, member_id)
+    response = JoinGroupResponse(
+        generation_id=updated.epoch,
+        protocol_type=CONSUMER_PROTOCOL,
+        protocol_name=_protocol_name(updated),
+        leader="",
+        member_id=member_id,
+        members=[],
+    )
+    if request.group_instance_id is not None and not before.uses_classic_protocol:
+        # The last member of the consumer protocol was a static one, and is back with the classic protocol.
+        downgrade_if_classic(operation)
+    return _answer(operation, join, response)
+
+
+def _answer(
+    operation: ConsumerOperation, join: Join, response: JoinGroupResponse
+) -> ConsumerGroupWrite:
+    return ConsumerGroupWrite(
+        operation.group.id,
+        operation.records,
+        token=join.token,
+        response=response,
+        refused=lambda code: join_error(code, join.request.member_id),
+    )
+
+
+def _check_protocols(group: ConsumerGroup, join: Join) -> ConsumerProtocolSubscription:
+    """Raises KafkaError: INCONSISTENT_GROUP_PROTOCOL, also where a subscription cannot be read."""
+    refusal = KafkaError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"The protocols of the member are not supported by group {group.id}.",
+    )
+    protocols = join.protocols()
+    if join.request.protocol_type != CONSUMER_PROTOCOL or not protocols:
+        raise refusal
+    common = {name for name, _ in protocols}
+    for member in group.members.values():
+        if member.classic is not None and member.id != join.request.member_id:
+            common &= {one.name for one in member.classic.supported_protocols}
+            if not common:
+                raise refusal
+    try:
+        return decode_subscription(protocols[0][1])
+    except RemoteProtocolError:
+        raise refusal from None
+
+
+def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> ConsumerMember:
+    request, group = join.request, operation.group
+    if request.group_instance_id is not None:
+        return heartbeat.admit_static(
+            operation,
+            member_id,
+            request.group_instance_id,
+            joins=not request.member_id,
+            uses_classic_protocol=True,
+        )
+    known = group.members.get(member_id)
+    if known is None:
+        log.info("%s: member %s joins by the classic protocol", group.id, member_id)
+        return ConsumerMember(member_id)
+    return known
+
+
+def _protocol_name(member: ConsumerMember) -> str:
+    """Its own favourite: nobody looks into it."""
+    assert member.classic is not None
+    return member.classic.supported_protocols[0].name
+
+
+# -- SyncGroup
+
+
+def sync(operation: ConsumerOperation, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Raises KafkaError: the request is refused."""
+    member = _member(operation.group, request.member_id, request.group_instance_id)
+    _check_generation(member, request.generation_id)
+    types, names = (None, CONSUMER_PROTOCOL), (None, _protocol_name(member))
+    if request.protocol_type not in types or request.protocol_name not in names:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if (
+        operation.group.assignment_epoch > member.epoch
+        and member.state is not MemberState.UNREVOKED_PARTITIONS
+    ):
+        operation.set_timer_if_absent(Timer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    operation.cancel_timer(Timer.CLASSIC_SYNC, member.id)
+    operation.expect_heartbeat(member)
+    return SyncGroupResponse(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=classic_assignment(member, operation.topics),
+    )
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """Raises KafkaError: UNKNOWN_MEMBER_ID, also for members of the consumer protocol; FENCED_INSTANCE_ID."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+    else:
+        member = group.static_member(instance_id)
+        if member is not None and member_id:
+            heartbeat.check_instance(member, member_id)
+    if member is None or not member.uses_classic_protocol:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
+
+
+def _check_generation(member: ConsumerMember, generation: int) -> None:
+    if generation != member.epoch:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+
+# -- Heartbeat and LeaveGroup
+
+
+def keep_alive(operation: ConsumerOperation, request: HeartbeatRequest) -> ErrorCode:
+    """REBALANCE_IN_PROGRESS while there is a step to take: then the member joins again.
+
+    Raises:
+        KafkaError: the request is refused.
+    """
+    group = operation.group
+    member = _member(group, request.member_id, request.group_instance_id)
+    _check_generation(member, request.generation_id)
+    operation.expect_heartbeat(member)
+    if (
+        member.epoch < group.assignment_epoch
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (
+            member.state is MemberState.UNRELEASED_PARTITIONS
+            and not waits_for_others(group, member)
+        )
+    ):
+        operation.set_timer_if_absent(Timer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def leave(operation: ConsumerOperation, identities: list[MemberIdentity]) -> list[MemberResponse]:
+    """Removes each member, or says why not."""
+    leaving: dict[str, ConsumerMember] = {}
+    responses = []
+    for identity in identities:
+        code = ErrorCode.NONE
+        try:
+            member = _member(operation.group, identity.member_id, identity.group_instance_id)
+            leaving[member.id] = member
+        except KafkaError as error:
+            code = error.code
+        responses.append(
+            MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=code,
+            )
+        )
+    if leaving:
+        fencing.remove(operation, list(leaving.values()))
+    return responses

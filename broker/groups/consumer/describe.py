@@ -1,0 +1,89 @@
+"""Consumer groups as ListGroups and ConsumerGroupDescribe tell of them.
+
+Source: `ConsumerGroup.asListedGroup`, `-asDescribedGroup`, `ConsumerGroupMember.asConsumerGroupDescribeMember`.
+"""
+
+from __future__ import annotations
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember, Partitions
+from broker.groups.consumer.target import preferred_assignor
+from broker.groups.consumer.topics import Topics
+from broker.groups.subscription import CONSUMER_PROTOCOL
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_describe import (
+    Assignment,
+    DescribedGroup,
+    TopicPartitions,
+)
+from wire.messages.consumer_group_describe import Member as DescribedMember
+from wire.messages.list_groups import ListedGroup
+
+CONSUMER = "Consumer"
+
+# How ConsumerGroupDescribe says which protocol a member speaks (KIP-1099).
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def listed(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.id,
+        protocol_type=CONSUMER_PROTOCOL,
+        group_state=group.state.value,
+        group_type=CONSUMER,
+    )
+
+
+def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group, default_assignor),
+        members=[
+            _member(member, group.target.get(member.id, {}), topics)
+            for member in group.members.values()
+        ],
+    )
+
+
+def refused(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
+
+
+def _member(member: ConsumerMember, target: Partitions, topics: Topics) -> DescribedMember:
+    assigned = {topic_id: frozenset(mine) for topic_id, mine in member.assigned.items()}
+    return DescribedMember(
+        member_id=member.id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.subscribed_names),
+        subscribed_topic_regex=member.regex or None,
+        assignment=_assignment(assigned, topics),
+        target_assignment=_assignment(target, topics),
+        member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
+    """Topics that are gone are left out."""
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(mine))
+            for topic_id, mine in partitions.items()
+            if (name := topics.name_of(topic_id)) is not None
+        ]
+    )

@@ -1,0 +1,49 @@
+"""Members go: they leave, or their time is up.
+
+Source: `GroupMetadataManager.consumerGroupFenceMember`, `-FenceMembers` of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from broker.groups.consumer import assigning, migration, regexes
+from broker.groups.consumer.member import ConsumerMember, MemberState
+from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.records import member_tombstones
+from broker.groups.operation import Timer
+
+log = logging.getLogger(__name__)
+
+
+def remove(operation: ConsumerOperation, members: Sequence[ConsumerMember]) -> None:
+    """Takes members out; the group becomes a classic one if only members of that protocol are left and it may."""
+    group = operation.group
+    for member in members:
+        operation.cancel_timers(member.id)
+        operation.write(member_tombstones(group.id, member.id))
+    if migration.downgrade_if_classic(operation):
+        return
+    regexes.forget_unused(operation)
+    operation.bump_epoch()
+    assigning.assign_if_due(operation)
+
+
+TIMED_OUT = {
+    Timer.SESSION: "its session expired",
+    Timer.REVOCATION: "it did not give up its partitions in time",
+    Timer.CLASSIC_JOIN: "it did not join again in time",
+    Timer.CLASSIC_SYNC: "it did not sync in time",
+}
+
+
+def timed_out(operation: ConsumerOperation, member_id: str, kind: Timer) -> None:
+    """A member's time is up."""
+    member = operation.group.members.get(member_id)
+    if member is None:
+        return
+    if kind is Timer.REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return
+    log.info("%s: member %s is fenced: %s", operation.group.id, member_id, TIMED_OUT[kind])
+    remove(operation, [member])

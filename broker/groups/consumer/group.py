@@ -1,0 +1,271 @@
+"""A consumer group as its records tell: epochs, members, the target, who owns which partition.
+
+Source: Kafka's `ConsumerGroup`, `ModernGroup` and the `replay` methods of `GroupMetadataManager` (KIP-848). `apply` is
+the only mutator, the same for what was just written, for what is loaded, and for the draft on which a decision works:
+the maps are persistent, so that a draft costs nothing. Different on purpose: partitions are kept with the member that
+owns them, not with its epoch, so that records of a compacted log may come in any order.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from immutables import Map
+
+from broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
+from wire.records.consumer_groups import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupValue,
+)
+
+# Before there is a target assignment.
+NO_ASSIGNMENT_EPOCH = -1
+
+
+class ConsumerGroupState(Enum):
+    """The value is how Kafka's protocol writes it."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"  # the target is older than the group
+    RECONCILING = "Reconciling"  # members are on their way to the target
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a pattern was found to match, at which metadata offset and when (wall clock, ms)."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    """Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is what all members said."""
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = NO_ASSIGNMENT_EPOCH
+        self.assignment_timestamp_ms = 0
+        # The record of the group's epoch is in the log: without one it is on its way in or out.
+        self.has_epoch = False
+        self.members: Map[str, ConsumerMember] = Map()
+        self.instances: Map[str, str] = Map()
+        self.target: Map[str, Partitions] = Map()
+        self.owners: Map[bytes, Map[int, str]] = Map()
+        self.regexes: Map[str, ResolvedRegex] = Map()
+        # How many members subscribe to a name, a pattern, and how many speak the classic protocol.
+        self.name_counts: Map[str, int] = Map()
+        self.regex_counts: Map[str, int] = Map()
+        self.classic_count = 0
+        self.bytes = 0
+
+    def draft(self) -> ConsumerGroup:
+        """A copy to decide on."""
+        return copy.copy(self)
+
+    # -- questions
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_gone(self) -> bool:
+        """Nothing is written of it."""
+        return not (
+            self.has_epoch
+            or self.members
+            or self.target
+            or self.regexes
+            or self.assignment_epoch != NO_ASSIGNMENT_EPOCH
+        )
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """Looks at every member, as it is only told to administrators."""
+        if self.is_empty:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        owners = self.owners.get(topic_id)
+        return None if owners is None else owners.get(partition)
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = self.instances.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members.get(member_id)
+
+    def subscribed_topics(self) -> set[str]:
+        """Names that some member subscribes to, and what patterns match."""
+        topics = set(self.name_counts)
+        for regex in self.regex_counts:
+            if (resolved := self.regexes.get(regex)) is not None:
+                topics |= resolved.topics
+        return topics
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        topics = frozenset(member.subscribed_names)
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return topics if resolved is None else topics | resolved.topics
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.name_counts or any(
+            topic in self.regexes[regex].topics
+            for regex in self.regex_counts
+            if regex in self.regexes
+        )
+
+    def all_use_classic_protocol_but(self, member_id: str) -> bool:
+        member = self.members.get(member_id)
+        leaves_classic = member is not None and member.uses_classic_protocol
+        return self.classic_count - leaves_classic == len(self.members) - (member is not None)
+
+    # -- records
+
+    def apply(self, key: ConsumerGroupKey, value: ConsumerGroupValue | None) -> None:
+        """Takes over one record; never fails."""
+        if isinstance(key, ConsumerGroupMetadataKey):
+            self._apply_epoch(value)
+        elif isinstance(key, ConsumerGroupMemberMetadataKey):
+            self._apply_member(key.member_id, value)
+        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            self._apply_current(key.member_id, value)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
+            self._apply_target(key.member_id, value)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
+            self._apply_assignment_epoch(value)
+        elif isinstance(key, ConsumerGroupRegularExpressionKey):
+            self._apply_regex(key.regular_expression, value)
+
+    def _apply_epoch(self, value: ConsumerGroupValue | None) -> None:
+        self.has_epoch = isinstance(value, ConsumerGroupMetadataValue)
+        if isinstance(value, ConsumerGroupMetadataValue):
+            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def _apply_assignment_epoch(self, value: ConsumerGroupValue | None) -> None:
+        if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+            self.assignment_epoch = value.assignment_epoch
+            self.assignment_timestamp_ms = value.assignment_timestamp
+        else:
+            self.assignment_epoch, self.assignment_timestamp_ms = NO_ASSIGNMENT_EPOCH, 0
+
+    def _apply_target(self, member_id: str, value: ConsumerGroupValue | None) -> None:
+        if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
+            self.target = self.target.set(member_id, partitions_of(value.topic_partitions))
+        elif member_id in self.target:
+            self.target = self.target.delete(member_id)
+
+    def _apply_regex(self, regex: str, value: ConsumerGroupValue | None) -> None:
+        if isinstance(value, ConsumerGroupRegularExpressionValue):
+            resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+            self.regexes = self.regexes.set(regex, resolved)
+        elif regex in self.regexes:
+            self.regexes = self.regexes.delete(regex)
+
+    def _apply_member(self, member_id: str, value: ConsumerGroupValue | None) -> None:
+        old = self.members.get(member_id)
+        if isinstance(value, ConsumerGroupMemberMetadataValue):
+            known = old or ConsumerMember(member_id)
+            self._replace(old, known.with_metadata(value))
+        elif old is not None:
+            self._replace(old, None)
+
+    def _apply_current(self, member_id: str, value: ConsumerGroupValue | None) -> None:
+        old = self.members.get(member_id)
+        if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
+            known = old or ConsumerMember(member_id)
+            self._replace(old, known.with_current(value))
+        elif old is not None:
+            self._replace(old, replace(old, assigned={}, revoking={}))
+
+    # -- members
+
+    def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        if old is not None:
+            self._forget(old)
+        if new is None:
+            assert old is not None
+            self.members = self.members.delete(old.id)
+        else:
+            self.members = self.members.set(new.id, new)
+            self._note(new)
+
+    def _forget(self, member: ConsumerMember) -> None:
+        for name in member.subscribed_names:
+            self.name_counts = _count(self.name_counts, name, -1)
+        if member.regex:
+            self.regex_counts = _count(self.regex_counts, member.regex, -1)
+        self.classic_count -= member.uses_classic_protocol
+        self.bytes -= member.bytes
+        instance_id = member.instance_id
+        if instance_id is not None and self.instances.get(instance_id) == member.id:
+            self.instances = self.instances.delete(instance_id)
+        for topic_id, partitions in _owned_by(member):
+            self._release(member.id, topic_id, partitions)
+
+    def _note(self, member: ConsumerMember) -> None:
+        for name in member.subscribed_names:
+            self.name_counts = _count(self.name_counts, name, 1)
+        if member.regex:
+            self.regex_counts = _count(self.regex_counts, member.regex, 1)
+        self.classic_count += member.uses_classic_protocol
+        self.bytes += member.bytes
+        if member.instance_id is not None:
+            self.instances = self.instances.set(member.instance_id, member.id)
+        for topic_id, partitions in _owned_by(member):
+            owners: Map[int, str] = self.owners.get(topic_id, Map())
+            owners = owners.update(dict.fromkeys(partitions, member.id))
+            self.owners = self.owners.set(topic_id, owners)
+
+    def _release(self, member_id: str, topic_id: bytes, partitions: set[int]) -> None:
+        owners: Map[int, str] = self.owners.get(topic_id, Map())
+        with owners.mutate() as changing:
+            for partition in partitions:
+                if changing.get(partition) == member_id:
+                    del changing[partition]
+            left = changing.finish()
+        self.owners = self.owners.set(topic_id, left) if left else self._without(topic_id)
+
+    def _without(self, topic_id: bytes) -> Map[bytes, Map[int, str]]:
+        return self.owners.delete(topic_id) if topic_id in self.owners else self.owners
+
+    def __str__(self) -> str:
+        members = ", ".join(map(str, self.members.values()))
+        return (
+            f"{self.id} {self.state.value} epoch {self.epoch} target {self.assignment_epoch} "
+            f"[{members}]"
+        )
+
+
+def _owned_by(member: ConsumerMember) -> Iterator[tuple[bytes, set[int]]]:
+    owned: tuple[Owned, Owned] = (member.assigned, member.revoking)
+    for topic_id in member.assigned.keys() | member.revoking.keys():
+        yield topic_id, {partition for one in owned for partition in one.get(topic_id, ())}
+
+
+def _count(counts: Map[str, int], key: str, change: int) -> Map[str, int]:
+    number = counts.get(key, 0) + change
+    return counts.set(key, number) if number else counts.delete(key)

@@ -1,0 +1,240 @@
+"""The consumer groups of one shard: each input becomes an operation on a draft, and its records are written.
+
+The groups themselves are in the shard's store, which changes only by replay. Source: the parts of Kafka's
+`GroupMetadataManager` that are about consumer groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from broker.coordination.timers import Instant, Timers
+from broker.groups.consumer import (
+    assigning,
+    classic_members,
+    fencing,
+    heartbeat,
+    migration,
+    regexes,
+)
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import JOINING_EPOCH, MemberState
+from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
+from broker.groups.consumer.records import group_tombstones
+from broker.groups.consumer.settings import ConsumerGroupSettings
+from broker.groups.consumer.topics import Topics
+from broker.groups.consumer.work import GroupWork
+from broker.groups.group import ClassicGroup
+from broker.groups.joining import Join
+from broker.groups.operation import Timer, TimerKey
+from broker.groups.records import GroupRecord
+from node.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.leave_group import MemberIdentity, MemberResponse
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from wire.records.groups import GroupMetadataKey
+
+# Of a member that could not be fenced because nothing could be written: when it is tried again.
+RETRY_MS = 1_000
+# 1,000 names each, of 5 µs.
+REGEX_PIECES_PER_TICK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """One ConsumerGroupHeartbeat request; `new_id` is for a member that has not chosen one."""
+
+    request: ConsumerGroupHeartbeatRequest
+    version: int
+    client_id: str
+    client_host: str
+    new_id: str
+    may_see: regexes.MaySee
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What consumer groups need of the broker: a group's settings, and the newest topics."""
+
+    settings: Callable[[str], ConsumerGroupSettings]
+    topics: Callable[[], Topics]
+
+
+class ConsumerGroups:
+    """`groups` is the store's; `write` hands records over that nobody's request waits for."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, ConsumerGroup],
+        timers: Timers[TimerKey],
+        around: Surroundings,
+        write: Callable[[ConsumerGroupWrite], None],
+    ) -> None:
+        self._groups = groups
+        self._timers = timers
+        self._around = around
+        self._write = write
+        self._works: dict[str, GroupWork] = {}
+
+    def operation(
+        self, group: ConsumerGroup, at: Instant, work: GroupWork | None = None
+    ) -> ConsumerOperation:
+        return ConsumerOperation(
+            group=group.draft(),
+            at=at,
+            timers=self._timers,
+            settings=self._around.settings(group.id),
+            topics=self._around.topics(),
+            work=self._works.setdefault(group.id, GroupWork()) if work is None else work,
+        )
+
+    def loaded(self, at: Instant) -> None:
+        for group in self._groups.values():
+            self.expect_members(group, at)
+
+    def expect_members(self, group: ConsumerGroup, at: Instant) -> None:
+        """Sets the timers that are not set: after loading, and after a write has failed."""
+        operation = self.operation(group, at)
+        for member in group.members.values():
+            if operation.key(Timer.SESSION, member.id) not in self._timers:
+                operation.expect_heartbeat(member)
+            if (
+                member.state is MemberState.UNREVOKED_PARTITIONS
+                and not member.uses_classic_protocol
+            ):
+                operation.set_timer_if_absent(
+                    Timer.REVOCATION, member.rebalance_timeout_ms, member.id
+                )
+        if group.epoch > group.assignment_epoch and not group.is_empty:
+            operation.set_timer_if_absent(Timer.WORK, RETRY_MS, "")
+
+    # -- members of the consumer protocol
+
+    def heartbeat(
+        self, given: ConsumerHeartbeat, classic: ClassicGroup | None, at: Instant
+    ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
+        """Joins, stays or leaves; a group is made for who joins, of `classic` if that is the group so far.
+
+        Raises:
+            KafkaError: the request is refused.
+        """
+        request = given.request
+        settings = self._around.settings(request.group_id)
+        heartbeat.check_request(request, given.version, settings.assignors)
+        operation = self._open(request, classic, at)
+        if request.member_epoch < JOINING_EPOCH:
+            response = heartbeat.leave(operation, request)
+        else:
+            member_id = request.member_id or given.new_id
+            client = (given.client_id, given.client_host)
+            response = heartbeat.heartbeat(operation, request, member_id, client, given.may_see)
+        self._works[request.group_id] = operation.work
+        return Result(operation.records, response)
+
+    def _open(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        classic: ClassicGroup | None,
+        at: Instant,
+    ) -> ConsumerOperation:
+        group = self._groups.get(request.group_id)
+        if group is not None and classic is None:
+            return self.operation(group, at)
+        if request.member_epoch != JOINING_EPOCH:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Group {request.group_id} not found."
+                if classic is None
+                else f"Group {request.group_id} is not a consumer group.",
+            )
+        operation = self.operation(ConsumerGroup(request.group_id), at, GroupWork())
+        if classic is not None:
+            records = migration.upgrade(classic, operation.settings, operation.topics, at.now_ms)
+            for record in records:
+                operation.records.append(record)
+                if not isinstance(record.key, GroupMetadataKey):
+                    operation.group.apply(
+                        cast(ConsumerGroupKey, record.key),
+                        cast("ConsumerGroupValue | None", record.value),
+                    )
+        return operation
+
+    def expect_upgraded(self, classic: ClassicGroup, at: Instant) -> None:
+        """The sessions of members that were in a classic group a moment ago."""
+        for member in classic.members.values():
+            key = TimerKey(Timer.SESSION, classic.id, member.id)
+            self._timers.set(key, at.after_ms(member.session_timeout_ms))
+
+    # -- members of the classic protocol
+
+    def join(self, group: ConsumerGroup, join: Join, at: Instant) -> None:
+        """Writes what comes of it; the answer follows the commit. Raises KafkaError: it is refused."""
+        self._write(classic_members.join(self.operation(group, at), join))
+
+    def sync(
+        self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant
+    ) -> SyncGroupResponse:
+        return classic_members.sync(self.operation(group, at), request)
+
+    def keep_alive(self, group: ConsumerGroup, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        return classic_members.keep_alive(self.operation(group, at), request)
+
+    def leave(
+        self, group: ConsumerGroup, identities: list[MemberIdentity], at: Instant
+    ) -> list[MemberResponse]:
+        operation = self.operation(group, at)
+        responses = classic_members.leave(operation, identities)
+        self._settle(operation)
+        return responses
+
+    # -- timers
+
+    def handles(self, key: TimerKey) -> bool:
+        return key.group_id in self._groups and key.kind is not Timer.DOWNGRADE
+
+    def timer_due(self, key: TimerKey, at: Instant) -> None:
+        operation = self.operation(self._groups[key.group_id], at)
+        if key.kind is Timer.WORK:
+            self._work(operation)
+        elif key.kind in fencing.TIMED_OUT:
+            fencing.timed_out(operation, key.member_id, key.kind)
+        self._settle(operation)
+
+    def _work(self, operation: ConsumerOperation) -> None:
+        if operation.work.regexes:
+            if regexes.work_on_regexes(operation, REGEX_PIECES_PER_TICK):
+                operation.bump_epoch()
+                assigning.assign_if_due(operation)
+            if operation.work:
+                operation.set_timer(Timer.WORK, 0)
+        else:
+            assigning.work_on_target(operation)
+
+    def _settle(self, operation: ConsumerOperation) -> None:
+        if operation.records:
+            self._write(ConsumerGroupWrite(operation.group.id, operation.records))
+
+    # -- writes
+
+    def write_failed(self, write: ConsumerGroupWrite, at: Instant) -> None:
+        """What timers have led to begins again."""
+        group = self._groups.get(write.group_id)
+        if group is not None:
+            self._works.pop(write.group_id, None)
+            self.expect_members(group, at)
+
+    def tombstones(self, group: ConsumerGroup) -> list[GroupRecord]:
+        return list(group_tombstones(group))
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone."""
+        self._works.pop(group_id, None)
+        self._timers.cancel(TimerKey(Timer.WORK, group_id))

@@ -1,0 +1,413 @@
+"""ConsumerGroupHeartbeat: a member joins, stays and leaves, and is led to its part of the target.
+
+Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Different on purpose:
+while a group is on its way to its target the members are asked to come again sooner than the configured interval, so
+that a group of 50 is stable within two seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from broker.groups.consumer import assigning, fencing, regexes
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+    ConsumerMember,
+    MemberState,
+    Owned,
+)
+from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
+from broker.groups.consumer.records import member_tombstones, target_record
+from broker.groups.consumer.settings import (
+    MEMBER_ID_CHARACTERS_MAX,
+    RECONCILING_HEARTBEATS_PER_SECOND_MAX,
+    RECONCILING_INTERVAL_MS_MIN,
+    RECONCILING_MS,
+    SUBSCRIPTION_BYTES_MAX,
+)
+from broker.groups.consumer.topics import metadata_hash
+from broker.groups.limits import GROUP_BYTES_MAX
+from broker.groups.operation import Timer
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+log = logging.getLogger(__name__)
+
+# From this version members choose their ids themselves (KIP-1082).
+OWN_MEMBER_ID_VERSION = 1
+
+
+# -- what is wrong with a request whatever the group
+
+
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]
+) -> None:
+    """Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
+    _refuse_if(not request.group_id, "GroupId can't be empty.")
+    _refuse_if(request.instance_id == "", "InstanceId can't be empty.")
+    _refuse_if(request.rack_id == "", "RackId can't be empty.")
+    epoch = request.member_epoch
+    _refuse_if(len(request.member_id) > MEMBER_ID_CHARACTERS_MAX, "MemberId is too long.")
+    needs_id = epoch != JOINING_EPOCH or version >= OWN_MEMBER_ID_VERSION
+    _refuse_if(needs_id and not request.member_id, "MemberId can't be empty.")
+    if epoch == JOINING_EPOCH:
+        _check_joining(request)
+    elif epoch == LEAVING_STATIC_EPOCH:
+        _refuse_if(request.instance_id is None, "InstanceId can't be null.")
+    else:
+        _refuse_if(epoch < LEAVING_EPOCH, "MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {', '.join(assignors)}.",
+        )
+    size = sum(map(len, request.subscribed_topic_names or ()))
+    _refuse_if(size > SUBSCRIPTION_BYTES_MAX, "The subscription is too large.")
+
+
+def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
+    _refuse_if(
+        request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request."
+    )
+    _refuse_if(
+        request.topic_partitions is None or bool(request.topic_partitions),
+        "TopicPartitions must be empty when (re-)joining.",
+    )
+    _refuse_if(
+        not request.subscribed_topic_names and not request.subscribed_topic_regex,
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    )
+
+
+def _refuse_if(wrong: bool, message: str) -> None:
+    if wrong:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+# -- joining and staying
+
+
+def heartbeat(
+    operation: ConsumerOperation,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    client: tuple[str, str],
+    may_see: regexes.MaySee,
+) -> ConsumerGroupHeartbeatResponse:
+    """Decides on records and answers the member; `client` is its client id and host.
+
+    Raises:
+        KafkaError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
+            FENCED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+    """
+    group = operation.group
+    reported = owned_partitions(
+        None
+        if request.topic_partitions is None
+        else [(topic.topic_id, topic.partitions) for topic in request.topic_partitions]
+    )
+    member = _admit(operation, request, member_id, reported)
+    updated = _updated(member, request, client)
+    assigned_before = member.assigned
+    changed = subscribe(operation, member, updated)
+    found = regexes.update(operation, updated, may_see)
+    refresh_epoch(operation, changed or found)
+    assigning.assign_if_due(operation)
+    updated = move_on(operation, updated.id, reported, changed)
+    operation.expect_heartbeat(updated)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=updated.id,
+        member_epoch=updated.epoch,
+        heartbeat_interval_ms=next_heartbeat_ms(operation, group, updated),
+    )
+    says_everything = (
+        request.rebalance_timeout_ms != -1
+        and request.subscribed_topic_names is not None
+        and request.topic_partitions is not None
+    )
+    if (
+        request.member_epoch == JOINING_EPOCH
+        or says_everything
+        or not _same_partitions(assigned_before, updated.assigned)
+    ):
+        response.assignment = _assignment_of(updated.assigned)
+    return response
+
+
+def _updated(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: tuple[str, str]
+) -> ConsumerMember:
+    """What the request leaves out stays as it was."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client[0],
+        client_host=client[1],
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms
+            if request.rebalance_timeout_ms == -1
+            else request.rebalance_timeout_ms
+        ),
+        subscribed_names=member.subscribed_names if names is None else tuple(sorted(set(names))),
+        regex=member.regex if regex is None else regex,
+        assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        classic=None,
+    )
+
+
+def _same_partitions(one: Owned, other: Owned) -> bool:
+    return {t: p.keys() for t, p in one.items()} == {t: p.keys() for t, p in other.items()}
+
+
+def _assignment_of(assigned: Owned) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )
+
+
+# -- who it is
+
+
+def _admit(
+    operation: ConsumerOperation,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    reported: Reported,
+) -> ConsumerMember:
+    group, joins = operation.group, request.member_epoch == JOINING_EPOCH
+    check_size(operation, member_id)
+    if request.instance_id is not None:
+        member = admit_static(
+            operation, member_id, request.instance_id, joins=joins, uses_classic_protocol=False
+        )
+        if joins:
+            return member
+    else:
+        known = group.members.get(member_id)
+        if known is None and not joins:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {group.id}.",
+            )
+        if known is None:
+            log.info("%s: member %s joins the consumer group", group.id, member_id)
+            return ConsumerMember(member_id)
+        member = known
+    # Who joins again owns nothing, and is told what is its own.
+    if not joins:
+        _check_epoch(member, request.member_epoch, reported)
+    return member
+
+
+def check_size(operation: ConsumerOperation, member_id: str) -> None:
+    """Raises KafkaError: GROUP_MAX_SIZE_REACHED, in members or in bytes."""
+    group = operation.group
+    is_full = len(group.members) >= operation.settings.members_max or group.bytes > GROUP_BYTES_MAX
+    if is_full and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {operation.settings.members_max} members, "
+            f"or {GROUP_BYTES_MAX} bytes of subscriptions.",
+        )
+
+
+def admit_static(
+    operation: ConsumerOperation,
+    member_id: str,
+    instance_id: str,
+    *,
+    joins: bool,
+    uses_classic_protocol: bool,
+) -> ConsumerMember:
+    """The static member, new, known, or in the place of the one that had the name before.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; UNRELEASED_INSTANCE_ID: another member still uses the name.
+    """
+    group = operation.group
+    known = group.static_member(instance_id)
+    if not joins:
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        check_instance(known, member_id)
+        return known
+    if known is None:
+        log.info("%s: static member %s joins as %s", group.id, instance_id, member_id)
+        return ConsumerMember(member_id)
+    if known.id == member_id and known.epoch != LEAVING_STATIC_EPOCH:
+        return known  # it did not hear that it has joined
+    both_new = not uses_classic_protocol and not known.uses_classic_protocol
+    if both_new and known.epoch != LEAVING_STATIC_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+            f"id is owned by {known.id} member.",
+        )
+    return _replace_static(operation, known, member_id)
+
+
+def check_instance(known: ConsumerMember, member_id: str) -> None:
+    """Raises KafkaError: FENCED_INSTANCE_ID: another incarnation has the name now."""
+    if known.id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {known.instance_id} was fenced by member {known.id}.",
+        )
+
+
+def _replace_static(
+    operation: ConsumerOperation, known: ConsumerMember, member_id: str
+) -> ConsumerMember:
+    """The new incarnation takes what the old one had, and its target."""
+    group = operation.group
+    log.info("%s: static member %s is back as %s", group.id, known.instance_id, member_id)
+    member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    target = group.target.get(known.id, {})
+    operation.write(member_tombstones(group.id, known.id))
+    operation.cancel_timers(known.id)
+    operation.write_member(member)
+    operation.write([target_record(group.id, member_id, target)])
+    operation.write_current(member)
+    return member
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, reported: Reported) -> None:
+    """A member that did not hear of its new epoch may come with the one before, if it owns no more than it should.
+
+    Raises:
+        KafkaError: FENCED_MEMBER_EPOCH.
+    """
+    if epoch == member.epoch:
+        return
+    heard_less = epoch == member.previous_epoch and _owns_no_more(reported, member.assigned)
+    if epoch > member.epoch or not heard_less:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch "
+            f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member must abandon all "
+            "its partitions and rejoin.",
+        )
+
+
+def _owns_no_more(reported: Reported, assigned: Owned) -> bool:
+    return reported is not None and all(
+        partitions <= assigned.get(topic_id, {}).keys() for topic_id, partitions in reported.items()
+    )
+
+
+# -- what it leads to
+
+
+def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember) -> bool:
+    """Writes what the member says of itself; whether its subscription is another."""
+    if before == member and member.id in operation.group.members:
+        return False
+    operation.write_member(member)
+    is_new = before.epoch == JOINING_EPOCH and not before.subscribed_names and not before.regex
+    return (
+        is_new or before.subscribed_names != member.subscribed_names or before.regex != member.regex
+    )
+
+
+def refresh_epoch(operation: ConsumerOperation, changed: bool) -> None:
+    """Counts the epoch up if subscriptions have changed, or the topics behind them."""
+    group, work = operation.group, operation.work
+    if not changed:
+        if work.checked_topics is operation.topics.version:
+            return
+        found = metadata_hash(group.subscribed_topics(), operation.topics)
+        if found == group.metadata_hash:
+            work.checked_topics = operation.topics.version
+            return
+    operation.bump_epoch()
+
+
+def move_on(
+    operation: ConsumerOperation, member_id: str, reported: Reported, changed: bool
+) -> ConsumerMember:
+    """Leads the member one step nearer to its target."""
+    group = operation.group
+    member = group.members[member_id]
+    target = group.target.get(member_id, {})
+    gives_up = False
+    if changed:
+        names = group.topics_of(member)
+        target = {t: p for t, p in target.items() if operation.topics.name_of(t) in names}
+        gives_up = any(operation.topics.name_of(t) not in names for t in member.assigned)
+    epoch = group.assignment_epoch
+    moved = reconcile(member, epoch, target, group.owner, reported, gives_up=gives_up)
+    if moved != member:
+        operation.write_current(moved)
+        if moved.state is MemberState.UNREVOKED_PARTITIONS and not moved.uses_classic_protocol:
+            operation.set_timer(Timer.REVOCATION, moved.rebalance_timeout_ms, member_id)
+        else:
+            operation.cancel_timer(Timer.REVOCATION, member_id)
+    return moved
+
+
+def next_heartbeat_ms(
+    operation: ConsumerOperation, group: ConsumerGroup, member: ConsumerMember
+) -> int:
+    """The configured interval, or less while the group is on its way."""
+    wanted = operation.settings.heartbeat_interval_ms
+    is_under_way = (
+        group.epoch > group.assignment_epoch
+        or not member.is_reconciled_to(group.assignment_epoch)
+        or operation.at.now_ms - group.assignment_timestamp_ms < RECONCILING_MS
+    )
+    if not is_under_way:
+        return wanted
+    for_all = len(group.members) * 1000 // RECONCILING_HEARTBEATS_PER_SECOND_MAX
+    return min(wanted, max(RECONCILING_INTERVAL_MS_MIN, for_all))
+
+
+# -- leaving
+
+
+def leave(
+    operation: ConsumerOperation, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """A member goes, or a static member for a while (epoch -2).
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    group, member_id = operation.group, request.member_id
+    if request.instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {group.id}.",
+            )
+    else:
+        member = admit_static(
+            operation, member_id, request.instance_id, joins=False, uses_classic_protocol=False
+        )
+    if request.member_epoch == LEAVING_STATIC_EPOCH:
+        log.info("%s: static member %s leaves for a while", group.id, request.instance_id)
+        operation.write_current(replace(member, epoch=LEAVING_STATIC_EPOCH, revoking={}))
+        operation.cancel_timer(Timer.REVOCATION, member_id)
+    else:
+        log.info("%s: member %s leaves", group.id, member_id)
+        fencing.remove(operation, [member])
+    return ConsumerGroupHeartbeatResponse(
+        member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
+    )

@@ -1,0 +1,168 @@
+"""One member of a consumer group, and what it owns.
+
+Source: Kafka's `ConsumerGroupMember`, `MemberState`. Values are never changed in place: a record makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from wire.records.consumer_groups import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartition,
+    TopicPartitions,
+)
+
+Partitions = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; no topic without partitions."""
+
+Owned = Mapping[bytes, Mapping[int, int]]
+"""Partitions by topic id, each with the member epoch in which it was assigned (KIP-1251)."""
+
+# Member epochs with a meaning of their own.
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+LEAVING_STATIC_EPOCH = -2
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to the target assignment; the value is what records say."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1  # it must give up some first
+    UNRELEASED_PARTITIONS = 2  # it waits for some that others still have
+    UNKNOWN = 127  # written by a coordinator that knows more states
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member as its records tell. `subscribed_names` is sorted; `regex` is "" without one.
+
+    `classic` is what a member of the classic protocol said in JoinGroup, and None for members of the consumer protocol.
+    """
+
+    id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    subscribed_names: tuple[str, ...] = ()
+    regex: str = ""
+    assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Owned = field(default_factory=dict)
+    revoking: Owned = field(default_factory=dict)
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        return self.classic is not None
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """Of a member of the classic protocol, which chooses it itself."""
+        assert self.classic is not None
+        return self.classic.session_timeout_ms
+
+    @property
+    def bytes(self) -> int:
+        """What the member said of itself, about."""
+        size = sum(map(len, self.subscribed_names)) + len(self.regex)
+        if self.classic is not None:
+            size += sum(
+                len(one.name) + len(one.metadata) for one in self.classic.supported_protocols
+            )
+        return size
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    # -- records
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            subscribed_names=tuple(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex or "",
+            assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+
+    def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=list(self.subscribed_names),
+            subscribed_topic_regex=self.regex or None,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.assignor,
+            classic_member_metadata=self.classic,
+        )
+
+    def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+        try:
+            state = MemberState(value.state)
+        except ValueError:
+            state = MemberState.UNKNOWN
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=state,
+            assigned=_owned(value.assigned_partitions, value.member_epoch),
+            revoking=_owned(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def current_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=_topic_partitions(self.assigned),
+            partitions_pending_revocation=_topic_partitions(self.revoking),
+        )
+
+    def __str__(self) -> str:
+        parts = f"{self.id} epoch {self.epoch} {self.state.name}"
+        return parts + " classic" * self.uses_classic_protocol
+
+
+def partitions_of(topics: Iterable[TopicPartition]) -> Partitions:
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
+
+
+def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
+    """Brokers before 4.3 write no epochs: then the member's own, the strictest, holds for all."""
+    found: dict[bytes, Mapping[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs or ()
+        if len(epochs) != len(topic.partitions):
+            epochs = [member_epoch] * len(topic.partitions)
+        if topic.partitions:
+            found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return found
+
+
+def _topic_partitions(owned: Owned) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(
+            topic_id=topic_id,
+            partitions=list(partitions),
+            assignment_epochs=list(partitions.values()),
+        )
+        for topic_id, partitions in owned.items()
+    ]

@@ -1,0 +1,217 @@
+"""From one protocol to the other while members go on: a classic group becomes a consumer group when the first member of
+the consumer protocol joins, and a classic one again when the last of them leaves (KIP-848, online migration).
+
+Source: `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`, `ConsumerGroup.fromClassicGroup`,
+`ClassicGroup.fromConsumerGroup` of Kafka 4.3. Either way is one batch of records. Offsets stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember, Owned, Partitions
+from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    target_record,
+)
+from broker.groups.consumer.settings import ConsumerGroupSettings
+from broker.groups.consumer.topics import Topics
+from broker.groups.group import ClassicGroup
+from broker.groups.member import Member
+from broker.groups.operation import Timer
+from broker.groups.records import GroupRecord, group_record, group_value
+from broker.groups.subscription import CONSUMER_PROTOCOL
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+
+log = logging.getLogger(__name__)
+
+
+# -- classic to consumer
+
+
+def upgrade(
+    classic: ClassicGroup, settings: ConsumerGroupSettings, topics: Topics, now_ms: int
+) -> list[GroupRecord]:
+    """The records that make the same group of it, with the same members, epoch and assignment.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND: it is no consumer group, and may not or cannot become one.
+    """
+    if not classic.members:
+        return [group_record(classic.id, None)]
+    if not settings.migration.may_upgrade:
+        why = "online upgrade is not enabled by group.consumer.migration.policy"
+    elif not classic.uses_consumer_protocol:
+        why = f"its protocol type is {classic.protocol_type}"
+    elif len(classic.members) >= settings.members_max:
+        why = "it has more members than group.consumer.max.size"
+    else:
+        try:
+            records = list(_upgraded(classic, topics, now_ms))
+        except RemoteProtocolError as error:
+            why = f"what a member says cannot be read: {error}"
+        else:
+            log.info(
+                "%s becomes a consumer group with %d members", classic.id, len(classic.members)
+            )
+            return records
+    raise KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic.id} is not a consumer group: {why}."
+    )
+
+
+def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[GroupRecord]:
+    group_id, epoch = classic.id, classic.generation
+    yield group_record(group_id, None)
+    members = [_consumer_member(member, epoch, topics) for member in classic.members.values()]
+    for member in members:
+        yield member_record(group_id, member)
+    yield epoch_record(group_id, epoch, 0)
+    for member in members:
+        target = {topic_id: frozenset(mine) for topic_id, mine in member.assigned.items()}
+        yield target_record(group_id, member.id, target)
+    yield assignment_epoch_record(group_id, epoch, now_ms)
+    for member in members:
+        yield current_record(group_id, member)
+
+
+def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMember:
+    """Raises RemoteProtocolError: its subscription or assignment is malformed."""
+    subscription = decode_subscription(member.protocols[0][1])
+    assigned: dict[bytes, dict[int, int]] = {}
+    if member.assignment:
+        for one in decode_assignment(member.assignment).assigned_partitions:
+            topic = topics.find(one.topic)
+            if topic is not None and one.partitions:
+                assigned[topic.id] = dict.fromkeys(one.partitions, epoch)
+    return ConsumerMember(
+        id=member.id,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        subscribed_names=tuple(sorted(set(subscription.topics))),
+        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+        epoch=epoch,
+        previous_epoch=epoch,
+        assigned=assigned,
+    )
+
+
+def classic_metadata(
+    session_timeout_ms: int, protocols: tuple[tuple[str, bytes], ...]
+) -> ClassicMemberMetadata:
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=[
+            ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols
+        ],
+    )
+
+
+# -- consumer to classic
+
+
+def downgrade_if_classic(operation: ConsumerOperation) -> bool:
+    """Makes a classic group of one that only members of the classic protocol are left in, if it may become one."""
+    group, settings = operation.group, operation.settings
+    if (
+        group.is_empty
+        or group.classic_count < len(group.members)
+        or not settings.migration.may_downgrade
+        or len(group.members) > settings.classic_members_max
+    ):
+        return False
+    log.info("%s becomes a classic group with %d members", group.id, len(group.members))
+    record = _classic_record(operation)
+    for member_id in group.members:
+        for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+            operation.cancel_timer(kind, member_id)
+    operation.write(list(group_tombstones(group)))
+    operation.records.append(record)
+    operation.cancel_timer(Timer.WORK)
+    operation.set_timer(Timer.DOWNGRADE, 0)
+    return True
+
+
+def _classic_record(operation: ConsumerOperation) -> GroupRecord:
+    group = operation.group
+    classic = ClassicGroup(group.id, operation.at.now_ms)
+    assignments: dict[str, bytes] = {}
+    for member in group.members.values():
+        assert member.classic is not None
+        assignments[member.id] = classic_assignment(member, operation.topics)
+        classic.add(
+            Member(
+                id=member.id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.session_timeout_ms,
+                protocol_type=CONSUMER_PROTOCOL,
+                protocols=tuple((p.name, p.metadata) for p in member.classic.supported_protocols),
+            )
+        )
+    classic.generation = group.epoch
+    classic.protocol_name = classic.select_protocol()
+    return group_record(group.id, group_value(classic, assignments))
+
+
+# -- the consumer's own messages
+
+
+def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
+    """What a member of the classic protocol gets in SyncGroup, of the version that its subscription has."""
+    assert member.classic is not None
+    metadata = member.classic.supported_protocols[0].metadata
+    version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolAssignment.VERSIONS.high)
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=sorted(partitions))
+                for topic_id, partitions in member.assigned.items()
+                if (name := topics.name_of(topic_id)) is not None
+            ]
+        ),
+        version,
+    )
+
+
+def owned_by_subscription(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
+    """What a member of the classic protocol says in JoinGroup that it owns."""
+    found: dict[bytes, frozenset[int]] = {}
+    for one in subscription.owned_partitions:
+        topic = topics.find(one.topic)
+        if topic is not None:
+            found[topic.id] = found.get(topic.id, frozenset()) | frozenset(one.partitions)
+    return found
+
+
+def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether other members still own some of its target."""
+    target: Mapping[bytes, frozenset[int]] = group.target.get(member.id, {})
+    assigned: Owned = member.assigned
+    return any(
+        group.owner(topic_id, partition) not in (None, member.id)
+        for topic_id, partitions in target.items()
+        for partition in partitions
+        if partition not in assigned.get(topic_id, {})
+    )

@@ -1,0 +1,93 @@
+"""Who may commit and read offsets of a consumer group.
+
+Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch` of Kafka 4.3. KIP-1251: a member that has not heard of its newest
+epoch may still commit for partitions that it has had since the epoch it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+
+# From this version a request has a member epoch, which older clients take for a generation.
+MEMBER_EPOCH_VERSION = 9
+
+CheckPartition = Callable[[bytes, int], ErrorCode]
+"""By topic id and partition: NONE, or why this one is refused."""
+
+
+def _all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def check_commit(
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    version: int,
+    *,
+    is_transactional: bool = False,
+    instance_id: str | None = None,
+) -> CheckPartition:
+    """The check of each partition, if the whole is not refused (invariant G1).
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for members of the classic protocol;
+            UNSUPPORTED_VERSION: the request is too old to have an epoch.
+    """
+    if epoch < 0 and group.is_empty:
+        return _all_may
+    if is_transactional and epoch == -1 and not member_id and instance_id is None:
+        return _all_may  # of a producer before KIP-447
+    member = _member(group, member_id)
+    classic = member.uses_classic_protocol
+    if not is_transactional and not classic and version < MEMBER_EPOCH_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+        )
+    stale = ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
+    if epoch == member.epoch:
+        return _all_may
+    if epoch > member.epoch:
+        raise KafkaError(stale)
+    return _assigned_since(member, epoch, stale)
+
+
+def _assigned_since(member: ConsumerMember, epoch: int, stale: ErrorCode) -> CheckPartition:
+    def check(topic_id: bytes, partition: int) -> ErrorCode:
+        for owned in (member.assigned, member.revoking):
+            since = owned.get(topic_id, {}).get(partition)
+            if since is not None:
+                return ErrorCode.NONE if since <= epoch else stale
+        return stale
+
+    return check
+
+
+def check_commit_request(
+    group: ConsumerGroup, request: OffsetCommitRequest, version: int
+) -> CheckPartition:
+    """Of an OffsetCommit; raises as `check_commit`."""
+    return check_commit(group, request.member_id, request.generation_id_or_member_epoch, version)
+
+
+def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
+    """Raises KafkaError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who names no member may always read."""
+    if request.member_id is None and request.member_epoch < 0:
+        return
+    member = _member(group, request.member_id or "")
+    if request.member_epoch != member.epoch:
+        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    member = group.members.get(member_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member

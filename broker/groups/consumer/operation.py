@@ -1,0 +1,101 @@
+"""One input to a consumer group: a draft to decide on, the records that come of it, its timers.
+
+Source: what Kafka's `GroupMetadataManager` keeps in local variables. Every record is applied to the draft as soon as it
+is decided, so that the next rule sees it; the group itself changes when the records are replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from broker.coordination.shard import ResponseToken
+from broker.coordination.timers import Instant, Timers
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember
+from broker.groups.consumer.records import current_record, epoch_record, member_record
+from broker.groups.consumer.settings import ConsumerGroupSettings
+from broker.groups.consumer.topics import Topics, metadata_hash
+from broker.groups.consumer.work import GroupWork
+from broker.groups.operation import Timer, TimerKey
+from broker.groups.records import GroupRecord
+from wire.errors import ErrorCode
+from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from wire.schema import Message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConsumerGroupWrite:
+    """Records of a consumer group that a timer or a member of the classic protocol has led to.
+
+    Whoever holds `token` gets `response` when they are committed, and `refused` of the error if they are not.
+    """
+
+    group_id: str
+    records: Sequence[GroupRecord]
+    atomic: bool = True
+    token: ResponseToken = None
+    response: Message | None = None
+    refused: Callable[[ErrorCode], Message] | None = None
+
+
+@dataclass(slots=True)
+class ConsumerOperation:
+    """`group` is a draft."""
+
+    group: ConsumerGroup
+    at: Instant
+    timers: Timers[TimerKey]
+    settings: ConsumerGroupSettings
+    topics: Topics
+    work: GroupWork
+    records: list[GroupRecord] = field(default_factory=list)
+
+    # -- records
+
+    def write(self, records: Iterable[GroupRecord]) -> None:
+        """Decides on `records`."""
+        for record in records:
+            self.records.append(record)
+            value = cast("ConsumerGroupValue | None", record.value)
+            self.group.apply(cast(ConsumerGroupKey, record.key), value)
+
+    def write_member(self, member: ConsumerMember) -> None:
+        self.write([member_record(self.group.id, member)])
+
+    def write_current(self, member: ConsumerMember) -> None:
+        self.write([current_record(self.group.id, member)])
+
+    def bump_epoch(self) -> None:
+        """The group's members or topics have changed: the target is to be computed anew."""
+        topics = metadata_hash(self.group.subscribed_topics(), self.topics)
+        self.write([epoch_record(self.group.id, self.group.epoch + 1, topics)])
+
+    # -- timers
+
+    def key(self, kind: Timer, member_id: str = "") -> TimerKey:
+        return TimerKey(kind, self.group.id, member_id)
+
+    def set_timer(self, kind: Timer, delay_ms: int, member_id: str = "") -> None:
+        self.timers.set(self.key(kind, member_id), self.at.after_ms(delay_ms))
+
+    def set_timer_if_absent(self, kind: Timer, delay_ms: int, member_id: str) -> None:
+        if self.key(kind, member_id) not in self.timers:
+            self.set_timer(kind, delay_ms, member_id)
+
+    def cancel_timer(self, kind: Timer, member_id: str = "") -> None:
+        self.timers.cancel(self.key(kind, member_id))
+
+    def expect_heartbeat(self, member: ConsumerMember) -> None:
+        """Begins the member's session anew; a member of the classic protocol has chosen its length."""
+        timeout_ms = (
+            member.session_timeout_ms
+            if member.uses_classic_protocol
+            else self.settings.session_timeout_ms
+        )
+        self.set_timer(Timer.SESSION, timeout_ms, member.id)
+
+    def cancel_timers(self, member_id: str) -> None:
+        for kind in (Timer.SESSION, Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+            self.cancel_timer(kind, member_id)

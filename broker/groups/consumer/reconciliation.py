@@ -1,0 +1,157 @@
+"""One member's way to the target assignment: revoke, wait for what others still own, take.
+
+Source: Kafka's `CurrentAssignmentBuilder` (KIP-848, KIP-1251 for the epochs of partitions).
+
+```
+Stable at an older epoch    -> Unrevoked     it owns partitions that are not in its target
+Unrevoked                   -> Unrevoked     until it no longer reports any of them
+                            -> next step     at its next epoch, as from Stable
+Stable, Unreleased          -> Unreleased    others own some of its target; it takes the free ones
+                            -> Stable        it owns its target, at the target's epoch
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
+from wire.errors import ErrorCode, KafkaError
+
+Reported = Mapping[bytes, frozenset[int]] | None
+"""What a member says that it owns; None if it does not say."""
+
+
+def reconcile(
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Partitions,
+    owner: Callable[[bytes, int], str | None],
+    reported: Reported,
+    *,
+    gives_up: bool = False,
+) -> ConsumerMember:
+    """The member's next step, or the member itself if there is none.
+
+    `gives_up`: its target has become smaller within the same epoch, as it no longer subscribes to some topic.
+
+    Raises:
+        KafkaError: FENCED_MEMBER_EPOCH: its state is not known here; it must begin anew.
+    """
+    step = _Step(member, target_epoch, target, owner, reported)
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == target_epoch and not gives_up:
+                return member
+            return step.from_epoch(member.epoch)
+        case MemberState.UNREVOKED_PARTITIONS:
+            if step.still_owns(member.revoking):
+                return member
+            # What it revoked is free from now on: `owner` still tells of the time before.
+            return step.from_epoch(min(member.epoch + 1, target_epoch))
+        case MemberState.UNRELEASED_PARTITIONS:
+            return step.from_epoch(member.epoch)
+        case MemberState.UNKNOWN:
+            if reported is None or reported:
+                raise KafkaError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The consumer group member is in an unknown state. It must abandon all its partitions and rejoin.",
+                )
+            return step.from_epoch(target_epoch)
+
+
+class _Step:
+    def __init__(
+        self,
+        member: ConsumerMember,
+        target_epoch: int,
+        target: Partitions,
+        owner: Callable[[bytes, int], str | None],
+        reported: Reported,
+    ) -> None:
+        self._member = member
+        self._target_epoch = target_epoch
+        self._target = target
+        self._owner = owner
+        self._reported = reported
+
+    def still_owns(self, revoked: Owned) -> bool:
+        """Whether it has, or may have, any of them."""
+        if self._reported is None:
+            return True
+        return any(
+            not partitions.keys().isdisjoint(self._reported.get(topic_id, frozenset()))
+            for topic_id, partitions in revoked.items()
+        )
+
+    def from_epoch(self, epoch: int) -> ConsumerMember:
+        member = self._member
+        kept, revoking = self._divide()
+        if revoking and self.still_owns(revoking):
+            return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+        free, has_unreleased = self._available(kept)
+        assigned = {
+            topic_id: {
+                **kept.get(topic_id, {}),
+                **dict.fromkeys(sorted(free.get(topic_id, ())), self._target_epoch),
+            }
+            for topic_id in kept.keys() | free.keys()
+        }
+        state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
+        return _moved(member, self._target_epoch, state, assigned, {})
+
+    def _divide(self) -> tuple[Owned, Owned]:
+        """What it may keep, and what it must give up."""
+        kept: dict[bytes, Mapping[int, int]] = {}
+        revoking: dict[bytes, Mapping[int, int]] = {}
+        for topic_id, partitions in self._member.assigned.items():
+            target = self._target.get(topic_id, frozenset())
+            mine = {p: epoch for p, epoch in partitions.items() if p in target}
+            others = {p: epoch for p, epoch in partitions.items() if p not in target}
+            if mine:
+                kept[topic_id] = mine
+            if others:
+                revoking[topic_id] = others
+        return kept, revoking
+
+    def _available(self, kept: Owned) -> tuple[Partitions, bool]:
+        """What is free of the rest of the target, and whether something is not."""
+        free: dict[bytes, frozenset[int]] = {}
+        has_unreleased = False
+        for topic_id, target in self._target.items():
+            wanted = target - kept.get(topic_id, {}).keys()
+            found = frozenset(p for p in wanted if self._is_free(topic_id, p))
+            has_unreleased |= len(found) < len(wanted)
+            if found:
+                free[topic_id] = found
+        return free, has_unreleased
+
+    def _is_free(self, topic_id: bytes, partition: int) -> bool:
+        """What it gave up itself in this step, and the target gives back, it may take again."""
+        return self._owner(topic_id, partition) in (None, self._member.id)
+
+
+def _moved(
+    member: ConsumerMember, epoch: int, state: MemberState, assigned: Owned, revoking: Owned
+) -> ConsumerMember:
+    """The previous epoch is kept while the epoch does not change."""
+    previous = member.previous_epoch if epoch == member.epoch else member.epoch
+    return replace(
+        member,
+        epoch=epoch,
+        previous_epoch=previous,
+        state=state,
+        assigned=assigned,
+        revoking=revoking,
+    )
+
+
+def owned_partitions(topics: Iterable[tuple[bytes, Iterable[int]]] | None) -> Reported:
+    """A request's list as a mapping; None stays None."""
+    if topics is None:
+        return None
+    found: dict[bytes, frozenset[int]] = {}
+    for topic_id, partitions in topics:
+        found[topic_id] = found.get(topic_id, frozenset()) | frozenset(partitions)
+    return found

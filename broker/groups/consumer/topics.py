@@ -1,0 +1,53 @@
+"""The topics of the metadata as groups see them.
+
+Source: Kafka's `Utils.computeGroupHash` (KIP-1101): a group notices by a hash that topics which it reads have come,
+gone or grown. Different on purpose: racks are not in it, as no assignor looks at them, and it is another function. So
+a coordinator of Apache Kafka that takes over finds another hash than its own, and counts the group's epoch up once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+_COUNT = struct.Struct(">i")
+
+
+class Topic(NamedTuple):
+    name: str
+    id: bytes
+    partition_count: int
+
+
+class Topics(Protocol):
+    """One state of the metadata."""
+
+    @property
+    def version(self) -> object:
+        """Another object whenever anything may have changed."""
+
+    @property
+    def offset(self) -> int:
+        """Of the metadata log."""
+
+    def find(self, name: str) -> Topic | None: ...
+
+    def name_of(self, topic_id: bytes) -> str | None: ...
+
+    def names(self) -> Iterable[str]:
+        """All of them."""
+
+    def __len__(self) -> int: ...
+
+
+def metadata_hash(names: Iterable[str], topics: Topics) -> int:
+    """Of those that there are: ids and partition counts; 0 if there are none. 64 bits with a sign."""
+    found = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
+    if not found:
+        return 0
+    digest = hashlib.blake2b(digest_size=8)
+    for topic in found:
+        digest.update(topic.id + _COUNT.pack(topic.partition_count))
+    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -1,0 +1,81 @@
+"""ConsumerGroupHeartbeat (68): a consumer joins, stays in and leaves its group, and is told its partitions (KIP-848).
+
+Versions: 1 subscription by a pattern, and members choose their ids (KIP-1082). Served from `group.version` 1 on; below,
+the answer is UNSUPPORTED_VERSION, as Kafka's.
+"""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from broker.coordination.responses import respond
+from broker.groups.consumer.groups import ConsumerHeartbeat
+from broker.handlers.context import Context
+from quorum.metadata.authorizer import Action
+from quorum.metadata.features import GROUP_VERSION
+from quorum.serving.authorization import may
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from wire.security.acls import Operation, ResourceType
+from wire.transport.access import groups, topics
+from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.registry import handles
+
+
+def _fail(
+    _request: ConsumerGroupHeartbeatRequest, code: ErrorCode, message: str
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=code,
+        error_message=message or code.name,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+    )
+
+
+@handles(
+    ConsumerGroupHeartbeatRequest,
+    versions="0-1",
+    access=(
+        groups(Operation.READ, "group_id"),
+        topics(Operation.DESCRIBE, "subscribed_topic_names").in_handler(
+            "names are refused as a whole, and topics that a pattern matches are left out"
+        ),
+    ),
+    on_error=_fail,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
+def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
+) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
+    check_served(ctx)
+
+    def may_see(name: str) -> bool:
+        return may(ctx, call.connection, Action(Operation.DESCRIBE, ResourceType.TOPIC, name))
+
+    if not all(map(may_see, request.subscribed_topic_names or ())):
+        return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+    pending = ctx.groups.consumer_heartbeat(
+        ConsumerHeartbeat(
+            request=request,
+            version=call.header.api_version,
+            client_id=call.header.client_id or "",
+            client_host=f"/{call.connection.peer[0]}",  # as Java prints an address
+            new_id=str(uuid4()),
+            may_see=may_see,
+        )
+    )
+    return respond(pending, lambda response: response, lambda code: _fail(request, code, ""))
+
+
+def check_served(ctx: Context) -> None:
+    """Raises KafkaError: UNSUPPORTED_VERSION: the cluster or this broker does without the consumer protocol."""
+    level = ctx.metadata.image.features.levels.get(GROUP_VERSION, 0)
+    if level < 1 or "consumer" not in ctx.config["group.coordinator.rebalance.protocols"]:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled."
+        )

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from immutables import Map
+
+from broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
+from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from broker.handlers.heartbeat import heartbeat
+from broker.handlers.join_group import join_group
+from broker.handlers.offset_fetch import offset_fetch
+from quorum.metadata.image import FeaturesImage
+from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.handlers.test_heartbeat import request as classic_request
+from tests.broker.handlers.test_join_group import request as join_request
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+E = ErrorCode
+
+
+def served(rig, level=1):
+    features = FeaturesImage(metadata_version=30, levels=Map({"group.version": level}))
+    rig.metadata.image = replace(rig.metadata.image, features=features)
+
+
+def joining(member_id="m", **changes):
+    fields = {
+        "group_id": "g",
+        "member_id": member_id,
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    return ConsumerGroupHeartbeatRequest(**{**fields, **changes})
+
+
+async def leading(rig):
+    index = rig.index_of("g")
+    rig.lead(index)
+    await rig.loaded(index)
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_every_version(tmp_path, autojump_clock, version):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        answer = await rig.call(consumer_group_heartbeat, joining(), version)
+        assert answer.error_code == E.NOT_COORDINATOR
+        await leading(rig)
+        answer = await rig.call(consumer_group_heartbeat, joining(), version)
+        assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 1)
+        (mine,) = answer.assignment.topic_partitions
+        assert mine == TopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1, 2, 3])
+        again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+        answer = await rig.call(consumer_group_heartbeat, again, version)
+        assert (answer.error_code, answer.assignment) == (0, None)
+        left = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)
+        answer = await rig.call(consumer_group_heartbeat, left, version)
+        assert (answer.error_code, answer.member_epoch) == (0, -1)
+
+
+async def test_version_0_gives_ids(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        answer = await rig.call(consumer_group_heartbeat, joining(""), 0)
+        assert answer.error_code == E.NONE
+        assert len(answer.member_id) == 36
+        assert (
+            await rig.call(consumer_group_heartbeat, joining(""), 1)
+        ).error_code == E.INVALID_REQUEST
+
+
+async def test_without_the_feature_it_is_not_served(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        await leading(rig)
+        served(rig, 0)
+        answer = await rig.call(consumer_group_heartbeat, joining(), 1)
+        assert answer.error_code == E.UNSUPPORTED_VERSION
+        served(rig)
+        rig.context.config["group.coordinator.rebalance.protocols"] = ["classic"]
+        answer = await rig.call(consumer_group_heartbeat, joining(), 1)
+        assert answer.error_code == E.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"group_id": ""}, E.INVALID_GROUP_ID),
+        ({"instance_id": ""}, E.INVALID_REQUEST),
+        ({"rack_id": ""}, E.INVALID_REQUEST),
+        ({"member_id": "x" * (MEMBER_ID_CHARACTERS_MAX + 1)}, E.INVALID_REQUEST),
+        ({"member_epoch": -3}, E.INVALID_REQUEST),
+        ({"member_epoch": -2}, E.INVALID_REQUEST),
+        ({"member_epoch": 5}, E.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, E.GROUP_ID_NOT_FOUND),
+        ({"rebalance_timeout_ms": -1}, E.INVALID_REQUEST),
+        ({"topic_partitions": None}, E.INVALID_REQUEST),
+        (
+            {"topic_partitions": [TopicPartitions(topic_id=TOPIC_ID, partitions=[0])]},
+            E.INVALID_REQUEST,
+        ),
+        ({"subscribed_topic_names": []}, E.INVALID_REQUEST),
+        ({"subscribed_topic_names": ["t" * 200] * 5000}, E.INVALID_REQUEST),
+        ({"server_assignor": "sticky"}, E.UNSUPPORTED_ASSIGNOR),
+        ({"subscribed_topic_regex": "(a"}, E.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "(?=a)"}, E.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a{1000}{1000}"}, E.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "((a{100}){100}){100}"}, E.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a" * 20_000}, E.INVALID_REGULAR_EXPRESSION),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+async def test_what_is_wrong_leaves_no_trace(tmp_path, autojump_clock, wrong, code):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        answer = await rig.call(consumer_group_heartbeat, joining(**wrong), 1)
+        assert E(answer.error_code) is code
+        shard = rig.epoch(rig.index_of("g")).active()
+        assert not shard.store.knows("g")
+        assert rig.leaders[rig.index_of("g")].log.log_end_offset == 0
+
+
+async def test_a_pattern_that_explodes_elsewhere_takes_linear_time(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        beat = joining(subscribed_topic_names=None, subscribed_topic_regex="(t+)+(t+)+x|t")
+        answer = await rig.call(consumer_group_heartbeat, beat, 1)
+        assert len(answer.assignment.topic_partitions) == 1
+
+
+async def test_members_of_one_protocol_are_none_of_the_other(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        await rig.call(consumer_group_heartbeat, joining(), 1)
+        assert (
+            await rig.call(heartbeat, classic_request("m"), 4)
+        ).error_code == E.UNKNOWN_MEMBER_ID
+        mixed = await rig.call(join_group, join_request(protocol_type="connect"), 3)
+        assert mixed.error_code == E.INCONSISTENT_GROUP_PROTOCOL
+
+
+async def test_offsets_are_read_at_the_members_epoch(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        await rig.call(consumer_group_heartbeat, joining(), 1)
+        for member_id, epoch, code in (
+            ("m", 1, E.NONE),
+            ("m", 2, E.STALE_MEMBER_EPOCH),
+            ("x", 1, E.UNKNOWN_MEMBER_ID),
+            (None, -1, E.NONE),
+        ):
+            asked = OffsetFetchRequestGroup(
+                group_id="g",
+                member_id=member_id,
+                member_epoch=epoch,
+                topics=[
+                    OffsetFetchRequestTopics(name="t", topic_id=TOPIC_ID, partition_indexes=[0])
+                ],
+            )
+            for version in (9, 10):
+                request = OffsetFetchRequest(groups=[asked])
+                answer = await rig.call(offset_fetch, request, version)
+                assert E(answer.groups[0].error_code) is code
