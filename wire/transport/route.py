@@ -13,7 +13,7 @@ from typing import Any
 
 from wire.declarations import Versions
 from wire.errors import ErrorCode, KafkaError
-from wire.schema import DECODE_BUDGET, Message
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from wire.transport.access import Access, needs_of
 from wire.transport.calls import CloseConnection
 from wire.transport.error_answers import GeneralError, OnError, general_error
@@ -52,6 +52,8 @@ class Route:
     slices: Slices | None
     hooks: Hooks | None
     takes_frame: bool
+    # What a request may make us do on an open connection.
+    budget: DecodeBudget
 
     @property
     def is_light(self) -> bool:
@@ -117,4 +119,5 @@ def route_of(
         handled.slices,
         hooks,
         handled.takes_frame,
+        DECODE_BUDGET._replace(elements_max=handled.elements_max),
     )
