@@ -27,6 +27,7 @@ from zkcompat.keeper import (
     UncertainOutcomeError,
     open_keeper,
 )
+from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
 from zkcompat.mirror import Mirror
 from zkcompat.observer import (
     QuorumUnreachableError,
@@ -136,6 +137,7 @@ def run_mirror(
     config = mirror_config(properties)
     zookeeper = keeper_config(zookeeper_connect, properties)
     security = quorum_security(properties)
+    kinds = obeyed_kinds(properties)
     state_dir.mkdir(parents=True, exist_ok=True)
     session_file = trio.Path(state_dir / SESSION_FILE)
 
@@ -145,7 +147,7 @@ def run_mirror(
             open_observer(cluster_id, bootstrap, security) as feed,
             open_keeper(zookeeper, session_file, keep_session=True) as keeper,
         ):
-            this = Mirror(feed, keeper, cluster_id, config)
+            this = Mirror(feed, keeper, cluster_id, config, [legacy_admin(feed, kinds, security)])
             if on_status is not None:
                 on_status(this.status)
             await this.run()

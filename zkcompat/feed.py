@@ -27,7 +27,8 @@ HISTORY_MAX = 256
 class ImageFeed:
     """`ready` turns true when the image has caught up with the quorum's high watermark for the first time.
 
-    `heard_ms` is when the quorum last committed something, no-op records included, -1 before that.
+    `heard_ms` is when the quorum last committed something, no-op records included, -1 before that. `leader_address`
+    tells where the leader listens, None while that is not known.
     """
 
     image: MetadataImage = EMPTY
@@ -35,6 +36,7 @@ class ImageFeed:
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     heard_ms: int = -1
+    leader_address: Callable[[], tuple[str, int] | None] = lambda: None
     _changes: Changes = field(default_factory=Changes)
     _changed: Notifier = field(default_factory=Notifier)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import SASL
+from kazoo.protocol.serialization import SASL, Watch, write_string
 
 from zkcompat.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
 
@@ -44,6 +44,24 @@ class Security:
 
 
 NO_SECURITY = Security()
+
+
+@dataclass(frozen=True, slots=True)
+class AddWatch:
+    """A persistent, recursive watch (ZooKeeper 3.6), which kazoo lacks: `type`, `serialize`, `deserialize` as its
+    connection takes a request.
+    """
+
+    path: str
+    type: int = 106
+
+    def serialize(self) -> bytes:
+        recursive = 1
+        return bytes(write_string(self.path)) + recursive.to_bytes(4, "big")
+
+    def deserialize(self, buffer: bytes, offset: int) -> bool:
+        del buffer, offset
+        return True
 
 
 def make_client(
@@ -91,9 +109,23 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own."""
+    """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own.
+
+    `watched_below` has who is told of every znode at or below a path (`AddWatch`), in kazoo's thread.
+    """
 
     credentials: DigestCredentials | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.watched_below: dict[str, Callable[[str], object]] = {}
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        super()._read_watch_event(buffer, offset)
+        path = Watch.deserialize(buffer, offset)[0].path
+        for root, tell in list(self.watched_below.items()):
+            if path == root or path.startswith(f"{root}/"):
+                tell(path)
 
     def _read(self, length: int, timeout: float) -> bytes:
         if not 0 <= length <= ANSWER_BYTES_MAX:

@@ -36,7 +36,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
 from zkcompat.claim import Step
-from zkcompat.kazoo_client import NO_SECURITY, Security, make_client
+from zkcompat.kazoo_client import NO_SECURITY, AddWatch, Security, make_client
 from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
 from zkcompat.session_file import SavedSession, load_session, save_session
 from zkcompat.tree import FoundZnode
@@ -242,7 +242,9 @@ class Keeper:
             if await self._answer(self._client.exists_async(path, watch=watch), path) is None:
                 return None
             return await self.read(path, changed)
-        return FoundZnode(data, stat.ephemeralOwner, stat.version, stat.ctime)
+        return FoundZnode(
+            data, stat.ephemeralOwner, stat.version, stat.ctime, stat.czxid, stat.mzxid
+        )
 
     async def children(self, path: str, changed: Callable[[], object] | None = None) -> list[str]:
         """The names of a znode's children, sorted. `changed` is called once, when one comes or goes or the znode
@@ -278,6 +280,31 @@ class Keeper:
             level = [path for path in await self._children_of(inner) if path not in found]
         return found
 
+    async def watch_below(
+        self, root: str, wanted: Callable[[str], bool], changed: Callable[[str], object]
+    ) -> None:
+        """Calls `changed` with each path at or below `root` that is made, written or deleted and `wanted`, until the
+        connection is lost. `wanted` is called in a thread of kazoo's.
+        """
+        self._require_connection()
+        client = self._client
+        losses = self._losses
+
+        def tell(path: str) -> None:
+            if self._losses == losses:
+                changed(path)
+
+        def heard(full: str) -> None:
+            path = client.unchroot(full)
+            if wanted(path):
+                _wake(self._token, lambda: tell(path))(None)
+
+        full = f"{client.chroot}{root}"
+        client._connection.watched_below[full] = heard  # noqa: SLF001
+        result = client.handler.async_result()
+        client._call(AddWatch(full), result)  # noqa: SLF001
+        await self._answer(result, root)
+
     async def wait_deleted(self, path: str, seconds: float) -> bool:
         """True when `path` does not exist; waits for its deletion up to `seconds`, since a watch may get lost."""
         gone = trio.Event()
@@ -294,7 +321,14 @@ class Keeper:
             if isinstance(read, Refused):
                 found[path] = FoundZnode(None, refusal=read.reason)
                 continue
-            found[path] = FoundZnode(read.data, read.owner, read.version, read.created_ms)
+            found[path] = FoundZnode(
+                read.data,
+                read.owner,
+                read.version,
+                read.created_ms,
+                read.created_zxid,
+                read.modified_zxid,
+            )
             if read.children:
                 parents.append(path)
         return parents

@@ -151,6 +151,8 @@ class Mirror:
             await tenure.claim(self.feed.leader)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(tenure.keep_controller)
+                for companion in self.companions:
+                    await companion.prepare(tenure, self.feed.image)
                 await follower.compare_all()
                 nursery.start_soon(Verifier(tenure, self.keeper, self.quarantine, interval).run)
                 nursery.start_soon(Sweeper(tenure, self.quarantine).run)

@@ -33,6 +33,8 @@ class Read:
     version: int
     children: int
     created_ms: int
+    created_zxid: int
+    modified_zxid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class MultiRead:
                         version=stat[4],
                         children=stat[9],
                         created_ms=stat[2],
+                        created_zxid=stat[0],
+                        modified_zxid=stat[1],
                     )
                 )
             else:

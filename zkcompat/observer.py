@@ -107,12 +107,18 @@ async def open_observer(
     identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
     settings = NodeSettings(identity, client_id=CLIENT_ID, security=security)
     node = QuorumNode(settings, MemoryLog(), MetadataLoader([feed]))
+    feed.leader_address = lambda: _leader_address(node)
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
         nursery.start_soon(tell_leaders, node, feed)
         nursery.start_soon(tell_caught_up, node, feed)
         yield feed
         nursery.cancel_scope.cancel()
+
+
+def _leader_address(node: QuorumNode) -> Address | None:
+    peer = node.leader_address
+    return None if peer is None else (peer.host, peer.port)
 
 
 async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:

@@ -76,11 +76,16 @@ def delete(path: str, name: str, sentence: str, keeps: Keeps | None = None) -> O
 
 
 def batches(operations: Iterable[Operation], count_max: int) -> Iterator[list[Operation]]:
-    """Runs of operations that fit into one transaction each, in order."""
+    """Runs of operations that fit into one transaction each, in order.
+
+    A note goes with what it tells of, even if that makes one more than `count_max`: who reads it later sees by the
+    zxids that both were written at once.
+    """
     batch: list[Operation] = []
     size = 0
     for operation in operations:
-        if batch and (len(batch) >= count_max or size + operation.size_bytes > BATCH_BYTES_MAX):
+        is_full = len(batch) >= count_max and not operation.sequential
+        if batch and (is_full or size + operation.size_bytes > BATCH_BYTES_MAX):
             yield batch
             batch, size = [], 0
         batch.append(operation)

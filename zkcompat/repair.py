@@ -44,7 +44,7 @@ def differences(
 ) -> Iterator[Difference]:
     """What is extra comes first, children before their parents; then the rest, parents first.
 
-    `session_id`: who must own what is ephemeral; None: anybody. Extra znodes that are `spared` are let stand.
+    `session_id`: who must own what is ephemeral; None: anybody. Znodes that are `spared` are let be.
     """
     expected = dict(section.znodes(name, image))
     standing: set[str] = set()
@@ -56,7 +56,7 @@ def differences(
             yield Difference("extra", path, None, actual)
     for path, znode in expected.items():
         kind = _kind(section, path, znode, found.get(path), session_id)
-        if kind is not None:
+        if kind is not None and not spared(path):
             yield Difference(kind, path, znode, found.get(path))
 
 

@@ -63,7 +63,13 @@ class Companion(Protocol):
     """What runs beside the mirror while it leads: obeys what old tools write to ZooKeeper."""
 
     def spares(self, path: str) -> bool:
-        """True for a znode that the companion still has to look at: the mirror neither deletes nor writes it now."""
+        """True for a znode that the companion still has to look at: a comparison neither deletes nor writes it now."""
+
+    async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
+        """Called after the claim, before the tree is compared with `image`.
+
+        It may raise what a tenure's methods raise.
+        """
 
     async def run(self, tenure: Tenure) -> None:
         """Runs from the first complete comparison on, until it is cancelled with the tenure.
@@ -84,6 +90,9 @@ class Tenure:
     guard: Guard | None = None
     leader: Leader | None = None
     shown: MetadataImage | None = None
+    # Of the mirror before this tenure: whether there was one, and its last transaction as a zxid.
+    known: bool = False
+    written_before: int = 0
     # Entities, by section label and name, to be compared again by the writer.
     suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
     verify_soon: AutoResetEvent = field(default_factory=AutoResetEvent)
@@ -120,6 +129,9 @@ class Tenure:
                 if refused.reason in (*_OVERTAKEN, "NodeExists"):
                     raise MirrorFencedError(f"{step.path} was written meanwhile") from refused
                 raise PathRefusedError(step.path, refused.reason) from refused
+            if self.guard is None:
+                self.known = guard.migration.offset >= 0
+                self.written_before = migration.modified_zxid
             self.guard, self.leader = guard, leader
             self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
         self.status.claims += 1

@@ -19,13 +19,16 @@ class Znode:
 class FoundZnode:
     """A znode as it was read; `owner` is the session of an ephemeral one, else 0.
 
-    `refusal` names ZooKeeper's error where the znode is there and must not be read.
+    The zxids are those of the transactions that made it and wrote it last. `refusal` names ZooKeeper's error where the
+    znode is there and must not be read.
     """
 
     data: bytes | None
     owner: int = 0
     version: int = 0
     created_ms: int = 0
+    created_zxid: int = 0
+    modified_zxid: int = 0
     refusal: str = ""
 
 

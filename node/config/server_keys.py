@@ -16,6 +16,7 @@ from node.config.config_def import (
     one_of,
 )
 from node.config.consumer_group_keys import CONSUMER_GROUPS
+from node.config.legacy_admin_keys import LEGACY_ADMIN
 from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
@@ -62,6 +63,7 @@ OURS = (
         at_least(0),
         importance="low",
     ),
+    *LEGACY_ADMIN,
     ConfigKey(
         "trimaran.offsets.value.version",
         "int",

@@ -68,13 +68,22 @@ def _dependencies(version: str) -> str:
     )
 
 
-def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> str:
-    """What the program prints; raises AssertionError with its complaints when it fails."""
+def command(version: str, main: str, *arguments: str) -> list[str]:
+    """How the program is started."""
     opened = OPENED if number(version) < (3,) else []
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *opened]
-    command = ["java", *options, "-cp", f"{libraries(version)}/*", main, *arguments]
+    return ["java", *options, "-cp", f"{libraries(version)}/*", main, *arguments]
+
+
+def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> str:
+    """What the program prints; raises AssertionError with its complaints when it fails."""
     done = subprocess.run(
-        command, input=stdin, capture_output=True, text=True, timeout=90, check=False
+        command(version, main, *arguments),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert done.returncode == 0, f"{version} {main}: {done.stdout[-500:]}\n{done.stderr[-2000:]}"
     return done.stdout

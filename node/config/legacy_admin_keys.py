@@ -1,0 +1,39 @@
+"""Keys of what the mirror obeys: old tools that administer a cluster by writing to ZooKeeper."""
+
+from __future__ import annotations
+
+from node.config.config_def import ConfigKey
+
+# As `zkcompat.legacy.orders.Kind` has them.
+KINDS = (
+    "reassignment",
+    "election",
+    "deletion",
+    "topic",
+    "partitions",
+    "config",
+    "quota",
+    "acl",
+)
+
+
+def _known(kinds: list[str]) -> str | None:
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    return f"{', '.join(unknown)} is none of {', '.join(KINDS)}" if unknown else None
+
+
+LEGACY_ADMIN = (
+    ConfigKey(
+        "trimaran.zk.legacy.admin.enable",
+        "boolean",
+        False,
+        "Whether the mirror obeys tools that administer the cluster by writing to ZooKeeper.",
+    ),
+    ConfigKey(
+        "trimaran.zk.legacy.admin.kinds",
+        "list",
+        list(KINDS),
+        "What tools may do by writing to ZooKeeper, where the mirror obeys them.",
+        _known,
+    ),
+)

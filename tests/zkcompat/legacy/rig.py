@@ -1,0 +1,117 @@
+"""A real cluster in this process with a real mirror that obeys, and hands in its real ZooKeeper."""
+
+from contextlib import asynccontextmanager
+
+import trio
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from tests.cluster.in_process import CLUSTER_ID, cluster
+from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
+from zkcompat.keeper import KeeperConfig, open_keeper
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
+from zkcompat.legacy.orders import Kind
+from zkcompat.mirror import Mirror, MirrorConfig
+from zkcompat.observer import open_observer
+
+ALL = frozenset(Kind)
+POLL_SECONDS = 0.01
+# As the tools of each version write them.
+CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
+
+
+class Admin:
+    """`feed` is what the quorum says, `hands` are a tool's."""
+
+    def __init__(self, running, feed, mirror, hands, connect):
+        self.cluster, self.feed, self.mirror, self.hands = running, feed, mirror, hands
+        self.connect = connect
+
+    @property
+    def image(self):
+        return self.feed.image
+
+    @property
+    def topics(self):
+        return self.image.topics.by_name
+
+    async def until(self, wanted):
+        """Until the quorum has it."""
+        with trio.fail_after(PATIENCE):
+            await self.feed.wait_for(lambda feed: wanted(feed.image))
+
+    async def until_tree(self, wanted):
+        """`wanted` is a function that asks the tree."""
+        with trio.fail_after(PATIENCE):
+            while not await wanted():  # noqa: ASYNC110 - no event tells what others see
+                await trio.sleep(POLL_SECONDS)
+
+    async def gone(self, path):
+        async def is_gone():
+            return await self.hands.read(path) is None
+
+        await self.until_tree(is_gone)
+
+    async def write(self, path, data):
+        """Makes or writes a znode, as tools do: `setOrCreate`."""
+        client = self.hands._client
+        while True:
+            try:
+                return await self.hands._answer(client.set_async(path, data))
+            except NoNodeError:
+                pass
+            try:
+                return await self.hands._answer(client.create_async(path, data))
+            except NodeExistsError:
+                pass
+
+    async def delete(self, path):
+        await self.hands._answer(self.hands._client.delete_async(path))
+
+    async def note(self, prefix, data):
+        await self.hands._answer(self.hands._client.create_async(prefix, data, sequence=True))
+
+    async def create(self, topic, data=CREATED):
+        await self.write(f"/brokers/topics/{topic}", data)
+        await self.until(lambda image: topic in image.topics.by_name)
+        await self.in_step()
+
+    async def in_step(self):
+        """The mirror shows what the quorum says now."""
+        offset = self.image.provenance.offset
+        with trio.fail_after(PATIENCE):
+            await self.mirror.wait_status(
+                lambda s: s.state == "in step" and s.published_offset >= offset
+            )
+
+
+@asynccontextmanager
+async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion=None):
+    """One mirror in front of the cluster; `companion` makes another one of its feed."""
+    bootstrap = [("127.0.0.1", port) for port in running.voters.values()]
+    async with (
+        open_observer(CLUSTER_ID, bootstrap) as feed,
+        open_keeper(KeeperConfig(connect, SESSION_MS)) as keeper,
+        trio.open_nursery() as nursery,
+    ):
+        admin = LegacyAdmin(ActiveController(feed.leader_address), kinds)
+        if companion is not None:
+            admin = companion(feed)
+        config = MirrorConfig(batch_operations=200, verify_interval_seconds=verify_seconds)
+        mirror = Mirror(feed, keeper, CLUSTER_ID, config, [admin])
+        nursery.start_soon(mirror.run)
+        yield feed, mirror
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def obeying(path, connect, kinds=ALL, *, brokers=1, verify_seconds=600.0, **settings):
+    """The cluster, its mirror, and hands."""
+    async with (
+        cluster(path, brokers=brokers, **settings) as running,
+        mirroring(running, connect, kinds, verify_seconds) as (feed, mirror),
+        connected(connect) as hands,
+    ):
+        admin = Admin(running, feed, mirror, hands, connect)
+        await mirror.wait_status(lambda s: s.state == "in step")
+        yield admin

@@ -1,0 +1,206 @@
+"""What tools write to a real ZooKeeper, obeyed by a real quorum."""
+
+import json
+
+import trio
+
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from tests.zkcompat.legacy.rig import CREATED, obeying
+from zkcompat.legacy.orders import Kind
+
+
+async def test_topics(tmp_path, connect):
+    async with obeying(tmp_path, connect) as admin:
+        await admin.write("/config/topics/new", b'{"version":1,"config":{"retention.ms":"5000"}}')
+        await admin.create("new")
+        assert len(admin.topics["new"].partitions) == 2
+        assert dict(admin.image.configs.of(TOPIC_RESOURCE, "new")) == {"retention.ms": "5000"}
+
+        async def has_id():
+            found = await admin.hands.read("/brokers/topics/new")
+            return "topic_id" in json.loads(found.data)
+
+        await admin.until_tree(has_id)
+        more = b'{"version":1,"partitions":{"0":[11],"1":[11],"2":[11]}}'
+        await admin.write("/brokers/topics/new", more)
+        await admin.until(lambda image: len(image.topics.by_name["new"].partitions) == 3)
+
+        async def has_state():
+            return await admin.hands.read("/brokers/topics/new/partitions/2/state") is not None
+
+        await admin.until_tree(has_state)
+        await admin.until_tree(has_id)
+        await admin.write("/admin/delete_topics/new", None)
+        await admin.until(lambda image: not image.topics.by_name)
+        await admin.gone("/admin/delete_topics/new")
+        await admin.gone("/brokers/topics/new")
+        await admin.gone("/config/topics/new")
+
+
+async def test_what_the_quorum_refuses_is_removed_with_its_reason(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect) as admin:
+        await admin.write("/brokers/topics/far", b'{"version":1,"partitions":{"0":[99]}}')
+        await admin.gone("/brokers/topics/far")
+        assert "create topic far: INVALID_REPLICA_ASSIGNMENT" in caplog.text
+        await admin.write("/brokers/topics/bad", b"nonsense")
+        await admin.gone("/brokers/topics/bad")
+        await admin.write("/admin/delete_topics/none", None)
+        await admin.gone("/admin/delete_topics/none")
+        assert "delete topic none: no such topic" in caplog.text
+        await admin.create("t")
+        gap = b'{"version":1,"partitions":{"0":[11],"1":[11],"7":[11]}}'
+        await admin.write("/brokers/topics/t", gap)
+
+        async def restored():
+            found = await admin.hands.read("/brokers/topics/t")
+            return "7" not in json.loads(found.data)["partitions"]
+
+        await admin.until_tree(restored)
+        assert len(admin.topics["t"].partitions) == 2
+
+
+async def test_configs_and_quotas(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect) as admin:
+        await admin.create("t")
+        await admin.write(
+            "/config/topics/t", b'{"version":1,"config":{"cleanup.policy":"compact"}}'
+        )
+        await admin.note("/config/changes/config_change_", b'"t"')
+        await admin.until(lambda image: image.configs.of(TOPIC_RESOURCE, "t"))
+        assert dict(admin.image.configs.of(TOPIC_RESOURCE, "t")) == {"cleanup.policy": "compact"}
+
+        await admin.write(
+            "/config/brokers/11", b'{"version":1,"config":{"log.cleaner.threads":"2"}}'
+        )
+        note = b'{"version":2,"entity_path":"brokers/11"}'
+        await admin.note("/config/changes/config_change_", note)
+        await admin.until(lambda image: image.configs.of(BROKER_RESOURCE, "11"))
+
+        await admin.write(
+            "/config/users/alice",
+            b'{"version":1,"config":{"consumer_byte_rate":"1024","SCRAM-SHA-256":"salt=secret"}}',
+        )
+        note = b'{"version":2,"entity_path":"users/alice"}'
+        await admin.note("/config/changes/config_change_", note)
+        await admin.until(lambda image: image.quotas)
+        ((entity, key),) = admin.image.quotas
+        assert (entity, key) == ((("user", "alice"),), "consumer_byte_rate")
+        assert "SCRAM-SHA-256 cannot be taken from ZooKeeper" in caplog.text
+        assert "salt=secret" not in caplog.text
+
+        await admin.write("/config/topics/t", b'{"version":1,"config":{"cleanup.policy":"rot"}}')
+        await admin.note(
+            "/config/changes/config_change_", b'{"version":2,"entity_path":"topics/t"}'
+        )
+
+        async def restored():
+            found = await admin.hands.read("/config/topics/t")
+            return json.loads(found.data)["config"] == {"cleanup.policy": "compact"}
+
+        await admin.until_tree(restored)
+        assert "alter the configs of topics/t: INVALID_CONFIG" in caplog.text
+
+
+async def test_acls(tmp_path, connect):
+    settings = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "trimaran_authorizer_topics_and_groups_open": "true",
+        "super_users": "User:ANONYMOUS",
+    }
+    async with obeying(tmp_path, connect, **settings) as admin:
+        acl = {"principal": "User:alice", "permissionType": "Allow", "host": "*"}
+        acls = {"version": 1, "acls": [{**acl, "operation": "Alter"}]}
+        path = "/kafka-acl/Cluster/kafka-cluster"
+        await admin.write(path, json.dumps(acls).encode())
+        await admin.note("/kafka-acl-changes/acl_changes_", b"Cluster:kafka-cluster")
+        await admin.until(lambda image: image.acls)
+        (entry,) = admin.image.acls.values()
+        assert (entry.principal, entry.resource_name) == ("User:alice", "kafka-cluster")
+        await admin.in_step()
+        await admin.delete(path)
+        await admin.note("/kafka-acl-changes/acl_changes_", b"Cluster:kafka-cluster")
+        await admin.until(lambda image: not image.acls)
+
+
+async def test_reassignments_and_elections(tmp_path, connect):
+    async with obeying(tmp_path, connect, brokers=2) as admin:
+        await admin.create("t", b'{"version":1,"partitions":{"0":[11,12],"1":[11,12]}}')
+        path = "/admin/reassign_partitions"
+        await admin.write(
+            path,
+            b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[12,11]},'
+            b'{"topic":"t","partition":1,"replicas":[12]},'
+            b'{"topic":"t","partition":9,"replicas":[12]}]}',
+        )
+        await admin.gone(path)
+        partitions = admin.topics["t"].partitions
+        assert [partitions[n].replicas for n in (0, 1)] == [(12, 11), (12,)]
+        assert not any(p.adding or p.removing for p in partitions.values())
+        assert (partitions[0].leader, partitions[1].leader) == (11, 12)
+
+        path = "/admin/preferred_replica_election"
+        await admin.write(path, b'{"version":1,"partitions":[{"topic":"t","partition":0}]}')
+        await admin.gone(path)
+        await admin.until(lambda image: image.topics.by_name["t"].partitions[0].leader == 12)
+
+
+async def test_a_reassignment_is_shown_while_it_runs(tmp_path, connect):
+    """The new replica's broker is not there yet, so the move cannot end."""
+    async with obeying(tmp_path, connect, brokers=2) as admin:
+        await admin.create("t", b'{"version":1,"partitions":{"0":[11],"1":[11]}}')
+        await admin.cluster.stop(12)
+        path = "/admin/reassign_partitions"
+        wish = (
+            b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[12]},'
+            b'{"topic":"t","partition":9,"replicas":[12]}]}'
+        )
+        await admin.write(path, wish)
+        await admin.until(lambda image: image.topics.by_name["t"].partitions[0].adding == (12,))
+
+        async def one_is_left():
+            found = await admin.hands.read(path)
+            names = [p["partition"] for p in json.loads(found.data)["partitions"]]
+            return names == [0]
+
+        await admin.until_tree(one_is_left)
+        await admin.cluster.start_broker(12)
+        await admin.gone(path)
+        assert admin.topics["t"].partitions[0].replicas == (12,)
+
+
+async def test_without_the_option_a_tools_wait_ends(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect, kinds=()) as admin:
+        for path, data in (
+            ("/admin/reassign_partitions", b'{"version":1,"partitions":[]}'),
+            ("/admin/preferred_replica_election", b'{"version":1,"partitions":[]}'),
+            ("/admin/delete_topics/t", None),
+            ("/brokers/topics/t", CREATED),
+        ):
+            await admin.write(path, data)
+            await admin.gone(path)
+        assert not admin.topics
+        assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to delete topic t") == 1
+        assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to create topic t") == 1
+
+
+async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect, kinds={Kind.TOPIC}) as admin:
+        await admin.create("t")
+        await admin.write("/admin/delete_topics/t", None)
+        await admin.gone("/admin/delete_topics/t")
+        assert "t" in admin.topics
+        assert "deletion is not among the kinds that are obeyed" in caplog.text
+
+
+async def test_a_comparison_leaves_what_is_still_to_be_obeyed(tmp_path, connect):
+    """The mirror compares all the time, and the quorum is away for a while."""
+    async with obeying(tmp_path, connect, verify_seconds=0.1) as admin:
+        await admin.create("before")
+        await admin.cluster.stop(1)
+        await admin.write("/brokers/topics/new", CREATED)
+        seen = admin.mirror.status.verifications
+        await admin.mirror.wait_status(lambda s: s.verifications > seen + 3)
+        assert await admin.hands.read("/brokers/topics/new") is not None
+        await admin.cluster.start_controller(1)
+        await admin.until(lambda image: "new" in image.topics.by_name)
+        await trio.lowlevel.checkpoint()

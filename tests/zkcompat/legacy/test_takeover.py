@@ -1,0 +1,245 @@
+"""Mirrors that come and go: each request is obeyed once, and what nobody asked for is not obeyed."""
+
+import json
+
+import pytest
+import trio
+
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.cluster.in_process import cluster
+from tests.zkcompat.legacy.rig import ALL, CREATED, Admin, mirroring
+from tests.zkcompat.rig import PATIENCE, connected
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
+from zkcompat.legacy.orders import UndecidedError
+
+NOTE = "/config/changes/config_change_"
+
+
+class Killed(Exception):
+    """The mirror's process ends here."""
+
+
+class Killing(ActiveController):
+    """A way to the controller that ends the mirror at a request, before it is sent or after it was answered."""
+
+    def __init__(self, address, name, *, after):
+        super().__init__(address)
+        self.name, self.after, self.asked = name, after, 0
+
+    async def call(self, request):
+        is_it = type(request).__name__ == self.name
+        self.asked += is_it
+        if is_it and not self.after:
+            raise Killed
+        response = await super().call(request)
+        if is_it:
+            raise Killed
+        return response
+
+
+async def ask(running, request):
+    """As somebody who administers the cluster by its own protocol."""
+    port = next(iter(running.voters.values()))
+    with trio.fail_after(PATIENCE):
+        while True:
+            try:
+                return await ActiveController(lambda: ("127.0.0.1", port)).call(request)
+            except UndecidedError:
+                continue
+
+
+def creating(*names):
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[11])
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[assignment],
+            configs=[],
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def altering(topic, **configs):
+    changes = [
+        AlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
+        for key, value in configs.items()
+    ]
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changes
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+async def first_mirror(running, connect):
+    """A mirror that has shown everything, and is gone."""
+    async with mirroring(running, connect) as (feed, mirror):
+        with trio.fail_after(PATIENCE):
+            await mirror.wait_status(lambda s: s.state == "in step")
+            offset = feed.image.provenance.offset
+            await mirror.wait_status(lambda s: s.published_offset >= offset)
+
+
+async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
+    async with cluster(tmp_path) as running, connected(connect) as hands:
+        await ask(running, creating("grown", "altered", "doomed"))
+        await first_mirror(running, connect)
+        tool = Admin(running, None, None, hands, connect)
+        await tool.write("/brokers/topics/new", CREATED)
+        await tool.write("/brokers/topics/grown", b'{"partitions":{"0":[11],"1":[11]}}')
+        config = b'{"version":1,"config":{"retention.ms":"7"}}'
+        await tool.write("/config/topics/altered", config)
+        await tool.note(NOTE, b'{"version":2,"entity_path":"topics/altered"}')
+        await tool.write("/admin/delete_topics/doomed", None)
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            await admin.until(lambda image: "new" in image.topics.by_name)
+            await admin.until(lambda image: len(image.topics.by_name["grown"].partitions) == 2)
+            await admin.until(lambda image: image.configs.of(TOPIC_RESOURCE, "altered"))
+            await admin.until(lambda image: "doomed" not in image.topics.by_name)
+            await admin.gone("/admin/delete_topics/doomed")
+            await admin.gone("/brokers/topics/doomed")
+
+
+async def test_what_the_quorum_decided_while_no_mirror_led_is_not_undone(tmp_path, connect):
+    """The tree shows the cluster of then: no tool asks for that."""
+    async with cluster(tmp_path) as running, connected(connect) as hands:
+        await ask(running, creating("altered", "deleted", "again"))
+        await ask(running, altering("altered", retention_ms="7"))
+        await first_mirror(running, connect)
+        await ask(running, altering("altered", retention_ms="8", segment_bytes="2000000"))
+        await ask(running, DeleteTopicsRequest(topic_names=["deleted", "again"], timeout_ms=1000,
+                                               topics=_named("deleted", "again")))  # fmt: skip
+        await ask(running, creating("again"))
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            with trio.fail_after(PATIENCE):
+                await mirror.wait_status(lambda s: s.state == "in step")
+            await admin.gone("/brokers/topics/deleted")
+
+            async def shown():
+                found = await hands.read("/config/topics/altered")
+                return json.loads(found.data)["config"].get("retention.ms") == "8"
+
+            await admin.until_tree(shown)
+            await admin.write("/brokers/topics/last", CREATED)
+            await admin.until(lambda image: "last" in image.topics.by_name)
+            assert set(admin.topics) == {"altered", "again", "last"}
+            assert dict(admin.image.configs.of(TOPIC_RESOURCE, "altered")) == {
+                "retention.ms": "8",
+                "segment.bytes": "2000000",
+            }
+
+
+def _named(*names):
+    return [DeleteTopicState(name=name, topic_id=bytes(16)) for name in names]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("request_name", "path", "data"),
+    [
+        ("CreateTopicsRequest", "/brokers/topics/new", CREATED),
+        ("DeleteTopicsRequest", "/admin/delete_topics/there", None),
+        ("AlterPartitionReassignmentsRequest", "/admin/reassign_partitions",
+         b'{"version":1,"partitions":[{"topic":"there","partition":0,"replicas":[12]}]}'),
+        ("CreatePartitionsRequest", "/brokers/topics/there",
+         b'{"version":1,"partitions":{"0":[11],"1":[11]}}'),
+        ("ElectLeadersRequest", "/admin/preferred_replica_election",
+         b'{"version":1,"partitions":[{"topic":"there","partition":0}]}'),
+    ],
+)  # fmt: skip
+async def test_a_mirror_is_killed_in_the_middle(
+    tmp_path, connect, request_name, path, data, after, caplog
+):
+    async with cluster(tmp_path, brokers=2) as running, connected(connect) as hands:
+        await ask(running, creating("there"))
+        await first_mirror(running, connect)
+        tool = Admin(running, None, None, hands, connect)
+        await tool.write(path, data)
+        killing = None
+
+        def make(feed):
+            nonlocal killing
+            killing = Killing(feed.leader_address, request_name, after=after)
+            return LegacyAdmin(killing, ALL)
+
+        with pytest.RaisesGroup(Killed, flatten_subgroups=True, allow_unwrapped=True):
+            async with mirroring(running, connect, companion=make):
+                await trio.sleep(PATIENCE)
+        assert killing.asked == 1
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            with trio.fail_after(PATIENCE):
+                await mirror.wait_status(lambda s: s.state == "in step")
+            if path.startswith("/admin/"):
+                await admin.gone(path)
+            await admin.write("/brokers/topics/last", CREATED)
+            await admin.until(lambda image: "last" in image.topics.by_name)
+            expected = {"there", "last"}
+            match request_name:
+                case "CreateTopicsRequest":
+                    expected.add("new")
+                case "DeleteTopicsRequest":
+                    expected.remove("there")
+                case "CreatePartitionsRequest":
+                    assert len(admin.topics["there"].partitions) == 2
+                case "AlterPartitionReassignmentsRequest":
+                    assert admin.topics["there"].partitions[0].replicas == (12,)
+            assert set(admin.topics) == expected
+        assert "Refused" not in caplog.text
+
+
+async def test_a_topic_that_was_made_again_is_not_deleted_for_an_old_request(tmp_path, connect):
+    async with cluster(tmp_path) as running, connected(connect) as hands:
+        await ask(running, creating("there"))
+        await first_mirror(running, connect)
+        tool = Admin(running, None, None, hands, connect)
+        await tool.write("/admin/delete_topics/there", None)
+
+        def make(feed):
+            return LegacyAdmin(Killing(feed.leader_address, "DeleteTopicsRequest", after=True), ALL)
+
+        with pytest.RaisesGroup(Killed, flatten_subgroups=True, allow_unwrapped=True):
+            async with mirroring(running, connect, companion=make):
+                await trio.sleep(PATIENCE)
+        await ask(running, creating("there"))
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            await admin.gone("/admin/delete_topics/there")
+            assert set(admin.topics) == {"there"}
+
+
+async def test_a_tree_of_zookeeper_mode_says_nothing_but_requests(tmp_path, connect):
+    """No mirror has written it: what stands there is no wish of a tool."""
+    async with cluster(tmp_path) as running, connected(connect) as hands:
+        tool = Admin(running, None, None, hands, connect)
+        for path in ("/", "/brokers", "/brokers/topics", "/config", "/config/topics",
+                     "/config/changes", "/admin", "/admin/delete_topics"):  # fmt: skip
+            await tool.hands.ensure(path, None)
+        await tool.write("/brokers/topics/old", CREATED)
+        await ask(running, creating("there", "doomed"))
+        await tool.write("/config/topics/there", b'{"version":1,"config":{"retention.ms":"7"}}')
+        await tool.note(NOTE, b'{"version":2,"entity_path":"topics/there"}')
+        await tool.write("/admin/delete_topics/doomed", None)
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            await admin.gone("/admin/delete_topics/doomed")
+            await admin.gone("/brokers/topics/old")
+            assert set(admin.topics) == {"there"}
+            assert not admin.image.configs.of(TOPIC_RESOURCE, "there")

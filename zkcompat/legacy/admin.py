@@ -1,0 +1,284 @@
+"""Obeys old tools while the mirror leads: looks at what they wrote, asks the quorum, and tidies.
+
+One task, one order after the other. What the quorum did not decide about stays where it is and is tried again, by this
+mirror or the next. Nobody is asked before the tree shows all that is committed, and then the znode is read again: so
+what the mirror itself writes is never taken for a tool's, and what was obeyed is not obeyed twice. Requests of a kind
+that is not obeyed are removed with a warning, so that the tool's wait ends. Source: `KafkaController` of Kafka 2.8 and
+its ZooKeeper handlers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from quorum.metadata.image import MetadataImage
+from wire.client.backoff import ExponentialBackoff
+from zkcompat.claim import Step
+from zkcompat.keeper import PathRefusedError
+from zkcompat.legacy import acls, configs, deletions, elections, reassignments, topics
+from zkcompat.legacy.controller import Controller, committed_offset
+from zkcompat.legacy.desk import Desk
+from zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
+from zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
+from zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
+from zkcompat.sections.acls import Acls
+from zkcompat.tenure import StepRefusedError, Tenure
+from zkcompat.tree import FoundTree
+from zkcompat.znodes.acl_entries import AclResource
+from zkcompat.znodes.entity_config import EntityConfig
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.1
+RETRY_SECONDS_MAX = 5.0
+# Until the tree shows what is committed; ZooKeeper or the quorum is away if that takes longer.
+SHOW_SECONDS = 30.0
+# A tool writes the configs of a new topic first; without the topic they are left from something else.
+HALF_TOPIC_SECONDS = 5.0
+# Between the fence and the request, as a share of a session timeout: a mirror that takes over waits longer.
+FENCE_SHARE = 1 / 6
+WARNINGS_MAX = 20
+OPTION = "trimaran.zk.legacy.admin.enable is not set"
+
+
+@dataclass(slots=True)
+class LegacyAdmin:
+    """A mirror's companion. `kinds` are obeyed, none of them without the option."""
+
+    controller: Controller
+    kinds: Collection[Kind]
+    _tenure: Tenure | None = None
+    _prepared: MetadataImage | None = None
+    _desk: Desk = field(default_factory=Desk)
+    _begun: dict[reassignments.TopicPartition, reassignments.Replicas] = field(default_factory=dict)
+    _advanced: MetadataImage | None = None
+    _halves: dict[Subject, float] = field(default_factory=dict)
+    _acls: Acls = field(default_factory=Acls)
+
+    def spares(self, path: str) -> bool:
+        """See `Companion`."""
+        if self._tenure is None or not self.kinds:
+            return False
+        image = self._tenure.shown or self._prepared
+        return image is not None and self._desk.spares(path, image)
+
+    async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
+        """See `Companion`. In a tree that no mirror wrote before nobody can tell what a tool left from what ZooKeeper
+        mode did, requests in /admin excepted.
+        """
+        self._tenure, self._prepared = tenure, image
+        self._desk, self._begun, self._halves = Desk(), {}, {}
+        for root in WATCHED:
+            await tenure.keeper.watch_below(root, is_of_interest, self._desk.hear)
+        await find_requests(tenure.keeper, self._desk)
+        if self.kinds:
+            await find_topics(tenure.keeper, image, self._desk, known=tenure.known)
+            if tenure.known:
+                await find_notes(tenure.keeper, self._desk, tenure.written_before)
+
+    async def run(self, tenure: Tenure) -> None:
+        """See `Companion`."""
+        backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        while True:
+            await self._wait(tenure)
+            await read_notes(tenure.keeper, self._desk)
+            for path in self._desk.take_unexplained():
+                tenure.recheck(path)
+            for subject in list(self._desk.open):
+                try:
+                    await self._look_at(subject, tenure)
+                except UndecidedError as problem:
+                    log.warning("The quorum did not decide (%s); trying again", problem)
+                    await trio.sleep(backoff.failed())
+                    break
+                except PathRefusedError as refused:
+                    log.warning("What a tool wrote cannot be looked at: %s", refused)
+                    self._desk.settle(subject, stands=True)
+                else:
+                    backoff.succeeded()
+
+    async def _wait(self, tenure: Tenure) -> None:
+        """Returns when a tool wrote something, or partitions that move may have arrived."""
+
+        async def wait_moved() -> None:
+            await tenure.wait_shown(lambda image: bool(self._begun) and image is not self._advanced)
+            self._desk.hear(reassignments.REASSIGN_PARTITIONS)
+
+        async with trio.open_nursery() as nursery:
+            if self._begun:
+                nursery.start_soon(wait_moved)
+            await self._desk.wait()
+            nursery.cancel_scope.cancel()
+
+    # -- looking
+
+    async def _look_at(self, subject: Subject, tenure: Tenure) -> None:
+        if subject.kind is Kind.REASSIGNMENT:
+            await self._advance(subject, tenure)
+            return
+        order, stands = await self._decide(subject, tenure)
+        if order is not None:
+            await self._sync(tenure)
+            order, stands = await self._decide(subject, tenure)
+        if order is not None:
+            await self._carry_out(order, tenure)
+        self._desk.settle(subject, stands=stands)
+        for path in order.entities if order else [subject.path] if stands else ():
+            tenure.recheck(path)
+
+    async def _sync(self, tenure: Tenure) -> None:
+        """The tree shows everything that was committed before."""
+        offset = await committed_offset(self.controller)
+        with trio.move_on_after(SHOW_SECONDS) as waiting:
+            await tenure.wait_shown(lambda image: image.provenance.offset >= offset)
+        if waiting.cancelled_caught:
+            raise UndecidedError(f"the tree does not show offset {offset} yet")
+
+    async def _decide(self, subject: Subject, tenure: Tenure) -> tuple[Order | None, bool]:
+        """The order, if any, and whether znodes stand that say nothing of the cluster."""
+        image = tenure.shown
+        assert image is not None
+        if subject.kind is Kind.TOPIC:
+            return await self._of_topic(subject, tenure, image)
+        znode = (await _read([subject.path], tenure)).get(subject.path)
+        data = None if znode is None else znode.data
+        if subject.kind is Kind.ACL:
+            resource = AclResource.of_path(subject.path)
+            return resource and acls.decide(resource, data, image, self._acls), False
+        if znode is None:
+            return (
+                None,
+                subject.kind is Kind.CONFIG,
+            )  # tools leave an empty config: it is to be made again
+        if subject.kind is Kind.CONFIG:
+            entity = configs.entity_of(subject.path.removeprefix("/config/"))
+            return None if entity is None else configs.decide(entity, data, image), False
+        decide = deletions.decide if subject.kind is Kind.DELETION else elections.decide
+        return decide(subject.path, data, image), False
+
+    async def _of_topic(
+        self, subject: Subject, tenure: Tenure, image: MetadataImage
+    ) -> tuple[Order | None, bool]:
+        name = name_of(subject)
+        config_path = EntityConfig.topic_path(name)
+        found = await _read([subject.path, config_path], tenure)
+        is_new = name not in image.topics.by_name
+        if subject.path not in found:
+            return None, is_new and self._is_left(subject, config_path in found)
+        self._halves.pop(subject, None)
+        config = found[config_path].data if config_path in found else None
+        return topics.decide(name, found[subject.path].data, config, image), is_new
+
+    def _is_left(self, subject: Subject, has_config: bool) -> bool:
+        """True for configs whose topic does not come; the mirror's next comparison asks again."""
+        if not has_config:
+            self._halves.pop(subject, None)
+            return False
+        since = self._halves.setdefault(subject, trio.current_time())
+        if trio.current_time() - since < HALF_TOPIC_SECONDS:
+            return False
+        del self._halves[subject]
+        return True
+
+    async def _advance(self, subject: Subject, tenure: Tenure) -> None:
+        """Begins moves, and takes those that are done out of the znode, which goes with the last."""
+        await self._sync(tenure)
+        image = self._advanced = tenure.shown
+        assert image is not None
+        znode = (await _read([subject.path], tenure)).get(subject.path)
+        if znode is None:
+            self._begun.clear()
+            self._desk.settle(subject)
+            return
+        progress = reassignments.advance(znode.data, image, self._begun)
+        write = progress.write
+        if progress.order is not None and not await self._carry_out(progress.order, tenure):
+            write = reassignments.DELETE
+        self._begun.update(progress.left)
+        self._desk.settle(subject)
+        if write is None and progress.order is not None:
+            self._desk.add(subject)  # what was refused leaves at once
+        if write is not None:
+            if write.kind == "delete":
+                self._begun.clear()
+            await self._tidy([_at_version(write, znode.version)], tenure)
+
+    # -- obeying
+
+    async def _carry_out(self, order: Order, tenure: Tenure) -> bool:
+        """False where orders of this kind are not obeyed.
+
+        Raises UndecidedError: some of it may have been obeyed; look again.
+        """
+        obeyed = order.kind in self.kinds
+        if obeyed:
+            _warn(order.refused)
+            if not await self._ask(order, tenure):
+                return True
+        else:
+            why = f"{order.kind} is not among the kinds that are obeyed" if self.kinds else OPTION
+            log.warning("Not obeyed: a tool wrote to ZooKeeper to %s (%s)", order.what, why)
+        await self._tidy(order.tidy, tenure)
+        return obeyed
+
+    async def _ask(self, order: Order, tenure: Tenure) -> bool:
+        """False where the tool took its request back meanwhile."""
+        claim: Sequence[Step] = order.claim
+        refused: list[str] = []
+        for ask in order.asks:
+            try:
+                refused += await self._ask_fenced(ask, claim, tenure)
+            except StepRefusedError as taken_back:
+                log.info("A tool took back what it wrote: %s", taken_back)
+                return False
+            claim = ()
+        _warn(refused)
+        if order.asks:
+            log.info("Asked the quorum for a tool that wrote to ZooKeeper: %s", order.what)
+            await self._sync(tenure)
+        return True
+
+    async def _ask_fenced(self, ask: Ask, claim: Sequence[Step], tenure: Tenure) -> Sequence[str]:
+        """Asks while it is sure that no other mirror leads."""
+        patience = tenure.keeper.config.session_timeout_ms / 1000 * FENCE_SHARE
+        while True:
+            began = trio.current_time()
+            await tenure.transact(claim)
+            if trio.current_time() - began <= patience:
+                break
+        return ask.refusals(await self.controller.call(ask.request))
+
+    async def _tidy(self, steps: Sequence[Step], tenure: Tenure) -> None:
+        if not steps:
+            return
+        try:
+            await tenure.transact(steps)
+        except StepRefusedError as refused:  # somebody was there before us, or wrote more
+            log.debug("%s", refused)
+            self._desk.hear(refused.step.path)
+
+
+async def _read(paths: Sequence[str], tenure: Tenure) -> FoundTree:
+    """Raises PathRefusedError for a znode that must not be read."""
+    found = await tenure.keeper.read_many(paths)
+    for path, znode in found.items():
+        if znode.refusal:
+            raise PathRefusedError(path, znode.refusal)
+    return found
+
+
+def _at_version(step: Step, version: int) -> Step:
+    """Only if nobody wrote meanwhile."""
+    return Step(step.kind, step.path, step.data, version)
+
+
+def _warn(refused: Iterable[str]) -> None:
+    said = list(refused)
+    for sentence in said[:WARNINGS_MAX]:
+        log.warning("Refused what a tool wrote to ZooKeeper: %s", sentence)
+    if len(said) > WARNINGS_MAX:
+        log.warning("… and %d refusals more", len(said) - WARNINGS_MAX)

@@ -1,0 +1,224 @@
+"""`/config/TYPE/NAME`, written whole by a tool and told in `/config/changes`: what differs from the image is asked for.
+
+Topics and brokers have configs; users, clients and addresses have quotas. SCRAM credentials cannot be obeyed: znodes
+hold keys derived from a password, and no request takes anything but the salted password itself. Passwords among the
+configs of brokers are encrypted with a secret of theirs. Source: `AdminZkClient`, `ConfigCommand` of Kafka 2.8;
+`TopicConfigManager` of 0.8.2 for the oldest notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quorum.metadata.client_quotas import CLIENT_ID, IP, USER
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, QuotaEntity
+from wire.errors import RemoteProtocolError
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.records.sensitive import is_sensitive
+from zkcompat.json_form import JSON_BYTES_MAX
+from zkcompat.legacy.orders import Ask, Kind, Order, refusal
+from zkcompat.names import DEFAULT_ENTITY
+from zkcompat.sections.quotas import quotas_of, quoted_name
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
+from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
+
+SET, DELETE = 0, 1
+_QUOTA_PARTS = {"users": USER, "clients": CLIENT_ID, "ips": IP}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntity:
+    """Whose configs a znode has: a resource, or an entity with quotas. `path` is the znode's."""
+
+    path: str
+    resource: tuple[int, str] | None = None
+    quota: QuotaEntity = ()
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.CONFIG if self.resource is not None else Kind.QUOTA
+
+
+def entity_of_note(data: bytes | None) -> ConfigEntity | None:
+    """Whom a note in `/config/changes` is about, in the three forms that Kafka had; None for nonsense."""
+    if data is None or len(data) > JSON_BYTES_MAX:
+        return None
+    try:
+        note = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(note, str):  # 0.8: a topic
+        return entity_of(f"topics/{note}")
+    if not isinstance(note, dict):
+        return None
+    if note.get("version") == 1:
+        return entity_of(f"{note.get('entity_type')}/{note.get('entity_name')}")
+    return entity_of(str(note.get("entity_path")))
+
+
+def entity_of(entity_path: str) -> ConfigEntity | None:
+    """Of `topics/T`, `users/U/clients/C` and so on; None for what is none of these."""
+    names = entity_path.split("/")
+    path = f"/config/{entity_path}"
+    if any(name in ("", ".", "..") for name in names):
+        return None
+    match names:
+        case ["topics", topic]:
+            return ConfigEntity(path, resource=(TOPIC_RESOURCE, topic))
+        case ["brokers", broker] if broker == DEFAULT_ENTITY or broker.isdecimal():
+            resource = "" if broker == DEFAULT_ENTITY else broker
+            return ConfigEntity(path, resource=(BROKER_RESOURCE, resource))
+        case [("users" | "clients" | "ips") as kind, name]:
+            return ConfigEntity(path, quota=((_QUOTA_PARTS[kind], quoted_name(name)),))
+        case ["users", user, "clients", client]:
+            # In alphabetical order, as the image has them.
+            return ConfigEntity(
+                path, quota=((CLIENT_ID, quoted_name(client)), (USER, quoted_name(user)))
+            )
+        case _:
+            return None
+
+
+def decide(entity: ConfigEntity, data: bytes | None, image: MetadataImage) -> Order | None:
+    """The order for a config znode; None when it says what the image says."""
+    what = f"alter the configs of {entity.path.removeprefix('/config/')}"
+    try:
+        wanted = dict(EntityConfig.decode(data).config)
+    except RemoteProtocolError as error:
+        refused = [f"{what}: {error}"]
+        return Order(entity.kind, what, refused=refused, entities=[entity.path])
+    if entity.resource is not None:
+        return _configs(entity, entity.resource, wanted, image, what)
+    return _quotas(entity, wanted, image, what)
+
+
+def _configs(
+    entity: ConfigEntity,
+    resource: tuple[int, str],
+    wanted: Mapping[str, str],
+    image: MetadataImage,
+    what: str,
+) -> Order | None:
+    kind, name = resource
+    if kind == TOPIC_RESOURCE and name not in image.topics.by_name:
+        return None  # the topic is new, or gone
+    hides = is_sensitive if kind == BROKER_RESOURCE else _hides_nothing
+    known = {key: value for key, value in image.configs.of(kind, name).items() if not hides(key)}
+    refused = [
+        f"{what}: {key} is encrypted, set it with kafka-configs --bootstrap-server"
+        for key in sorted(wanted)
+        if hides(key)
+    ]
+    shown = {key: value for key, value in wanted.items() if not hides(key)}
+    changes = [
+        AlterableConfig(name=key, config_operation=SET, value=value)
+        for key, value in sorted(shown.items())
+        if known.get(key) != value
+    ]
+    changes += [
+        AlterableConfig(name=key, config_operation=DELETE, value=None)
+        for key in sorted(known.keys() - shown.keys())
+    ]
+    if not changes:
+        return _refused_alone(entity, what, refused)
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)],
+        validate_only=False,
+    )
+
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.responses
+        return refusal(what, one.error_code, one.error_message)
+
+    return Order(
+        Kind.CONFIG,
+        what,
+        asks=[Ask(request, refusals)],
+        refused=refused,
+        entities=[entity.path],
+    )
+
+
+def _hides_nothing(key: str) -> bool:
+    del key
+    return False
+
+
+def _quotas(
+    entity: ConfigEntity, wanted: Mapping[str, str], image: MetadataImage, what: str
+) -> Order | None:
+    known = quotas_of(image.quotas, entity.quota)
+    scram = _scram(entity.quota, image)
+    refused = [
+        f"{what}: {key} cannot be taken from ZooKeeper, set it with kafka-configs --bootstrap-server"
+        for key, text in scram.items()
+        if key in wanted and wanted[key] != text
+    ]
+    refused += [
+        f"{what}: {key} is no quota"
+        for key in sorted(wanted.keys() - scram.keys() - set(QUOTA_KEYS))
+    ]
+    operations = [
+        OpData(key=key, value=0.0, remove=True) for key in sorted(known) if key not in wanted
+    ]
+    for key in QUOTA_KEYS:
+        if key not in wanted:
+            continue
+        value = _number(wanted[key])
+        if value is None:
+            refused.append(f"{what}: {key}={wanted[key][:40]} is no number")
+        elif known.get(key) != quota_text(key, value):
+            operations.append(OpData(key=key, value=value, remove=False))
+    if not operations:
+        return _refused_alone(entity, what, refused)
+    parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity.quota]
+    request = AlterClientQuotasRequest(
+        entries=[AlterClientQuotasRequestEntryData(entity=parts, ops=operations)],
+        validate_only=False,
+    )
+
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.entries
+        return refusal(what, one.error_code, one.error_message)
+
+    return Order(
+        Kind.QUOTA,
+        what,
+        asks=[Ask(request, refusals)],
+        refused=refused,
+        entities=[entity.path],
+    )
+
+
+def _scram(entity: QuotaEntity, image: MetadataImage) -> dict[str, str | None]:
+    """By key what the image would show; None for a credential that it does not have."""
+    user = dict(entity).get(USER) or ""
+    found = {key: image.scram.get((user, number)) for number, key in SCRAM_KEYS.items()}
+    return {key: None if one is None else scram_text(one) for key, one in found.items()}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _refused_alone(entity: ConfigEntity, what: str, refused: list[str]) -> Order | None:
+    if not refused:
+        return None
+    return Order(entity.kind, what, refused=refused, entities=[entity.path])
