@@ -1,7 +1,12 @@
 """PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`.
 
-Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562).
+Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562). Only whether a file of the
+user's hides our packages is looked at: every later error would be a riddle.
 """
+
+from spark.hidden import ensure_not_hidden
+
+ensure_not_hidden()
 
 __all__ = ["register", "session", "views"]
 

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,23 +43,34 @@ class JavaNotFound(RuntimeError):
     """Neither the machine nor the Python environment has a Java that Spark can use."""
 
 
-def session(local_cores: int = 2, *, app_name: str = "trimaran") -> SparkSession:
-    """Opens (or returns) a local session: UTC, no UI, Arrow on, quiet, our data sources registered.
+def session(
+    local_cores: int = 2,
+    *,
+    app_name: str = "trimaran",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Opens (or returns) a session: UTC, no UI, Arrow and push-down of conditions on, quiet, our sources registered.
 
     Args:
-        local_cores: how many tasks run at once.
+        local_cores: how many tasks run at once in this process; without effect beside `master`.
         app_name: shown by Spark.
+        master: a cluster, as `spark://HOST:7077`. Its workers need the wheel and the same Python version; theirs is
+            `PYSPARK_PYTHON`, `python3` if that is not set.
+        conf: settings of Spark's; they come before ours.
 
     Raises:
         JavaNotFound: with the way to get one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{local_cores}]").appName(app_name)
-    for key, value in SETTINGS.items():
+    builder = SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
+    for key, value in settings(is_local=master is None, conf=conf or {}).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -73,16 +85,27 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "4",  # small local data: the default of 200 is all overhead
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.catalogImplementation": "in-memory",
-    # Short runs: start fast. Quiet: our log4j configuration instead of Spark's.
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
-        f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
-    ),
 }
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# Quiet: our log4j configuration instead of Spark's.
+LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+# Short runs start fast with these; long ones want the JVM's full compiler and its own collector.
+FAST_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def settings(*, is_local: bool, conf: Mapping[str, str]) -> dict[str, str]:
+    """Ours, and the user's in their place where both say something; Java options of both."""
+    made = {**SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
+    options = [LOGGING, *([FAST_START] if is_local and JAVA_OPTIONS not in conf else [])]
+    options += [conf[JAVA_OPTIONS]] if JAVA_OPTIONS in conf else []
+    return {**made, **conf, JAVA_OPTIONS: " ".join(options)}
 
 
 def java_home() -> Path:

@@ -11,9 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Literal
 
 from node.runtime.java import javas
@@ -112,6 +114,24 @@ def shadowed_modules() -> Finding:
     return Finding("modules", "ok", "none shadowed")
 
 
+def spark_formats() -> Finding:
+    """Spark imports every module named `pyspark_…` to find formats; one that fails takes all formats with it."""
+    for module in iter_modules():
+        if module.name.startswith("pyspark_"):
+            try:
+                import_module(module.name)
+            except Exception as error:  # noqa: BLE001 - a module may raise anything
+                spec = find_spec(module.name)
+                where = spec.origin if spec else module.name
+                return Finding(
+                    "Spark's formats",
+                    "fail",
+                    f"{where} does not load: {error}",
+                    "mend or remove it: Spark loads every module named pyspark_… before it reads any format",
+                )
+    return Finding("Spark's formats", "ok", "every module named pyspark_… loads")
+
+
 def open_files() -> Finding:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < OPEN_FILES_WANTED:
@@ -155,6 +175,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     shadowed_modules,
     java,
     spark_python,
+    spark_formats,
     open_files,
     fsync,
     disk,

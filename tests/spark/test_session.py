@@ -21,6 +21,51 @@ def test_unknown_names_are_refused():
         _ = spark.nonsense
 
 
+@pytest.mark.parametrize("hider", ["log.py", "wire.py", "node/__init__.py", "quorum/code.py"])
+def test_a_file_that_hides_a_package_of_ours_is_named(tmp_path, hider):
+    (tmp_path / hider).parent.mkdir(exist_ok=True)
+    (tmp_path / hider).write_text("x = 1\n")
+    (tmp_path / "job.py").write_text("import pyspark_kafka_log as m; import spark\n")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "job.py"], capture_output=True, text=True, check=False
+    )
+    if hider.endswith(
+        "code.py"
+    ):  # a folder that is no package: a real one further down the path wins
+        assert done.returncode == 0
+        return
+    package = hider.removesuffix(".py").partition("/")[0]
+    last = done.stderr.splitlines()[-1]
+    assert f"{tmp_path / hider} hides trimaran's package '{package}'" in last
+    assert "Rename that file" in last
+
+
+def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
+    code = (
+        "import sys, pyspark_kafka_log, pyspark_kafka_metadata;"
+        "print([m for m in ('spark', 'log', 'wire') if m in sys.modules]);"
+        "print(pyspark_kafka_log.DefaultSource({'path': '/x'}).name());"
+        "print(pyspark_kafka_metadata.DefaultSource({'path': '/x'}).name())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "kafka_log", "kafka_metadata"]
+
+
+def test_settings_of_a_cluster_and_the_users():
+    from spark.session import JAVA_OPTIONS, settings
+
+    local = settings(is_local=True, conf={})
+    assert local["spark.sql.python.filterPushdown.enabled"] == "true"
+    assert "TieredStopAtLevel=1" in local[JAVA_OPTIONS]
+    cluster = settings(is_local=False, conf={"spark.sql.session.timeZone": "CET", "spark.x": "1"})
+    assert "spark.driver.host" not in cluster
+    assert "TieredStopAtLevel" not in cluster[JAVA_OPTIONS]
+    assert (cluster["spark.sql.session.timeZone"], cluster["spark.x"]) == ("CET", "1")
+    own = settings(is_local=True, conf={JAVA_OPTIONS: "-Xmx1g"})
+    assert own[JAVA_OPTIONS].endswith("-Xmx1g")
+    assert "Tiered" not in own[JAVA_OPTIONS]
+
+
 @pytest.fixture
 def fake_java(tmp_path):
     java = tmp_path / "jdk" / "bin" / "java"

@@ -29,15 +29,6 @@ CLEANED = {("orders", number): next_offset(BATCHES) for number in range(3)}
 
 
 @pytest.fixture(scope="module")
-def spark():
-    from spark.session import session
-
-    made = session(local_cores=1, app_name="tests")
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     root = tmp_path_factory.mktemp("cluster")
     for node_id in (1, 2, 3):

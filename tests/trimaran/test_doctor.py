@@ -18,3 +18,12 @@ def test_a_missing_java_says_where_to_get_one(monkeypatch):
     found = doctor.java()
     assert found.level == "warn"
     assert "trimaran[java]" in found.fix
+
+
+def test_a_broken_neighbour_among_sparks_formats_is_named(tmp_path, monkeypatch):
+    (tmp_path / "pyspark_broken.py").write_text("import nothing_of_that_name\n")
+    assert doctor.spark_formats().level == "ok"
+    monkeypatch.syspath_prepend(tmp_path)
+    finding = doctor.spark_formats()
+    assert finding.level == "fail"
+    assert f"{tmp_path / 'pyspark_broken.py'} does not load" in finding.found

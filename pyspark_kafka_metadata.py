@@ -1,0 +1,21 @@
+"""So that Spark finds the format `kafka_metadata` without being told: it imports every module named `pyspark_…` and
+takes its `DefaultSource`. Nothing that can fail is imported before the format is used, as a failure would take all
+other formats with it.
+"""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    """Stands for `spark.kafka_metadata.source.KafkaMetadataSource`, and becomes one."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_metadata"
+
+    def __new__(cls, options: Any) -> Any:
+        from spark.kafka_metadata.source import KafkaMetadataSource
+
+        return KafkaMetadataSource(options)

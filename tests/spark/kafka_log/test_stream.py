@@ -1,0 +1,234 @@
+"""Streams over directories in a real Spark session: every offset once, whatever comes, goes, or is restarted."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from log.batches.records import build_batch
+from spark.kafka_log.options import LogOptions, StreamLimits
+from spark.kafka_log.source import wanted_of
+from spark.kafka_log.stream import LogStreamReader
+from spark.origins.origin import DataUnreadable
+from spark.streams import shared
+from tests.spark.directories import (
+    checkpoint,
+    data_batches,
+    make_node,
+    next_offset,
+    records,
+    write_partition,
+)
+
+BATCHES = data_batches(30)
+END = next_offset(BATCHES)
+
+
+class Log:
+    """A broker's directory that grows."""
+
+    def __init__(self, root):
+        self.node = make_node(root, 1)
+        self.marks = {}
+        self.starts = {}
+
+    def put(self, partition, batches):
+        """A new partition."""
+        write_partition(self.node, "orders", partition, batches)
+        self.mark(partition, next_offset(batches))
+
+    def append(self, partition, count):
+        directory = self.node / f"orders-{partition}"
+        end = self.marks["orders", partition]
+        with max(directory.glob("*.log")).open("ab") as file:
+            file.write(build_batch(records(count), base_offset=end, leader_epoch=9))
+        self.mark(partition, end + count)
+
+    def mark(self, partition, offset):
+        self.marks["orders", partition] = offset
+        self.tell()
+
+    def tell(self):
+        checkpoint(self.node, self.marks, self.starts)
+
+
+@pytest.fixture
+def log(tmp_path):
+    return Log(tmp_path / "data")
+
+
+def reader_of(log, **options):
+    parsed = LogOptions.parse({"path": str(log.node), **options}, streaming=True)
+    return LogStreamReader(parsed, wanted_of(parsed, ("partition", "offset")))
+
+
+def rows(reader, start, end):
+    return sorted(
+        (row["partition"], row["offset"])
+        for task in reader.partitions(start, end)
+        for batch in reader.read(task)
+        for row in batch.to_pylist()
+    )
+
+
+# --- the reader alone ---
+
+
+def test_a_stream_begins_where_it_is_told(log):
+    log.put(0, BATCHES)
+    assert reader_of(log).initialOffset() == {"orders": {"0": END}}
+    assert reader_of(log, startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
+    chosen = reader_of(log, startingOffsets='{"orders":{"0":17}}')
+    assert chosen.initialOffset() == {"orders": {"0": 17}}
+    timed = reader_of(log, startingTimestamp="7000")
+    assert timed.initialOffset() == {"orders": {"0": 70}}
+
+
+def test_limits_share_a_batch_among_partitions(log):
+    log.put(0, BATCHES)
+    log.put(1, BATCHES[:3])
+    reader = reader_of(log, startingOffsets="earliest", maxOffsetsPerTrigger="33")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(33)
+    offset, seen = reader.initialOffset(), []
+    while (following := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        part = rows(reader, offset, following)
+        assert 0 < len(part) <= 34
+        seen += part
+        offset = following
+    assert sorted(seen) == [(0, o) for o in range(END)] + [(1, o) for o in range(30)]
+    assert reader.reportLatestOffset() == {"orders": {"0": END, "1": 30}}
+    assert reader.latestOffset({"orders": {"0": 0, "1": 0}}, ReadAllAvailable()) == offset
+
+
+def test_a_minimum_waits_until_it_is_due(log):
+    log.put(0, BATCHES[:2])
+    reader = reader_of(log, minOffsetsPerTrigger="25", maxTriggerDelay="1h")
+    assert reader.getDefaultReadLimit() == ReadMinRows(25)
+    start = {"orders": {"0": 0}}
+    assert reader.latestOffset(start, ReadMinRows(25)) == start
+    reader._last_given -= 3601
+    assert reader.latestOffset(start, ReadMinRows(25)) == {"orders": {"0": 20}}
+    log.append(0, 5)
+    assert reader.latestOffset(start, ReadMinRows(25)) == {"orders": {"0": 25}}
+
+
+def test_available_now_ends_where_data_ended_when_it_began(log):
+    log.put(0, BATCHES[:2])
+    reader = reader_of(log, minOffsetsPerTrigger="1000")
+    reader.prepareForTriggerAvailableNow()
+    log.append(0, 5)
+    log.put(1, BATCHES)
+    found = reader.latestOffset({"orders": {"0": 0}}, ReadMinRows(1000))
+    assert found == {"orders": {"0": 20, "1": 0}}
+
+
+def test_what_retention_took_before_it_was_read_is_told(log, caplog):
+    log.put(0, BATCHES)
+    log.starts["orders", 0] = 50
+    log.tell()
+    start = {"orders": {"0": 20}}
+    with pytest.raises(DataUnreadable, match="offsets 20 to 49 were deleted before they were read"):
+        reader_of(log).latestOffset(start, ReadAllAvailable())
+    lenient = reader_of(log, failOnDataLoss="false")
+    assert lenient.latestOffset(start, ReadAllAvailable()) == {"orders": {"0": END}}
+    assert "offsets 20 to 49 were deleted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ({"orders": {"0": END + 1}}, "was cut or made anew"),
+        ({"orders": {"0": 0, "7": 5}}, "orders-7 is gone"),
+    ],
+)
+def test_what_is_no_longer_there_is_told(log, start, told):
+    log.put(0, BATCHES)
+    with pytest.raises(DataUnreadable, match=told):
+        reader_of(log).latestOffset(start, ReadAllAvailable())
+
+
+def test_shares_are_by_what_waits():
+    begun = {("a", 0): 0, ("a", 1): 100, ("b", 0): 7}
+    ends = {("a", 0): 900, ("a", 1): 200, ("b", 0): 7}
+    assert shared(begun, ends, 100) == {("a", 0): 90, ("a", 1): 110}
+    assert shared({("a", 0): 0, ("a", 1): 0}, {("a", 0): 1, ("a", 1): 10**9}, 5)["a", 0] == 1
+
+
+def test_limits_are_of_the_options(log):
+    log.put(0, BATCHES)
+    parsed = LogOptions.parse({"path": "/x", "maxTriggerDelay": "90s"}, streaming=True)
+    assert parsed.stream == StreamLimits(None, None, 90.0)
+
+
+# --- in Spark ---
+
+in_spark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # of PySpark and py4j themselves
+]
+
+
+def run(spark, log, place, **options):
+    """One run with `Trigger.AvailableNow`; gives the progress of its micro-batches."""
+    source = spark.readStream.format("kafka_log").options(**options).load(str(log.node))
+    query = (
+        source.selectExpr("partition", "offset", "value")
+        .writeStream.format("parquet")
+        .option("path", str(place / "out"))
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [json.loads(p.json) for p in query.recentProgress if p.numInputRows]
+
+
+def written(spark, place):
+    found = spark.read.parquet(str(place / "out")).select("partition", "offset").collect()
+    return sorted((r.partition, r.offset) for r in found)
+
+
+class TestInSpark:
+    pytestmark = in_spark
+
+    def test_a_stream_goes_on_where_it_ended(self, spark, log, tmp_path):
+        log.put(0, BATCHES)
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "170"}
+        progress = run(spark, log, tmp_path, **options)
+        assert [p["numInputRows"] for p in progress] == [170, 130]
+        log.append(0, 5)
+        log.put(1, BATCHES[:2])  # a partition that is new is read from its beginning
+        progress = run(spark, log, tmp_path, **options)
+        assert sum(p["numInputRows"] for p in progress) == 25
+        assert written(spark, tmp_path) == [(0, o) for o in range(END + 5)] + [
+            (1, o) for o in range(20)
+        ]
+        newest = max(
+            (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)
+        )
+        assert json.loads(newest.read_text().splitlines()[-1]) == {
+            "orders": {"0": END + 5, "1": 20}
+        }
+
+    def test_loss_ends_the_query_with_our_words(self, spark, log, tmp_path):
+        log.put(0, BATCHES)
+        run(spark, log, tmp_path, startingOffsets="earliest")
+        log.append(0, 100)
+        log.starts["orders", 0] = END + 50
+        log.tell()
+        with pytest.raises(
+            StreamingQueryException, match=f"offsets {END} to {END + 49} were deleted"
+        ):
+            run(spark, log, tmp_path)
+
+    def test_a_wrong_option_is_told_in_our_words(self, spark, log, tmp_path):
+        """PySpark says UnboundLocalError where a reader cannot be made."""
+        log.put(0, BATCHES)
+        with pytest.raises(Exception, match="a stream has no end") as error:
+            run(spark, log, tmp_path, endingOffsets="latest")
+        assert "UnboundLocalError" not in str(error.value)
