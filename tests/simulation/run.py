@@ -1,4 +1,4 @@
-"""Runs seeds of the quorum simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`.
+"""Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`; of the quorum, or of `--partitions`.
 
 Prints what was met and tested, what never was, and the seed of the first failure. Exit status 1 on a violation.
 """
@@ -10,11 +10,11 @@ import gc
 import sys
 import time
 import traceback
-from collections import Counter
 
-from tests.simulation.world import Result, World, run_seed
+from tests.simulation.partitions.simulation import PARTITIONS
+from tests.simulation.simulation import Simulation
+from tests.simulation.world import World, run_seed
 
-# What must have had something to say, and what must have happened, for runs to be worth their time.
 INVARIANTS = (
     *(
         "R1",
@@ -49,58 +49,7 @@ SOMETIMES = (
     *("controller epoch", "controlled shutdown", "ISR changed", "ISR refused"),
 )
 
-
-def run_many(seeds: range, *, quiet: bool = False, **options: float) -> list[Result]:
-    results = []
-    for seed in seeds:
-        results.append(run_seed(seed, **options))
-        if not quiet and len(results) % 200 == 0:
-            print(f"… {len(results)} seeds", flush=True)
-    return results
-
-
-def never(results: list[Result]) -> list[str]:
-    """Invariants that no counted run evaluated, and things that happened in none."""
-    counted = [result for result in results if result.made_progress]
-    evaluated = {name for result in counted for name in result.evaluations}
-    happened = {name for result in counted for name in result.faults}
-    return [name for name in INVARIANTS if name not in evaluated] + [
-        name for name in SOMETIMES if name not in happened
-    ]
-
-
-def summary(results: list[Result]) -> str:
-    """What the runs were worth; those without progress or faults count zero."""
-    counted = [result for result in results if result.made_progress]
-    faults: Counter[str] = Counter()
-    evaluations: Counter[str] = Counter()
-    for result in counted:
-        faults += result.faults
-        evaluations += result.evaluations
-    lines = [
-        f"{len(counted)} of {len(results)} runs count (progress and at least one fault)",
-        f"{len(results)} seeds run, {sum(r.events for r in results)} events, "
-        f"{sum(r.seconds for r in results):.0f} simulated seconds",
-        f"acked {sum(r.acked for r in counted)} batches, {sum(r.epochs for r in counted)} epochs",
-        "faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())),
-        "evaluated: " + ", ".join(f"{name} {count}" for name, count in sorted(evaluations.items())),
-        "never: " + (", ".join(never(results)) or "nothing"),
-    ]
-    return "\n".join(lines)
-
-
-def tell(seed: int) -> int:
-    """One seed as a transcript, to the end or to the violation."""
-    world = World(seed)
-    world.trace = []
-    try:
-        world.run()
-    except Exception as failure:  # noqa: BLE001 - what went wrong is the last line
-        world.trace.append(f"{world.now:9.4f} {type(failure).__name__}: {failure}")
-        print("\n".join(world.trace))
-        return 1
-    print("\n".join(world.trace))
-    return 0
+QUORUM = Simulation(World, run_seed, INVARIANTS, SOMETIMES)
 
 
 def spare_the_collector() -> None:
@@ -111,20 +60,25 @@ def spare_the_collector() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=None, metavar="N")
+    parser.add_argument(
+        "--partitions", type=int, nargs="?", const=0, metavar="N", help="of partitions, N seeds"
+    )
     parser.add_argument("--start", type=int, default=1)
     parser.add_argument("--seed", type=int, help="only this one, told line by line")
     arguments = parser.parse_args()
+    simulation = QUORUM if arguments.partitions is None else PARTITIONS
     if arguments.seed is not None:
-        return tell(arguments.seed)
+        return simulation.tell(arguments.seed)
+    seeds = arguments.partitions or arguments.seeds or (1000 if simulation is QUORUM else 200)
     spare_the_collector()
     began = time.process_time()
     try:
-        results = run_many(range(arguments.start, arguments.start + arguments.seeds))
+        results = simulation.run_many(range(arguments.start, arguments.start + seeds))
     except Exception:  # noqa: BLE001 - a failed seed is the result
         traceback.print_exc()
         return 1
-    print(summary(results))
+    print(simulation.summary(results))
     seconds = time.process_time() - began
     rate = sum(result.seconds for result in results) / seconds
     print(f"{seconds:.1f} s of one core, {rate:.0f} simulated seconds a second a core")

@@ -1,4 +1,4 @@
-"""Tasks on simulated time: the real controller is a set of trio tasks, so a run that has one takes place inside `trio.run`.
+"""Tasks on simulated time: a real controller or broker is a set of trio tasks, so a run that has one takes place inside `trio.run`.
 
 trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is still to come.
 Which of several that are ready goes first is drawn from the seed; the world goes last, so that nobody is left who could have gone on.
@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Coroutine, MutableSequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Protocol, TypeVar
 from unittest import mock
 
 import trio
 from trio._core import _run as scheduler
 
-from quorum.controller import controller, operation_queue
 from tests.simulation.checker import Violation
-
-if TYPE_CHECKING:
-    from tests.simulation.world import World
 
 T = TypeVar("T")
 
 # Of the tasks between two events; a request for far too many topics takes some hundred.
 TURNS_MAX = 5000
 
-# So few that most decisions take several turns, and others are asked for meanwhile; in real life 500.
-STEPS_PER_TURN = 4
+
+class Timed(Protocol):
+    """A world, as far as its tasks look at it; `between_turns` is called between two turns of them."""
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def between_turns(self) -> None: ...
 
 
 def step_through(play: Coroutine[Any, Any, T]) -> T:
@@ -40,7 +46,7 @@ def step_through(play: Coroutine[Any, Any, T]) -> T:
 
 
 class _Clock(trio.abc.Clock):
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Timed) -> None:
         self._world = world
 
     def start_clock(self) -> None:
@@ -66,22 +72,20 @@ class _Turns(random.Random):
 
 
 class Tasks:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Timed) -> None:
         self._world = world
         self._nursery: trio.Nursery | None = None
         self._turns = _Turns(world.seed)
 
-    def run(self, play: Callable[[], Awaitable[T]], is_gone: Callable[..., Awaitable[bool]]) -> T:
-        """`is_gone` stands for the one question that the controller asks by sockets of its own."""
-        with (
-            mock.patch.object(scheduler, "_r", self._turns),
-            mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
-            mock.patch.object(controller, "broker_is_down", is_gone),
-            mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
-            mock.patch.object(
-                operation_queue, "OBJECTS_PER_STEP", 0
-            ),  # a frozen world would stay for ever
-        ):
+    def run(self, play: Callable[[], Awaitable[T]], *patches: AbstractContextManager[object]) -> T:
+        """`patches` are in place meanwhile."""
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(scheduler, "_r", self._turns))
+            stack.enter_context(
+                mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True)
+            )
+            for patch in patches:
+                stack.enter_context(patch)
             try:
                 return trio.run(self._main, play, clock=_Clock(self._world))
             except BaseExceptionGroup as failures:
@@ -108,7 +112,13 @@ class Tasks:
             if turns > TURNS_MAX:
                 raise Violation(f"L1 more than {TURNS_MAX} turns: a task is busy in a loop")
             await trio.lowlevel.checkpoint()
-            self._world.settle_proposals()
+            self._world.between_turns()
+
+    @property
+    def next_deadline(self) -> float:
+        """When the first task wants to go on."""
+        deadline: float = scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
+        return deadline
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

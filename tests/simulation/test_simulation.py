@@ -11,7 +11,7 @@ from tests.simulation.everything import Everything
 from tests.simulation.faults import Faults
 from tests.simulation.mutants import MUTANTS, SLOW
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
-from tests.simulation.run import never, run_many, summary, tell
+from tests.simulation.run import QUORUM
 from tests.simulation.world import World, run_seed
 
 # Shorter than those of `./dev simulate N`, so that they take half a minute of one core.
@@ -26,12 +26,12 @@ REGRESSIONS = (424,)
 
 @pytest.mark.slow
 def test_seeds_hold_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
-    results = run_many(range(1, SEEDS + 1), quiet=True, chaos_seconds=CHAOS_SECONDS)
+    results = QUORUM.run_many(range(1, SEEDS + 1), quiet=True, chaos_seconds=CHAOS_SECONDS)
     with capsys.disabled():
-        print("\n" + summary(results))
+        print("\n" + QUORUM.summary(results))
     counted = [result for result in results if result.made_progress]
     assert len(counted) > SEEDS * 0.8, "runs without progress or faults count zero"
-    assert never(results) == [], "every invariant had something to say, every fault happened"
+    assert QUORUM.never(results) == [], "every invariant had something to say, every fault happened"
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
@@ -62,7 +62,7 @@ def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str])
             run_seed(found.seed)
         transcripts = []
         for _ in range(2):
-            assert tell(found.seed) == 1
+            assert QUORUM.tell(found.seed) == 1
             transcripts.append(capsys.readouterr().out)
     assert f"./dev simulate --seed {found.seed}" in failure.value.__notes__[0]
     assert transcripts[0] == transcripts[1]

@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import trio
 
+from quorum.controller import controller, operation_queue
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import Timeouts
@@ -34,6 +36,8 @@ CHAOS_SECONDS = 12.0
 RECOVERY_SECONDS = 12.0
 # of the seeds: real metadata records above the log
 METADATA_SHARE = 0.25
+# So few that most decisions take several turns, and others are asked for meanwhile; in real life 500.
+STEPS_PER_TURN = 4
 # of the seeds: the real controller, and brokers
 CONTROLLERS_SHARE = 0.05
 # between proposals, of one to three batches
@@ -144,7 +148,7 @@ class World:
         self.now = end
         return done()
 
-    def settle_proposals(self) -> None:
+    def between_turns(self) -> None:
         """What tasks have proposed goes its way before anything else happens."""
         while self.proposed:
             self.proposed.pop().settle()
@@ -298,7 +302,14 @@ class World:
     def run(self) -> Result:
         if self.operator is None:
             return step_through(self._play())
-        return self.tasks.run(self._play, self._is_gone)
+        return self.tasks.run(
+            self._play,
+            # the one question that the controller asks by sockets of its own
+            mock.patch.object(controller, "broker_is_down", self._is_gone),
+            mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
+            # a frozen world would stay for ever
+            mock.patch.object(operation_queue, "OBJECTS_PER_STEP", 0),
+        )
 
     async def _is_gone(self, endpoints: Iterable[Endpoint]) -> bool:
         """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may listen there."""

@@ -15,13 +15,14 @@ SURVIVED = "survived"
 
 
 class Mutant(NamedTuple):
-    """`patch` breaks the core or the driver while it is entered; `expected` are the invariants that may catch it first."""
+    """`patch` breaks the code while it is entered; `expected` are the invariants that may catch it first."""
 
     name: str
     patch: Callable[[], AbstractContextManager[Any]]
     expected: tuple[str, ...]
-    # of `World`: what the bug needs to be met
-    options: Mapping[str, bool] = MappingProxyType({})
+    # of its world: what the bug needs to be met
+    options: Mapping[str, Any] = MappingProxyType({})
+    run_seed: Callable[..., Any] = run_seed
 
 
 class Outcome(NamedTuple):
@@ -44,7 +45,7 @@ def hunt(mutant: Mutant, seeds: int) -> Outcome:
     with mutant.patch():
         for seed in range(1, seeds + 1):
             try:
-                run_seed(seed, **mutant.options)
+                mutant.run_seed(seed, **mutant.options)
             except (Violation, InvariantViolated) as found:
                 return Outcome(str(found).split()[0], seed, str(found))
             except Exception as found:  # noqa: BLE001 - a crash is no finding of an invariant

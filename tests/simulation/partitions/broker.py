@@ -1,0 +1,380 @@
+"""A broker of the simulation: the real partition layer over a simulated disk, in one process after another.
+
+Real are `Partitions` and what is below (leaders, followers, ISR, logs, directories), the group commit, `Fetchers`, `AlterPartitions`,
+`DirectoryAssignments`, `BrokerPublisher`, and the handlers of Fetch, ListOffsets and OffsetForLeaderEpoch. Simulated are disk, connections, threads and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from broker.background.directory_assignments import DirectoryAssignments
+from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.fetching.sessions import FetchSessions
+from broker.handlers.context import BrokerLimits, Context
+from broker.handlers.fetch import fetch
+from broker.handlers.list_offsets import list_offsets
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.topic_settings import TopicSettingsSource
+from broker.partitions.alter_partitions import AlterPartitions
+from broker.partitions.registry import Partitions
+from broker.partitions.services import Services
+from broker.partitions.suspect_checks import check_suspects
+from broker.process.publisher import BrokerPublisher
+from broker.replication.fetch_client import FetchSettings
+from broker.replication.fetchers import Fetchers
+from broker.storage.directories import LogDirectories
+from broker.storage.durability import Durability
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.segments.slices import LogSlice
+from node.config.server import ServerConfig
+from node.runtime.group_commit import GroupCommit
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.loader import Manifest
+from tests.broker.harness import config
+from tests.simulation.partitions.disk import SimDisk
+from tests.simulation.partitions.network import CONTROLLER, Lost
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+)
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.messages.list_offsets import ListOffsetsRequest
+from wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from wire.schema import Message
+from wire.transport.calls import Call
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.network import Connection
+    from tests.simulation.partitions.world import World
+
+CLUSTER = "sim"
+# As in a broker's configuration, but shorter, so that more happens in a run.
+LAG_SECONDS_MAX = 0.8
+HEARTBEAT_SECONDS = 0.3
+CHECKPOINT_SECONDS = 0.7
+RETENTION_SECONDS = 0.9
+RETRY_SECONDS = 0.1
+HANDLERS: dict[type[Message], Callable[..., Any]] = {
+    FetchRequest: fetch,
+    ListOffsetsRequest: list_offsets,
+    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
+}
+
+
+@cache
+def _config() -> ServerConfig:
+    """One for all: nothing that differs between brokers is read from it."""
+    return config()
+
+
+def directory_id(broker_id: int) -> bytes:
+    return bytes([1]) + bytes(14) + bytes([broker_id])
+
+
+class _Connector:
+    def __init__(self, broker: SimBroker) -> None:
+        self._broker = broker
+
+    def connect(self, broker_id: int, *, copy_records: bool = True) -> Any:
+        return self._broker.world.network.connect(self._broker, broker_id)
+
+
+class _Channel:
+    """To the controller: a request whose answer is lost is sent again, as the real channel does when a connection breaks."""
+
+    def __init__(self, broker: SimBroker) -> None:
+        self._broker = broker
+
+    async def call(self, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+        broker, world = self._broker, self._broker.world
+        with trio.move_on_after(min(timeout, 3.0)):
+            while True:
+                with suppress(Lost):
+                    await world.network.travel(broker.id, CONTROLLER, may_be_lost=True)
+                    response = world.controller.serve(broker, request)
+                    await world.network.travel(CONTROLLER, broker.id, may_be_lost=True)
+                    return response
+                await trio.sleep(RETRY_SECONDS)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+
+class SimBroker:
+    """`is_serving` from the time when its partitions follow the metadata; `was_wiped` until the controller knows the incarnation that has
+    an empty disk.
+    """
+
+    partitions: Partitions
+    metadata: BrokerMetadata
+    directories: LogDirectories
+    context: Context
+
+    def __init__(self, world: World, broker_id: int) -> None:
+        self.world = world
+        self.id = broker_id
+        self.life = 0
+        self.alive = False
+        self.is_serving = False
+        self.is_stopping = False
+        self.was_wiped = False
+        self.epoch = -1
+        self.path = Path(f"/{broker_id}")
+        self._scope: trio.CancelScope | None = None
+        self._nursery: trio.Nursery | None = None
+        self.disk = self._formatted()
+
+    def _formatted(self) -> SimDisk:
+        disk = SimDisk(self.world.now_ms)
+        disk.mkdir(self.path)
+        MetaProperties(CLUSTER, self.id, directory_id(self.id)).save(self.path, disk)
+        disk.sync_volume(self.path)
+        return disk
+
+    # --- lives
+
+    def begin(self) -> None:
+        """A new process."""
+        self.life += 1
+        self.alive, self.is_serving, self.is_stopping = True, False, False
+        self.epoch = -1
+        self.world.say(self.id, "starts")
+        self._compose()
+        self.world.tasks.start(self._run)
+
+    def _compose(self) -> None:
+        world = self.world
+        directory = LogDirectory(self.path, now_ms=world.now_ms, files=self.disk)
+        self.directory = directory
+        self.directories = LogDirectories([directory])
+        self.commit = GroupCommit(directory.health)
+        self.metadata = BrokerMetadata(MetadataImage())
+        settings = TopicSettingsSource(_config(), self.metadata, self.id)
+        channel: Any = _Channel(self)
+        self.channel = channel
+        life = self.life
+        # Whoever survives the end of the process has its epoch.
+        self.alter_partitions = AlterPartitions(channel, self.id, lambda: self._epoch_of(life))
+        self.assignments = DirectoryAssignments(channel, self.id, lambda: self._epoch_of(life))
+        self.directories.on_placed = lambda _topic, index, topic_id, directory: (
+            self.assignments.assign(topic_id, index, directory)
+        )
+        services = Services(
+            node_id=self.id,
+            directories=self.directories,
+            settings=settings,
+            commit=Durability({directory.health: self.commit}, fsync=True),
+            isr_changes=self.alter_partitions,
+            metadata=self.metadata,
+            broker_epoch=lambda: self._epoch_of(life),
+            lag_seconds_max=LAG_SECONDS_MAX,
+            now=trio.current_time,
+            now_ms=world.now_ms,
+        )
+        fetching = FetchSettings(
+            replica_id=self.id,
+            broker_epoch=lambda: self._epoch_of(life),
+            wait_max_ms=300,
+            min_bytes=1,
+            partition_bytes_max=world.rules.fetch_bytes,
+            response_bytes_max=10 << 20,
+            backoff_seconds_max=0.2,
+            response_seconds=1.0,
+        )
+        connector: Any = _Connector(self)
+        self.fetchers = Fetchers(connector, fetching)
+        self.partitions = Partitions(services, self.fetchers, directory.high_watermark)
+        self.publisher = BrokerPublisher(
+            self.metadata, self.partitions, settings, self.directories, lambda: None
+        )
+        self.maintenance = Maintenance(
+            self.partitions, self.directories, MaintenanceTimes(), world.now_ms
+        )
+        absent: Any = None
+        self.context = Context(
+            config=_config(),
+            node_id=self.id,
+            cluster_id=CLUSTER,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            directories=self.directories,
+            moves=absent,
+            controller=absent,
+            forwarder=absent,
+            topic_creation=absent,
+            fetch_sessions=FetchSessions(100),
+            producer_ids=absent,
+            groups=absent,
+            limits=BrokerLimits(fetch_bytes_max=10 << 20),
+            broker_epoch=lambda: self._epoch_of(life),
+            now_ms=world.now_ms,
+            kraft_version=lambda: 1,
+        )
+
+    def _epoch_of(self, life: int) -> int:
+        return self.epoch if life == self.life else -1
+
+    def start(self, task: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """A task that ends with the process."""
+        if self._nursery is not None and self.alive:
+            self._nursery.start_soon(task, *arguments)
+
+    async def _run(self) -> None:
+        life = self.life
+        with trio.CancelScope() as scope:
+            self._scope = scope
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for task in (
+                    *(self.commit.run, self.fetchers.run, self.alter_partitions.run),
+                    *(self.assignments.run, self.publisher.run),
+                    *(self._live, self._checkpoint, self._retain, self._drop_lagging),
+                ):
+                    nursery.start_soon(task)
+                nursery.start_soon(check_suspects, self.partitions)
+        if life == self.life:
+            self._nursery = None
+
+    def end(self, *, power_cut: bool) -> None:
+        """Killed, or without power."""
+        self.alive = self.is_serving = False
+        self.world.checker.process_ended(self)
+        self.directory._lock.release()
+        self.disk = self.disk.after_crash(self.world.prng, power_cut=power_cut)
+        self._nursery = None
+        if self._scope is not None:
+            self._scope.cancel()
+        self.world.network.process_ended(self, power_cut=power_cut)
+
+    def wipe(self) -> None:
+        """Somebody puts a new disk in the place of the old one."""
+        assert not self.alive
+        self.disk = self._formatted()
+        self.was_wiped = True
+        self.world.checker.wiped(self)
+
+    def stop(self) -> None:
+        """Asks the controller to let it go (controlled shutdown)."""
+        self.is_stopping = True
+
+    def _stopped(self) -> None:
+        """The controller has: everything is closed in good order."""
+        self.world.say(self.id, "stops cleanly")
+        watermarks = self.partitions.watermarks()
+        for partition in self.partitions:
+            partition._end_epoch()  # as the server does before it closes its directories
+        self.directories.close(broker_epoch=self.epoch, high_watermarks=watermarks)
+        self.world.happened["clean stop"] += 1
+        self.end(power_cut=False)
+        self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
+
+    # --- metadata
+
+    def catch_up(self) -> None:
+        """Replays what the controller has written since."""
+        controller = self.world.controller
+        while self.alive and self.metadata.image.provenance.offset < controller.offset:
+            batch = controller.log[self.metadata.image.provenance.offset + 1]
+            delta = MetadataDelta(self.metadata.image)
+            for record in batch.records:
+                delta.replay(record)
+            image = delta.apply(batch.provenance)
+            self.publisher.publish(delta, image, Manifest(batch.provenance))
+            if self.is_serving:
+                self.world.checker.metadata_applied(self)
+
+    async def _live(self) -> None:
+        registered_at = await self._register()
+        await self.metadata.wait_for(lambda image: image.provenance.offset >= registered_at)
+        await self.publisher.activate()
+        self.is_serving = True
+        self.world.checker.metadata_applied(self)
+        while True:
+            request = BrokerHeartbeatRequest(
+                broker_id=self.id,
+                broker_epoch=self.epoch,
+                current_metadata_offset=self.metadata.applied_offset,
+                want_fence=False,
+                want_shut_down=self.is_stopping,
+            )
+            with suppress(KafkaError):
+                response = await self.channel.call(request, timeout=1.0)
+                if response.should_shut_down:
+                    self._stopped()
+                    return
+            await trio.sleep(HEARTBEAT_SECONDS)
+
+    async def _register(self) -> int:
+        """The offset at which the controller noted it."""
+        request = BrokerRegistrationRequest(
+            broker_id=self.id,
+            cluster_id=CLUSTER,
+            incarnation_id=self.life.to_bytes(15, "big") + bytes([self.id]),
+            listeners=[
+                Listener(name="PLAINTEXT", host="sim", port=1000 + self.id, security_protocol=0)
+            ],
+            features=[],
+            rack=None,
+            log_dirs=[directory_id(self.id)],
+            previous_broker_epoch=self.directories.previous_broker_epoch,
+        )
+        while True:
+            with suppress(KafkaError):
+                response = await self.channel.call(request, timeout=1.0)
+                assert isinstance(response, BrokerRegistrationResponse)
+                self.epoch = response.broker_epoch
+                return response.broker_epoch
+            await trio.sleep(RETRY_SECONDS)
+
+    # --- background
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await trio.sleep(CHECKPOINT_SECONDS)
+            await self.directories.save_checkpoints(self.partitions.watermarks())
+
+    async def _retain(self) -> None:
+        while True:
+            await trio.sleep(RETENTION_SECONDS)
+            await self.maintenance.retain_once()
+
+    async def _drop_lagging(self) -> None:
+        while True:
+            await trio.sleep(LAG_SECONDS_MAX / 2)
+            self.partitions.drop_lagging_followers()
+
+    # --- requests
+
+    def handle(self, request: Message, call: Call) -> Any:
+        return HANDLERS[type(request)](request, self.context, call)
+
+    def read_records(self, response: Any) -> Any:
+        """Puts the bytes in the place of pieces of files, as they are when the answer is sent."""
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for data in topic.partitions:
+                    if isinstance(data.records, LogSlice):
+                        data.records = data.records.read()
+        return response
+
+    def connection_of(self, leader_id: int) -> Connection | None:
+        """To a leader, if it follows one."""
+        return next(
+            (
+                one
+                for one in self.world.network.connections
+                if one.source is self and one.target.id == leader_id
+            ),
+            None,
+        )

@@ -1,0 +1,519 @@
+"""Looks after every event whether the invariants of partitions hold (docs/invariants.md, P, I and T)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.partition import Partition
+from quorum.metadata.image import MetadataImage, PartitionImage
+from tests.simulation.checker import Violation
+from tests.simulation.partitions.replica_logs import Entry, ReplicaLog, entries_in, read_entries
+from wire.messages.alter_partition import AlterPartitionRequest
+from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.broker import SimBroker
+    from tests.simulation.partitions.world import World
+
+Key: TypeAlias = tuple[bytes, int]
+READ_COMMITTED = 1
+RECOVERING = 1
+
+
+class History:
+    """What is committed in a partition, and what its clients know.
+
+    After an unclean election nothing is promised (`is_unclean`): watermarks of another history live on in checkpoints, as in Kafka.
+    """
+
+    def __init__(self) -> None:
+        self.committed: list[Entry] = []
+        self.written: dict[tuple[int, int], tuple[Entry, Entry | None]] = {}
+        self.told: dict[int, tuple[int, int]] = {}
+        self.start = 0  # below it everything was deleted somewhere
+        self.is_unclean = False
+
+    @property
+    def end(self) -> int:
+        return self.committed[-1].last + 1 if self.committed else 0
+
+    def is_held(self, entry: Entry, replica: ReplicaLog, *, on_disk: bool = False) -> bool:
+        """Whether the replica has a batch that is committed. What a leader has deleted (KIP-107) nobody needs to have had: a follower may
+        come from another history below the leader's start, and throws it away with the next answer.
+        """
+        end = replica.durable_end if on_disk else replica.end
+        return end > entry.last and (replica.holds(entry) or entry.last < self.start)
+
+    def at(self, base: int) -> Entry | None:
+        index = bisect_left(self.committed, base, key=lambda entry: entry.base)
+        found = self.committed[index : index + 1]
+        return found[0] if found and found[0].base == base else None
+
+
+class Checker:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.evaluations: Counter[str] = Counter()
+        self.histories: dict[Key, History] = {}
+        self.replicas: dict[tuple[int, Key], ReplicaLog] = {}
+        self.acked: dict[Key, dict[int, int]] = {}
+        self._sent: dict[int, Key] = {}
+        self._refused: set[int] = set()
+        self._verified: dict[LeaderEpoch, int] = {}
+
+    def count(self, name: str) -> None:
+        self.evaluations[name] += 1
+
+    def require(self, holds: bool, name: str, *why: object) -> None:
+        self.evaluations[name] += 1
+        if not holds:
+            raise Violation(f"{name} {' '.join(map(str, why))}")
+
+    # --- topics
+
+    def made(self, key: Key) -> None:
+        self.histories[key] = History()
+        self.acked[key] = {}
+
+    def gone(self, key: Key) -> None:
+        """Nobody is promised anything of a topic that was deleted, but that its bytes stay away from others."""
+        del self.histories[key], self.acked[key]
+
+    # --- replicas
+
+    def look(self) -> None:
+        for broker in self.world.brokers.values():
+            if broker.alive:
+                self.look_at(broker)
+
+    def look_at(self, broker: SimBroker) -> None:
+        for partition in broker.partitions:
+            log = partition.open_log
+            if log is None:
+                continue
+            key = (partition.topic_id, partition.index)
+            if key not in self.histories:
+                continue
+            replica = self.replicas.get((broker.id, key))
+            if replica is None:
+                replica = self.replicas[broker.id, key] = ReplicaLog()
+            seen = (
+                log,
+                log.log_end_offset,
+                log.truncations,
+                log.log_start_offset,
+                log.flushed_offset,
+                partition.leader_or_none,
+                partition.high_watermark,
+            )
+            if seen != replica.seen:
+                replica.seen = seen
+                self._look_at(broker, partition, replica, key)
+
+    def _look_at(
+        self, broker: SimBroker, partition: Partition, replica: ReplicaLog, key: Key
+    ) -> None:
+        history, log = self.histories[key], partition.open_log
+        assert log is not None
+        history.start = max(history.start, log.log_start_offset)
+        self._read(broker, replica, key, log)
+        self.require(
+            log.flushed_offset <= log.log_end_offset, "P6", partition.name, "flushed above its end"
+        )
+        if history.is_unclean:
+            return
+        leader = partition.leader_or_none
+        if replica.leader not in (None, leader):
+            self._look_at_leader(broker, replica.leader, replica, key)  # at its last watermark
+        replica.leader = leader
+        if leader is not None:
+            self._look_at_leader(broker, leader, replica, key)
+        elif partition.follows:
+            self._look_at_follower(broker, partition, replica, history)
+        self.require(
+            log.log_start_offset <= history.end,
+            *("P13", broker.id, "starts at", log.log_start_offset, "committed", history.end),
+        )
+
+    def _read(self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any) -> None:
+        before = replica.entries
+        if replica.log is not log or replica.truncations != log.truncations:
+            replica.entries = []
+            self._add(broker, replica, key, log, read_entries(log, log.log_start_offset))
+            if replica.log is not log:
+                self._compare_after_restart(broker, replica, before, log)
+                replica.opened_end = log.log_end_offset
+            # What was on disk before a restart still is, though the new process may not know it yet.
+            shared_end = min(replica.shared_end(before), log.log_end_offset)
+            replica.durable_end = min(replica.durable_end, shared_end)
+        elif log.log_end_offset > replica.end:
+            self._add(broker, replica, key, log, read_entries(log, replica.end))
+        replica.log, replica.truncations = log, log.truncations
+        replica.start, replica.end = log.log_start_offset, log.log_end_offset
+        replica.durable_end = max(replica.durable_end, log.flushed_offset)
+        end = replica.entries[-1].last + 1 if replica.entries else log.log_end_offset
+        self.require(end == log.log_end_offset, "P8", broker.id, "its end cannot be read")
+
+    def _compare_after_restart(
+        self, broker: SimBroker, replica: ReplicaLog, before: list[Entry], log: Any
+    ) -> None:
+        """What was said to be on disk is found by the next process."""
+        for entry in before:
+            if entry.last < replica.durable_end and entry.base >= log.log_start_offset:
+                self.require(
+                    replica.at(entry.base) == entry,
+                    *("P6", broker.id, "lost", entry, "that was flushed"),
+                )
+
+    def _add(
+        self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any, new: list[Entry]
+    ) -> None:
+        history, entries = self.histories[key], replica.entries
+        for entry in new:
+            previous = entries[-1] if entries else None
+            if previous is not None:
+                self.require(
+                    previous.last + 1 == entry.base and previous.epoch <= entry.epoch,
+                    *("P10", broker.id, "has", entry, "after", previous),
+                )
+            known = history.written.get((entry.epoch, entry.base))
+            if known is None:
+                history.written[entry.epoch, entry.base] = (entry, previous)
+                self._first_seen(broker, key, entry)
+            else:
+                self.require(known[0] == entry, "P8", broker.id, entry, "is elsewhere", known[0])
+                if previous is not None and known[1] and previous.last >= history.start:
+                    self.require(
+                        known[1] == previous, "P8", broker.id, entry, "follows", previous, known[1]
+                    )
+            found = log.epochs.epoch_for(max(entry.base, log.log_start_offset))
+            self.require(
+                found == entry.epoch or entry.last < log.log_start_offset,
+                *("P10", broker.id, entry, "is of epoch", found),
+            )
+            entries.append(entry)
+
+    def _first_seen(self, broker: SimBroker, key: Key, entry: Entry) -> None:
+        meant_for = self._sent.get(entry.crc, key)
+        self.require(meant_for == key, "P14", broker.id, entry, "was sent to another topic")
+        self.require(
+            entry.crc not in self._refused, "P16", broker.id, "has", entry, "that was refused"
+        )
+
+    # --- leaders
+
+    def _look_at_leader(
+        self, broker: SimBroker, leader: LeaderEpoch, replica: ReplicaLog, key: Key
+    ) -> None:
+        watermark = leader.high_watermark.offset
+        if leader not in self._verified:
+            self._began(broker, leader, replica, key)
+        if watermark <= self._verified[leader]:
+            return
+        self._verified[leader] = watermark
+        self.require(
+            watermark <= leader.log.log_end_offset or leader.ended,
+            *("P7", broker.id, "watermark above the end"),
+        )
+        self._commit(broker, replica, key, watermark)
+
+    def _began(self, broker: SimBroker, leader: LeaderEpoch, replica: ReplicaLog, key: Key) -> None:
+        history, state = self.histories[key], self.world.state_of(key)
+        self._verified[leader] = -1
+        if state is not None and state.leader_epoch == leader.epoch:
+            self._has_all_committed(broker.id, replica, history)
+
+    def _has_all_committed(self, broker_id: int, replica: ReplicaLog, history: History) -> None:
+        if history.committed:
+            last = history.committed[-1]
+            held = history.is_held(last, replica)
+            self.require(held, "P5", "leader", broker_id, "lacks", last)
+
+    def _commit(self, broker: SimBroker, replica: ReplicaLog, key: Key, watermark: int) -> None:
+        history = self.histories[key]
+        known = replica.before(min(watermark, history.end))
+        if known is not None and known.last >= history.start and history.at(known.base):
+            self.require(
+                history.at(known.base) == known,
+                *("P8", broker.id, "committed", known, "not", history.at(known.base)),
+            )
+        end = history.end
+        if watermark <= end:
+            return
+        new = [entry for entry in replica.entries if end <= entry.base and entry.last < watermark]
+        if history.committed and new:
+            self.require(
+                history.is_held(history.committed[-1], replica),
+                *("P5", broker.id, "commits other records"),
+            )
+        history.committed += new
+        self.is_safe(key)
+
+    def is_safe(self, key: Key) -> None:
+        """P1: all that is committed is on the disk of everybody who may be elected."""
+        history, state = self.histories.get(key), self.world.state_of(key)
+        if history is None or state is None or history.is_unclean or not history.committed:
+            return
+        last = history.committed[-1]
+        for member in dict.fromkeys((*state.isr, *state.elr)):
+            if self.world.brokers[member].was_wiped:
+                continue
+            replica = self.replicas.get((member, key))
+            self.require(
+                replica is not None and history.is_held(last, replica, on_disk=True),
+                *("P1", "broker", member, "is in ISR or ELR without", last),
+            )
+        leader = self.replicas.get((state.leader, key))
+        opened = self.world.leader_epoch(key, state)
+        if leader is not None and opened is not None and opened in self._verified:
+            self._has_all_committed(state.leader, leader, history)
+
+    # --- followers
+
+    def _look_at_follower(
+        self, broker: SimBroker, partition: Partition, replica: ReplicaLog, history: History
+    ) -> None:
+        """P9: what it takes for committed is."""
+        if partition._follower is None:
+            return
+        watermark = min(partition.high_watermark, replica.end)
+        self.require(
+            watermark <= history.end, "P9", broker.id, "knows", watermark, "of", history.end
+        )
+        last = replica.before(watermark)
+        if last is not None and last.last >= history.start and history.at(last.base):
+            self.require(
+                history.at(last.base) == last, "P9", broker.id, "takes", last, "for committed"
+            )
+
+    # --- brokers and metadata
+
+    def process_ended(self, broker: SimBroker) -> None:
+        self.look_at(broker)
+        for (broker_id, _), replica in self.replicas.items():
+            if broker_id == broker.id:
+                replica.seen, replica.log, replica.leader = (), None, None
+
+    def wiped(self, broker: SimBroker) -> None:
+        for one in [one for one in self.replicas if one[0] == broker.id]:
+            del self.replicas[one]
+
+    def metadata_applied(self, broker: SimBroker) -> None:
+        """Of what is not assigned to the broker any more nothing is expected."""
+        for broker_id, key in list(self.replicas):
+            if broker_id == broker.id:
+                topic = broker.metadata.image.topics.by_id.get(key[0])
+                state = None if topic is None else topic.partitions.get(key[1])
+                if state is None or broker.id not in state.replicas:
+                    del self.replicas[broker_id, key]
+
+    def metadata_changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        for topic_id, topic in after.topics.by_id.items():
+            old = before.topics.by_id.get(topic_id)
+            for index, state in topic.partitions.items():
+                was = None if old is None else old.partitions.get(index)
+                if was is not None and was is not state:
+                    self._changed((topic_id, index), was, state)
+
+    def _changed(self, key: Key, was: PartitionImage, state: PartitionImage) -> None:
+        history = self.histories[key]
+        if state.leader_recovery_state == RECOVERING and state.leader_epoch != was.leader_epoch:
+            self.world.happened["unclean election"] += 1
+            history.is_unclean = True
+        if history.is_unclean:
+            return
+        joined = set(state.isr) - set(was.isr)
+        if joined and state.leader == was.leader and state.leader_epoch == was.leader_epoch:
+            self._joined(key, state, joined)
+        self.is_safe(key)
+
+    def _joined(self, key: Key, state: PartitionImage, joined: set[int]) -> None:
+        """P3: they have reached where the leader's epoch began."""
+        leader = self.world.leader_epoch(key, state)
+        if leader is None:
+            return
+        for member in joined:
+            replica = self.replicas.get((member, key))
+            end = 0 if replica is None else replica.durable_end
+            if not self.world.brokers[member].was_wiped:
+                self.require(
+                    end >= leader.start_offset,
+                    *(
+                        "P3",
+                        member,
+                        "joins at",
+                        end,
+                        "below the epoch's start",
+                        leader.start_offset,
+                    ),
+                )
+
+    def asked(self, broker: SimBroker, request: AlterPartitionRequest) -> None:
+        for topic in request.topics:
+            for one in topic.partitions:
+                members = [member.broker_id for member in one.new_isr_with_epochs]
+                self.require(
+                    broker.id in members and len(set(members)) == len(members),
+                    *("P12", broker.id, "asks for the ISR", members),
+                )
+
+    # --- clients
+
+    def sends(self, key: Key, crc: int) -> None:
+        self._sent[crc] = key
+
+    def refused(self, crc: int) -> None:
+        """NOT_ENOUGH_REPLICAS to a batch that was sent once."""
+        self._refused.add(crc)
+
+    def acks(self, key: Key, base: int, crc: int) -> None:
+        """The leader answers acks=all: from now on for ever."""
+        history = self.histories.get(key)
+        if history is None or history.is_unclean:
+            return
+        found = history.at(base)
+        self.require(
+            found is not None and found.crc == crc,
+            *("P5", base, "is acknowledged and not committed:", found),
+        )
+        self.acked[key][base] = crc
+        self.world.say("acknowledged:", f"{self.world.name_of(key)}-{key[1]}", found)
+
+    def tells(self, key: Key, epoch: int, watermark: int) -> None:
+        """A leader tells a client where the committed records end."""
+        history = self.histories.get(key)
+        if history is None or history.is_unclean:
+            return
+        for other, (first, most) in history.told.items():
+            if other <= epoch:
+                self.require(watermark >= most, "P7", f"epoch {epoch}", watermark, "after", most)
+            else:
+                self.require(watermark <= first, "P7", f"epoch {epoch}", watermark, "before", first)
+        first, most = history.told.get(epoch, (watermark, watermark))
+        history.told[epoch] = (first, max(most, watermark))
+
+    def answered(self, broker: SimBroker, request: Message, response: Message) -> None:
+        """Of what a broker answers to consumers."""
+        if isinstance(request, FetchRequest) and request.replica_state.replica_id < 0:
+            assert isinstance(response, FetchResponse)
+            asked = {
+                (topic.topic_id, one.partition): one
+                for topic in request.topics
+                for one in topic.partitions
+            }
+            for topic in response.responses:
+                for data in topic.partitions:
+                    key = (topic.topic_id, data.partition_index)
+                    if not data.error_code:
+                        self._gives(broker, request, asked[key], key, data)
+
+    def _gives(
+        self, broker: SimBroker, request: FetchRequest, asked: Any, key: Key, data: PartitionData
+    ) -> None:
+        history = self.histories.get(key)
+        replica = self.replicas.get((broker.id, key))
+        partition = broker.partitions.find(self.world.name_of(key), key[1])
+        if history is None or replica is None or partition is None or history.is_unclean:
+            return
+        epoch = partition.state.leader_epoch
+        self.require(
+            asked.current_leader_epoch in (-1, epoch), "P11", broker.id, "answers of", epoch
+        )
+        if data.diverging_epoch.end_offset >= 0:
+            return
+        records = entries_in(bytes(data.records or b""))
+        if not records and request.isolation_level != READ_COMMITTED:
+            self.tells(key, epoch, data.high_watermark)
+        if not records:
+            self.count("read nothing")
+        elif asked.fetch_offset < data.high_watermark:
+            first = records[0]
+            self.require(
+                first.base <= asked.fetch_offset <= first.last,
+                *("P8", "asked for", asked.fetch_offset, "got", first),
+            )
+        self._are_committed(broker, history, records, data)
+        if request.isolation_level == READ_COMMITTED:
+            self._are_decided(broker, replica, records, data)
+
+    def _are_committed(
+        self, broker: SimBroker, history: History, records: list[Entry], data: PartitionData
+    ) -> None:
+        for entry in records:
+            self.require(
+                entry.last < data.high_watermark and history.at(entry.base) == entry,
+                *("P8", broker.id, "gives", entry, "committed", history.at(entry.base)),
+            )
+
+    def _are_decided(
+        self, broker: SimBroker, replica: ReplicaLog, records: list[Entry], data: PartitionData
+    ) -> None:
+        """T3, T8: of what is given all transactions have ended, and those that were aborted are named."""
+        stable = data.last_stable_offset
+        self.require(stable <= data.high_watermark, "T3", broker.id, "LSO", stable)
+        aborted = {(one.producer_id, one.first_offset) for one in data.aborted_transactions or ()}
+        for entry in records:
+            self.require(entry.last < stable, "T3", broker.id, "gives", entry, "above", stable)
+            if not entry.transactional or entry.commits is not None:
+                continue
+            marker = next(
+                (
+                    one
+                    for one in replica.entries
+                    if one.producer == entry.producer
+                    and one.commits is not None
+                    and one.base > entry.base
+                ),
+                None,
+            )
+            # As in Kafka, a marker that was there at a start counts though it may not be replicated: its coordinator would write it again.
+            decided_below = max(data.high_watermark, replica.opened_end)
+            self.require(
+                marker is not None and marker.last < decided_below,
+                *("T3", broker.id, "gives", entry, "of an open transaction"),
+            )
+            if marker is not None and not marker.commits:
+                named = any(
+                    producer == entry.producer and first <= entry.base
+                    for producer, first in aborted
+                )
+                self.require(named, "T8", broker.id, "does not say that", entry, "was aborted")
+
+    # --- the end
+
+    def agree(self) -> None:
+        """P15: when nothing happens any more all replicas have the same."""
+        for key, history in self.histories.items():
+            state = self.world.state_of(key)
+            assert state is not None
+            leader = self.replicas.get((state.leader, key))
+            if leader is None:
+                self.require(not self.acked[key], "P15", key, "has no leader's log")
+                continue
+            for member in state.replicas:
+                replica = self.replicas.get((member, key), ReplicaLog())
+                start = max(leader.start, replica.start)
+                mine = [one for one in replica.entries if one.base >= start]
+                theirs = [one for one in leader.entries if one.base >= start]
+                self.require(mine == theirs, "P15", member, "differs from", state.leader)
+            if not history.is_unclean:
+                self._acked_are_there(key, leader)
+                self._no_doubles(history)
+
+    def _acked_are_there(self, key: Key, leader: ReplicaLog) -> None:
+        for base, crc in self.acked[key].items():
+            found = leader.at(base)
+            if base >= leader.start:
+                self.require(found is not None and found.crc == crc, "P5", "acked", base, "is lost")
+
+    def _no_doubles(self, history: History) -> None:
+        """I1: what an idempotent producer sent again is there once."""
+        seen: set[int] = set()
+        for entry in history.committed:
+            if entry.producer >= 0 and entry.commits is None:
+                self.require(entry.crc not in seen, "I1", entry, "is there twice")
+                seen.add(entry.crc)

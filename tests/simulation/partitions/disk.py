@@ -1,0 +1,247 @@
+"""A broker's disk in memory: what the file layer is given in the place of the system's calls, and what a crash leaves of it.
+
+Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps everything. A power cut keeps
+the first so many changes of names, and of each file the durable bytes, or all, or a part of what was appended, or zeros in its place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from log.disk.files import Files, FileStatus, Volume
+from log.disk.open_files import OpenFiles
+
+VOLUME = Volume(1 << 40, 1 << 39)
+
+
+class Node:
+    """A file; `durable` is what its last fdatasync covered."""
+
+    __slots__ = ("content", "durable", "modified_ms")
+
+    def __init__(self, content: bytes = b"", modified_ms: int = 0) -> None:
+        self.content = bytearray(content)
+        self.durable = content
+        self.modified_ms = modified_ms
+
+
+class Directory:
+    __slots__ = ("durable", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Node | Directory] = {}
+        self.durable: dict[str, Node | Directory] = {}
+
+
+class SimFile:
+    """An open file; it outlives its name."""
+
+    __slots__ = ("node", "path")
+
+    def __init__(self, node: Node, path: Path) -> None:
+        self.node = node
+        self.path = path
+
+
+Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
+
+
+class SimDisk(Files):
+    def __init__(self, now_ms: Callable[[], int], root: Directory | None = None) -> None:
+        super().__init__(OpenFiles(10_000))
+        self._now_ms = now_ms
+        self._root = root or Directory()
+        self._pending: list[Change] = []  # changes of names that no fsync has covered yet
+
+    # --- finding
+
+    def _find(self, path: Path) -> Node | Directory:
+        found: Node | Directory = self._root
+        for name in path.parts[1:]:
+            if not isinstance(found, Directory):
+                raise NotADirectoryError(str(path))
+            try:
+                found = found.names[name]
+            except KeyError:
+                raise FileNotFoundError(str(path)) from None
+        return found
+
+    def _directory(self, path: Path) -> Directory:
+        found = self._find(path)
+        if not isinstance(found, Directory):
+            raise NotADirectoryError(str(path))
+        return found
+
+    def _file(self, path: Path) -> Node:
+        found = self._find(path)
+        if isinstance(found, Directory):
+            raise IsADirectoryError(str(path))
+        return found
+
+    def _change(
+        self, directory: Directory, change: Callable[[dict[str, Node | Directory]], None]
+    ) -> None:
+        change(directory.names)
+        self._pending.append((directory, change))
+
+    # --- the file layer
+
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> SimFile:  # type: ignore[override]
+        directory = self._directory(path.parent)
+        if path.name not in directory.names:
+            if not create:
+                raise FileNotFoundError(str(path))
+            node = Node(modified_ms=self._now_ms())
+            self._change(directory, lambda names: names.__setitem__(path.name, node))
+        return SimFile(self._file(path), path)
+
+    def pwrite(self, file, data, position: int) -> None:
+        node = file.node
+        if len(node.content) < position:
+            node.content.extend(bytes(position - len(node.content)))
+        node.content[position : position + len(data)] = data
+        node.modified_ms = self._now_ms()
+
+    def pread(self, file, size: int, position: int) -> bytes:
+        return bytes(file.node.content[position : position + size])
+
+    def size(self, file) -> int:
+        return len(file.node.content)
+
+    def fdatasync(self, file) -> None:
+        file.node.durable = bytes(file.node.content)
+
+    def fsync_directory(self, path: Path) -> None:
+        synced = self._directory(path)
+        synced.durable = dict(synced.names)
+        self._pending = [one for one in self._pending if one[0] is not synced]
+
+    def sync_volume(self, path: Path) -> None:
+        self._pending = []
+        self._sync_all(self._root)
+
+    def _sync_all(self, directory: Directory) -> None:
+        directory.durable = dict(directory.names)
+        for node in directory.names.values():
+            if isinstance(node, Directory):
+                self._sync_all(node)
+            else:
+                node.durable = bytes(node.content)
+
+    def truncate(self, file, size: int) -> None:
+        node = file.node
+        del node.content[size:]
+        node.content.extend(bytes(size - len(node.content)))
+
+    def preallocate(self, file, size: int) -> None:
+        self.truncate(file, max(size, len(file.node.content)))
+
+    def lock(self, file) -> None:
+        pass
+
+    def unlock(self, file) -> None:
+        pass
+
+    def rename(self, source: Path, target: Path) -> None:
+        before, after = self._directory(source.parent), self._directory(target.parent)
+        node = self._find(source)
+
+        def move(names: dict[str, Node | Directory]) -> None:
+            names.pop(source.name, None)
+            names[target.name] = node
+
+        assert before is after, "nothing here moves between directories"
+        self._change(before, move)
+
+    def unlink(self, path: Path) -> None:
+        try:
+            directory = self._directory(path.parent)
+        except FileNotFoundError:
+            return
+        if isinstance(directory.names.get(path.name), Directory):
+            raise IsADirectoryError(str(path))
+        if path.name in directory.names:
+            self._change(directory, lambda names: names.pop(path.name, None))
+
+    def mkdir(self, path: Path) -> None:
+        directory = self._directory(path.parent)
+        if path.name not in directory.names:
+            made = Directory()
+            self._change(directory, lambda names: names.__setitem__(path.name, made))
+
+    def rmdir(self, path: Path) -> None:
+        directory = self._directory(path.parent)
+        self._change(directory, lambda names: names.pop(path.name, None))
+
+    def list_directory(self, path: Path) -> Sequence[str]:
+        return sorted(self._directory(path).names)
+
+    def read_bytes(self, path: Path) -> bytes:
+        return bytes(self._file(path).content)
+
+    def status(self, path: Path) -> FileStatus:
+        found = self._find(path)
+        if isinstance(found, Directory):
+            return FileStatus(0, 0, is_regular=False)
+        return FileStatus(len(found.content), found.modified_ms, is_regular=True)
+
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        self._file(path).modified_ms = modified_ms
+
+    def is_directory(self, path: Path) -> bool:
+        try:
+            return isinstance(self._find(path), Directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def resolve(self, path: Path) -> Path:
+        return path
+
+    def volume(self, path: Path) -> Volume:
+        return VOLUME
+
+    # --- crashes
+
+    def after_crash(self, prng: random.Random, *, power_cut: bool) -> SimDisk:
+        """What the next process finds; whoever still holds this disk writes into nothing."""
+        if power_cut:
+            kept = prng.randint(0, len(self._pending))
+            for directory, change in self._pending[:kept]:
+                change(directory.durable)
+        return SimDisk(self._now_ms, _copy(self._root, prng, power_cut=power_cut))
+
+
+def _copy(directory: Directory, prng: random.Random, *, power_cut: bool) -> Directory:
+    made = Directory()
+    for name, node in (directory.durable if power_cut else directory.names).items():
+        copied: Node | Directory
+        if isinstance(node, Directory):
+            copied = _copy(node, prng, power_cut=power_cut)
+        else:
+            copied = _copy_file(node, prng, power_cut=power_cut)
+        made.names[name] = copied
+        if power_cut or directory.durable.get(name) is node:
+            made.durable[name] = copied
+    return made
+
+
+def _copy_file(node: Node, prng: random.Random, *, power_cut: bool) -> Node:
+    if not power_cut:
+        copied = Node(bytes(node.content), node.modified_ms)
+        copied.durable = node.durable
+        return copied
+    return Node(_left(bytes(node.content), node.durable, prng), node.modified_ms)
+
+
+def _left(content: bytes, durable: bytes, prng: random.Random) -> bytes:
+    if content == durable:
+        return durable
+    kind = prng.choice(("lost", "lost", "kept", "torn", "zeros"))
+    if kind == "lost":
+        return durable
+    if kind == "kept" or not content.startswith(durable):
+        return content
+    size = prng.randint(len(durable), len(content))
+    return content[:size] if kind == "torn" else durable + bytes(size - len(durable))

@@ -1,0 +1,89 @@
+"""What a run is like: the rules of its cluster and topics, and what goes wrong. Each seed draws a random subset (swarm testing)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`elr`: eligible leader replicas are kept (KIP-966). Sizes are small, so that segments roll and fetches end inside of them."""
+
+    brokers: int = 3
+    partitions: int = 1
+    factor: int = 3
+    min_isr: int = 2
+    elr: bool = False
+    segment_bytes: int = 1 << 20
+    retention_bytes: int = -1
+    fetch_bytes: int = 1 << 20
+    producers: int = 2
+    transactions: bool = False
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Rules:
+        factor = prng.choice((2, 3, 3, 3))
+        return cls(
+            brokers=prng.choice((3, 3, 4)),
+            partitions=prng.choice((1, 1, 2)),
+            factor=factor,
+            min_isr=prng.choice((1, 2, 2)),
+            elr=prng.random() < 0.5,
+            segment_bytes=prng.choice((600, 2000, 1 << 20)),
+            retention_bytes=prng.choice((-1, -1, 2500)),
+            fetch_bytes=prng.choice((1, 500, 1 << 20)),
+            producers=prng.choice((1, 2, 3)),
+            transactions=prng.random() < 0.4,
+        )
+
+
+@dataclass
+class Faults:
+    """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds."""
+
+    delay_max: float = 0.01
+    crash_every: float = 0.0
+    power_cut: float = 0.0
+    wipe: float = 0.0
+    stop_every: float = 0.0
+    isolate_every: float = 0.0
+    partition_every: float = 0.0
+    slow_every: float = 0.0
+    slow_flush: float = 0.0
+    balance_every: float = 0.0
+    reassign_every: float = 0.0
+    recreate_every: float = 0.0
+    delete_records_every: float = 0.0
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Faults:
+        def maybe(low: float, high: float, chance: float = 0.5) -> float:
+            return prng.uniform(low, high) if prng.random() < chance else 0.0
+
+        return cls(
+            delay_max=prng.choice((0.005, 0.02, 0.1, 0.4)),
+            crash_every=maybe(0.4, 2.5, 0.8),
+            power_cut=prng.choice((0.0, 0.5, 1.0)),
+            wipe=maybe(0.2, 1.0, 0.4),
+            stop_every=maybe(1.0, 3.0, 0.3),
+            isolate_every=maybe(0.6, 3.0),
+            partition_every=maybe(0.6, 3.0),
+            slow_every=maybe(0.5, 2.0, 0.3),
+            slow_flush=maybe(0.05, 0.4, 0.4),
+            balance_every=maybe(0.4, 1.5, 0.6),
+            reassign_every=maybe(0.5, 2.0, 0.3),
+            recreate_every=maybe(1.0, 4.0, 0.2),
+            delete_records_every=maybe(0.4, 2.0, 0.3),
+        )
+
+    def stop(self) -> None:
+        """Ends the time of faults."""
+        for name in vars(self):
+            setattr(self, name, 0.0)
+        self.delay_max = 0.005
+
+    def flush_seconds(self, prng: random.Random) -> float:
+        if self.slow_flush and prng.random() < self.slow_flush:
+            return prng.uniform(0.05, 0.6)
+        return prng.uniform(0.0005, 0.004)

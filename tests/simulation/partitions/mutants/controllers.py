@@ -1,0 +1,92 @@
+"""Bugs of the controller's decisions about partitions."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from quorum.controller import brokers, changes
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.leaders import SAFETY
+
+Patch = AbstractContextManager[Any]
+
+
+def _emptied_disks_lead() -> Patch:
+    """KAFKA-15495, KIP-966: nobody asks whether a broker that returns has what it had."""
+    return mock.patch.object(brokers, "_may_have_lost", return_value=False)
+
+
+def _emptied_disks_stay_in_sync() -> Patch:
+    """KAFKA-14139."""
+    return mock.patch.object(brokers, "changes_of_new_incarnation", return_value=[])
+
+
+def _emptied_disks_stay_eligible() -> Patch:
+    """A broker that may have lost data is struck from the ISRs, and not from the partitions that it could lead otherwise."""
+    real = brokers.changes_after_loss
+
+    def after(state: Any, broker_id: int, keys: Any = None) -> Any:
+        return real(state, broker_id, list(state.index.in_sync(broker_id)))
+
+    return mock.patch.object(brokers, "changes_after_loss", after)
+
+
+def _anybody_is_elected() -> Patch:
+    def elect(_old: Any, new: Any, acceptable: Any, _kind: Any, **_: Any) -> tuple[int, bool]:
+        for replica in new.replicas:
+            if acceptable(replica):
+                return replica, False
+        return -1, False
+
+    return mock.patch.object(changes, "elect", elect)
+
+
+def _all_that_leave_are_eligible() -> Patch:
+    """KIP-966: with a full ISR who leaves it lacks what comes next."""
+    real = changes._eligible
+
+    def eligible(ref: Any, new: Any, state: Any, lost: Any) -> tuple[int, ...]:
+        found = real(ref, new, state, lost)
+        gone = (one for one in ref.partition.isr if one not in new.isr and one != lost)
+        return tuple(dict.fromkeys((*ref.partition.elr, *found, *gone)))
+
+    return mock.patch.object(changes, "_eligible", eligible)
+
+
+def _reassignments_end_at_once() -> Patch:
+    """The replicas that are added are in sync as soon as they are named."""
+    real = changes.complete_reassignment
+
+    def complete(partition: Any) -> Any:
+        if partition.adding:
+            partition = partition._replace(
+                isr=tuple(dict.fromkeys((*partition.isr, *partition.adding)))
+            )
+        return real(partition)
+
+    return mock.patch.object(changes, "complete_reassignment", complete)
+
+
+def _no_epoch_begins() -> Patch:
+    """A new leader without a new epoch."""
+    from quorum.metadata import topics_delta
+
+    real = topics_delta.merge_change
+
+    def merge(partition: Any, record: Any) -> Any:
+        return real(partition, record)._replace(leader_epoch=partition.leader_epoch)
+
+    return both(mock.patch.object(topics_delta, "merge_change", merge))
+
+
+CONTROLLERS = (
+    ("emptied disks lead", _emptied_disks_lead, (*SAFETY, "L1")),
+    ("emptied disks stay in sync", _emptied_disks_stay_in_sync, (*SAFETY, "L1")),
+    ("emptied disks stay eligible", _emptied_disks_stay_eligible, (*SAFETY, "L1")),
+    ("anybody is elected", _anybody_is_elected, (*SAFETY, "L1")),
+    ("all that leave are eligible", _all_that_leave_are_eligible, (*SAFETY, "L1")),
+    ("reassignments end at once", _reassignments_end_at_once, (*SAFETY, "P3", "L1")),
+    ("no epoch begins", _no_epoch_begins, (*SAFETY, "P10", "P11", "L1", "AssertionError")),
+)

@@ -1,0 +1,220 @@
+"""Bugs of followers: where they cut, what they take over, what they ask for."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import trio
+
+from broker.partitions.follower import FollowerEpoch
+from broker.partitions.registry import Partitions
+from broker.partitions.replica import Replica
+from broker.replication.fetch_client import FetchClient
+from broker.replication.fetcher import Fetcher
+from log.partitions.partition_log import PartitionLog
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.leaders import SAFETY
+
+Patch = AbstractContextManager[Any]
+
+
+def _cuts_to_the_watermark() -> Patch:
+    """KAFKA-1211, KIP-101: whoever begins to follow cuts to the watermark that it knows."""
+    real = Partitions._begin
+
+    def begin(self: Partitions, partition: Any) -> None:
+        real(self, partition)
+        if partition.follows and not partition.must_check and not partition.is_new:
+            follower = partition.open_follower()
+            follower.truncate_to(partition.saved_watermark)
+
+    return mock.patch.object(Partitions, "_begin", begin)
+
+
+def _one_answer_is_enough() -> Patch:
+    """KAFKA-6361, KIP-279: cuts where the leader says, whatever epoch that is of."""
+
+    def truncate(self: FollowerEpoch, _epoch: int, end: int) -> None:
+        self.truncate_to(min(end, self.log.log_end_offset))
+
+    return mock.patch.object(FollowerEpoch, "truncate_diverging", truncate)
+
+
+def _cuts_where_its_own_epoch_ends() -> Patch:
+    def truncate(self: FollowerEpoch, epoch: int, _end: int) -> None:
+        self.truncate_to(min(self.log.end_offset_for_epoch(epoch)[1], self.log.log_end_offset))
+
+    return mock.patch.object(FollowerEpoch, "truncate_diverging", truncate)
+
+
+def _keeps_what_diverges() -> Patch:
+    return mock.patch.object(FollowerEpoch, "truncate_diverging", return_value=None)
+
+
+def _takes_the_watermark_before_it_cuts() -> Patch:
+    """KAFKA-14704."""
+    real = Fetcher._take
+
+    def take(self: Fetcher, followed: Any, data: Any) -> bool:
+        if not data.error_code:
+            followed.follower.take_watermark(data.high_watermark, data.log_start_offset)
+        return real(self, followed, data)
+
+    return mock.patch.object(Fetcher, "_take", take)
+
+
+def _keeps_the_watermark_when_it_cuts() -> Patch:
+    """KAFKA-9491: nothing is cut of what is known to be committed, and nothing held to the log's end."""
+
+    def truncate(self: FollowerEpoch, offset: int) -> None:
+        self.log.truncate_to(offset)
+        self._flush_truncated()
+
+    def take(self: FollowerEpoch, high: int, _start: int) -> None:
+        if not self._is_new:
+            self.replica.saved_watermark = max(self.replica.saved_watermark, high)
+
+    return both(
+        mock.patch.object(FollowerEpoch, "truncate_to", truncate),
+        mock.patch.object(FollowerEpoch, "take_watermark", take),
+        mock.patch.object(Replica, "watermark_in_log", lambda self: self.saved_watermark),
+    )
+
+
+def _takes_answers_of_ended_epochs() -> Patch:
+    """KAFKA-13207, KAFKA-18723, Redpanda 17731."""
+    return mock.patch.object(
+        FetchClient, "find_asked", lambda self, key, _request: self._followed.get(key)
+    )
+
+
+def _asks_before_it_is_flushed() -> Patch:
+    return mock.patch.object(FollowerEpoch, "ready", property(lambda _: True))
+
+
+def _passes_over_the_batch_that_straddles() -> Patch:
+    """Of a batch that begins below the position nothing is taken."""
+    real = FollowerEpoch.append
+
+    def append(self: FollowerEpoch, records: memoryview) -> bool:
+        end = self.log.log_end_offset
+        from log.batches.batch import header_at
+
+        while (batch := header_at(records, 0)) is not None and batch.base_offset < end:
+            records = records[batch.size :]
+        return real(self, records)
+
+    return mock.patch.object(FollowerEpoch, "append", append)
+
+
+def _believes_older_watermarks() -> Patch:
+    """A new leader that knows less takes back what is known here."""
+
+    def take(self: FollowerEpoch, high: int, start: int) -> None:
+        if not self._is_new:
+            log = self.replica.log
+            self.replica.saved_watermark = min(high, log.log_end_offset)
+            if log.log_start_offset < start <= self.replica.saved_watermark:
+                log.delete_records_before(start)
+
+    return mock.patch.object(FollowerEpoch, "take_watermark", take)
+
+
+def _takes_any_watermark() -> Patch:
+    """What the leader says is committed, here where the log goes further: before the batches are compared."""
+
+    def take(self: FollowerEpoch, _high: int, _start: int) -> None:
+        if not self._is_new:
+            self.replica.saved_watermark = self.log.log_end_offset
+
+    return mock.patch.object(FollowerEpoch, "take_watermark", take)
+
+
+def _watermark_of_the_namesake() -> Patch:
+    """The checkpoint's watermark is that of a deleted topic of the same name."""
+    real = Replica.log.fget
+    assert real is not None
+
+    def log(self: Replica) -> PartitionLog:
+        saved = self.saved_watermark
+        found: PartitionLog = real(self)
+        self.saved_watermark = saved
+        return found
+
+    return mock.patch.object(Replica, "log", property(log))
+
+
+def _looks_without_pause() -> Patch:
+    """What is due again cannot be asked for, and is looked at again and again."""
+    return mock.patch.object(Fetcher, "_next_look_at", property(lambda self: self._client.next_due))
+
+
+def _ends_while_it_checks() -> Patch:
+    """The fetcher of the only partition ends while its log is checked."""
+    return mock.patch.object(Fetcher, "__len__", lambda self: len(self._new) + len(self._client))
+
+
+def _deleted_records_are_in_the_way() -> Patch:
+    return mock.patch.object(FollowerEpoch, "drop_deleted", return_value=None)
+
+
+def _delayed_are_forgotten() -> Patch:
+    """A partition that the leader refused once is not asked for again."""
+
+    def delay(self: FetchClient, followed: Any, _now: float) -> None:
+        self._delayed[followed.key] = float("inf")
+        self._forget_later(followed.key)
+
+    return mock.patch.object(FetchClient, "delay", delay)
+
+
+def _positions_are_told_once() -> Patch:
+    """The session is not told of what was taken over."""
+    return mock.patch.object(FetchClient, "mark_changed", return_value=None)
+
+
+def _out_of_range_begins_anew() -> Patch:
+    """Whoever is out of the leader's range throws all away, also where it only has to cut."""
+
+    async def find(self: Fetcher, connection: Any, followed: Any) -> None:
+        follower = followed.follower
+        start = await self._leader_offset(connection, follower, -4)
+        if not follower.ended:
+            follower.start_at(start)
+        self._after_change(followed)
+        await trio.lowlevel.checkpoint()
+
+    return mock.patch.object(Fetcher, "_find_position", find)
+
+
+def _start_at_keeps_the_watermark() -> Patch:
+    def start(self: FollowerEpoch, offset: int) -> None:
+        self.log.truncate_fully_and_start_at(offset)
+        self._flush_truncated()
+
+    return mock.patch.object(FollowerEpoch, "start_at", start)
+
+
+FOLLOWERS = (
+    ("cuts to the watermark", _cuts_to_the_watermark, SAFETY),
+    ("one answer is enough", _one_answer_is_enough, (*SAFETY, "P10", "L1")),
+    ("cuts where its own epoch ends", _cuts_where_its_own_epoch_ends, (*SAFETY, "P10", "L1")),
+    ("keeps what diverges", _keeps_what_diverges, (*SAFETY, "P10", "L1")),
+    ("takes the watermark before it cuts", _takes_the_watermark_before_it_cuts, SAFETY),
+    ("keeps the watermark when it cuts", _keeps_the_watermark_when_it_cuts, (*SAFETY, "P6")),
+    ("takes answers of ended epochs", _takes_answers_of_ended_epochs, (*SAFETY, "P10", "L1")),
+    ("asks before it is flushed", _asks_before_it_is_flushed, (*SAFETY, "P3")),
+    ("passes over the batch that straddles", _passes_over_the_batch_that_straddles, ("L1", "P10")),
+    ("believes older watermarks", _believes_older_watermarks, (*SAFETY, "L1")),
+    ("takes any watermark", _takes_any_watermark, ("P9",)),
+    ("watermark of the namesake", _watermark_of_the_namesake, ("P9", "P7", "P8")),
+    ("looks without pause", _looks_without_pause, ("L1",)),
+    ("ends while it checks", _ends_while_it_checks, ("L1",)),
+    ("deleted records are in the way", _deleted_records_are_in_the_way, ("L1",)),
+    ("delayed are forgotten", _delayed_are_forgotten, ("L1",)),
+    ("positions are told once", _positions_are_told_once, ("L1",)),
+    ("out of range begins anew", _out_of_range_begins_anew, (*SAFETY, "P6", "L1")),
+    ("start keeps the watermark", _start_at_keeps_the_watermark, SAFETY),
+)

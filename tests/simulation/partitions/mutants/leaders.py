@@ -1,0 +1,269 @@
+"""Bugs of leaders: the watermark, who is in sync, what is acknowledged. Numbers are those of Kafka's and Redpanda's trackers."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from broker.partitions import alter_partitions, in_sync_replicas, leader_watermarks
+from broker.partitions.in_sync_replicas import InSyncReplicas
+from broker.partitions.isr import IsrState, ReplicaProgress
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.leader_watermarks import LeaderWatermarks
+from broker.partitions.partition import Partition
+from broker.partitions.replica import Replica
+from broker.producing import await_replicas
+from log.partitions.partition_log import PartitionLog
+from quorum.controller import alter_partition as controller
+from tests.simulation.mutants.mutant import both
+from wire.errors import ErrorCode
+
+Patch = AbstractContextManager[Any]
+# Whoever breaks safety may be seen by the first of these to be looked at.
+SAFETY = ("P1", "P5", "P8", "P9", "P7")
+
+
+def _epoch_start_not_recorded() -> Patch:
+    """KAFKA-7415."""
+    return mock.patch.object(PartitionLog, "begin_epoch", return_value=None)
+
+
+def _joins_below_the_epochs_start() -> Patch:
+    """KAFKA-7128."""
+    return mock.patch.object(
+        in_sync_replicas, "may_join", lambda progress, high, _start: progress.end_offset >= high
+    )
+
+
+def _joins_below_the_watermark() -> Patch:
+    return mock.patch.object(in_sync_replicas, "may_join", return_value=True)
+
+
+def _position_never_goes_back() -> Patch:
+    """A replica that comes back with an emptied disk counts with what it had."""
+    real = ReplicaProgress.record
+
+    def record(self: ReplicaProgress, offset: int, **options: Any) -> None:
+        real(self, max(offset, self.end_offset), **options)
+
+    return mock.patch.object(ReplicaProgress, "record", record)
+
+
+def _counts_the_committed_isr_only() -> Patch:
+    """KIP-497: who was proposed may be in the ISR already."""
+    return mock.patch.object(IsrState, "maximal", property(lambda self: frozenset(self.isr)))
+
+
+def _counts_the_proposed_isr_only() -> Patch:
+    return mock.patch.object(
+        IsrState,
+        "maximal",
+        property(lambda self: frozenset(self.isr if self.proposed is None else self.proposed)),
+    )
+
+
+def _waits_for_nobody() -> Patch:
+    return mock.patch.object(
+        leader_watermarks, "next_high_watermark", lambda current, end, *_: max(current, end)
+    )
+
+
+def _counts_what_is_not_flushed() -> Patch:
+    def advance(self: LeaderWatermarks) -> None:
+        offset = self._next_high(self._log.log_end_offset)
+        if offset > self.high.offset:
+            self.high.advance(offset)
+            self._replica.watchers.watermark_moved()
+
+    return mock.patch.object(LeaderWatermarks, "advance_high", advance)
+
+
+def _too_few_commit() -> Patch:
+    return mock.patch.object(InSyncReplicas, "is_under_min", property(lambda _: False))
+
+
+def _keeps_the_epoch_of_the_same_leader() -> Patch:
+    """A leader that leads on under a new epoch goes on as if nothing had been."""
+    real = Partition.apply
+
+    def apply(self: Partition, state: Any) -> bool:
+        if state.leader == self.state.leader and self._leader is not None:
+            self.state = state
+            return False
+        return real(self, state)
+
+    return mock.patch.object(Partition, "apply", apply)
+
+
+def _stale_incarnations_count() -> Patch:
+    """KIP-903: the fetch of the old incarnation of a broker."""
+    real = LeaderEpoch.record_fetch
+
+    def record(self: LeaderEpoch, replica_id: int, offset: int, *rest: Any) -> None:
+        start, _epoch, clock = rest
+        broker = self._services.metadata.image.cluster.brokers[replica_id]
+        real(self, replica_id, offset, start, broker.epoch, clock)
+
+    return both(
+        mock.patch.object(LeaderEpoch, "record_fetch", record),
+        mock.patch("broker.handlers.fetch._refusal", return_value=ErrorCode.NONE),
+    )
+
+
+def _names_the_registered_epochs() -> Patch:
+    """KAFKA-15221: eligibility by one state, the request by another."""
+
+    def epoch(self: InSyncReplicas, replica_id: int) -> int:
+        broker = self._services.metadata.image.cluster.brokers.get(replica_id)
+        return -1 if broker is None else broker.epoch
+
+    return both(
+        mock.patch.object(InSyncReplicas, "_broker_epoch", epoch),
+        mock.patch.object(InSyncReplicas, "_eligible", return_value=True),
+    )
+
+
+def _fenced_brokers_join() -> Patch:
+    """KAFKA-14139: on either side."""
+    return both(
+        mock.patch.object(InSyncReplicas, "_eligible", return_value=True),
+        mock.patch.object(controller, "_is_eligible", return_value=True),
+    )
+
+
+def _takes_any_answer() -> Patch:
+    """The answer to an older change settles a newer one."""
+    return mock.patch.object(LeaderEpoch, "_is_current", lambda self, _change: not self.ended)
+
+
+def _old_proposals_are_accepted() -> Patch:
+    """The controller compares no partition epochs: a late request undoes what came after it."""
+    real = controller.check_proposal
+
+    def check(broker_id: int, partition: Any, proposal: Any, image: Any) -> ErrorCode:
+        if partition is not None and proposal.partition_epoch < partition.partition_epoch:
+            proposal.partition_epoch = partition.partition_epoch
+        return real(broker_id, partition, proposal, image)
+
+    return both(
+        mock.patch.object(controller, "check_proposal", check),
+        mock.patch.object(InSyncReplicas, "committed", _commit),
+    )
+
+
+def _commit(self: InSyncReplicas, isr: tuple[int, ...], epoch: int) -> bool:
+    self._set(IsrState(isr, epoch))
+    return True
+
+
+def _a_retry_asks_for_nobody() -> Patch:
+    """KAFKA-15353: the second request is built of what the first has used up."""
+    real, asked = alter_partitions.build_request, set()
+
+    def build(changes: Any, *rest: Any) -> Any:
+        request = real(changes, *rest)
+        for topic in request.topics:
+            for one in topic.partitions:
+                key = (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch)
+                if key in asked:
+                    one.new_isr_with_epochs = []
+                asked.add(key)
+        return request
+
+    return mock.patch.object(alter_partitions, "build_request", build)
+
+
+def _refused_is_committed() -> Patch:
+    """What the controller did not apply is taken for the ISR."""
+
+    def refused(self: InSyncReplicas) -> None:
+        self._set(IsrState(self.isr.proposed or self.isr.isr, self.isr.partition_epoch))
+
+    return mock.patch.object(InSyncReplicas, "not_applied", refused)
+
+
+def _acks_when_the_epoch_ends() -> Patch:
+    """Redpanda 3003: the outcome of another term."""
+
+    def outcome(leader: LeaderEpoch, required: int) -> ErrorCode:
+        done = leader.high_watermark.closed or leader.high_watermark.offset >= required
+        return ErrorCode.NONE if done else ErrorCode.REQUEST_TIMED_OUT
+
+    return mock.patch.object(await_replicas, "_outcome", outcome)
+
+
+def _acks_what_is_late() -> Patch:
+    return mock.patch.object(await_replicas, "_outcome", return_value=ErrorCode.NONE)
+
+
+def _tells_what_it_does_not_know() -> Patch:
+    """Redpanda 10885: a new leader tells its old watermark."""
+    return mock.patch.object(LeaderEpoch, "knows_committed", property(lambda _: True))
+
+
+def _watermark_begins_at_the_end() -> Patch:
+    return mock.patch.object(Replica, "watermark_in_log", lambda self: self.log.log_end_offset)
+
+
+def _appends_after_the_end() -> Patch:
+    """A leader whose epoch is over appends on, in its old epoch."""
+
+    def append(self: LeaderEpoch, records: Any, views: Any, **_: Any) -> Any:
+        info = self.log.append_as_leader(
+            records, list(views), leader_epoch=self.epoch, now_ms=self._services.now_ms()
+        )
+        self._services.commit.mark_dirty(self.log, self._flushed)
+        return info
+
+    return both(
+        mock.patch.object(LeaderEpoch, "append", append),
+        mock.patch.object(Partition, "_end_epoch", _let_go),
+    )
+
+
+def _let_go(self: Partition) -> None:
+    if self._leader is not None:
+        self.saved_watermark = self._leader.high_watermark.offset
+    self._leader = self._follower = self._epoch = None
+
+
+def _laggards_stay() -> Patch:
+    return mock.patch.object(in_sync_replicas, "lagging", return_value=())
+
+
+def _drops_who_keeps_up() -> Patch:
+    real = in_sync_replicas.lagging
+
+    def lagging(state: Any, replicas: Any, **options: Any) -> tuple[int, ...]:
+        return real(state, replicas, **{**options, "lag_seconds_max": -1.0, "leader_end": -1})
+
+    return mock.patch.object(in_sync_replicas, "lagging", lagging)
+
+
+LEADERS = (
+    ("epoch start not recorded", _epoch_start_not_recorded, (*SAFETY, "P10", "L1", "P3")),
+    ("joins below the epoch's start", _joins_below_the_epochs_start, (*SAFETY, "P3")),
+    ("joins below the watermark", _joins_below_the_watermark, (*SAFETY, "P3")),
+    ("position never goes back", _position_never_goes_back, (*SAFETY, "P3", "L1")),
+    ("counts the committed ISR only", _counts_the_committed_isr_only, SAFETY),
+    ("counts the proposed ISR only", _counts_the_proposed_isr_only, SAFETY),
+    ("waits for nobody", _waits_for_nobody, SAFETY),
+    ("counts what is not flushed", _counts_what_is_not_flushed, SAFETY),
+    ("too few commit", _too_few_commit, SAFETY),
+    ("keeps the epoch of the same leader", _keeps_the_epoch_of_the_same_leader, (*SAFETY, "L1")),
+    ("stale incarnations count", _stale_incarnations_count, (*SAFETY, "P3")),
+    ("names the registered epochs", _names_the_registered_epochs, (*SAFETY, "P3")),
+    ("fenced brokers join", _fenced_brokers_join, (*SAFETY, "P3", "L1")),
+    ("takes any answer", _takes_any_answer, SAFETY),
+    ("old proposals are accepted", _old_proposals_are_accepted, (*SAFETY, "P3", "L1")),
+    ("a retry asks for nobody", _a_retry_asks_for_nobody, ("P12",)),
+    ("refused is committed", _refused_is_committed, (*SAFETY, "L1")),
+    ("acks when the epoch ends", _acks_when_the_epoch_ends, SAFETY),
+    ("acks what is late", _acks_what_is_late, SAFETY),
+    ("tells what it does not know", _tells_what_it_does_not_know, ("P7",)),
+    ("watermark begins at the end", _watermark_begins_at_the_end, SAFETY),
+    ("appends after the end", _appends_after_the_end, (*SAFETY, "P10", "AssertionError", "L1")),
+    ("laggards stay", _laggards_stay, ("L1",)),
+    ("drops who keeps up", _drops_who_keeps_up, ("L1",)),
+)

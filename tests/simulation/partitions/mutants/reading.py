@@ -1,0 +1,138 @@
+"""Bugs of what is served: to followers, and to consumers of both isolation levels."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from broker.fetching.fetch import READ_COMMITTED, Fetch
+from broker.fetching.slots import Slot
+from broker.handlers.list_offsets import Reader
+from broker.partitions.registry import Partitions
+from log.partitions.partition_log import PartitionLog
+from log.producers.state import ProducerState
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.leaders import SAFETY
+
+Patch = AbstractContextManager[Any]
+
+
+def _no_divergence_is_told() -> Patch:
+    """KAFKA-7164: a follower that missed an epoch is not told."""
+    return mock.patch.object(Fetch, "_diverged", return_value=None)
+
+
+def _divergence_inside_a_known_epoch() -> Patch:
+    """The follower has more of an epoch that the leader knows."""
+    real = Fetch._diverged
+
+    def diverged(self: Fetch, slot: Slot, leader: Any) -> Any:
+        epoch, _ = leader.log.end_offset_for_epoch(slot.last_fetched_epoch)
+        if slot.last_fetched_epoch >= 0 and epoch == slot.last_fetched_epoch:
+            return None
+        return real(self, slot, leader)
+
+    return mock.patch.object(Fetch, "_diverged", diverged)
+
+
+def _divergence_of_an_unknown_epoch() -> Patch:
+    real = Fetch._diverged
+
+    def diverged(self: Fetch, slot: Slot, leader: Any) -> Any:
+        epoch, end = leader.log.end_offset_for_epoch(slot.last_fetched_epoch)
+        if 0 <= epoch < slot.last_fetched_epoch and end >= slot.fetch_offset:
+            return None
+        return real(self, slot, leader)
+
+    return mock.patch.object(Fetch, "_diverged", diverged)
+
+
+def _zombies_answer() -> Patch:
+    """KAFKA-7395, KIP-320: nobody compares epochs."""
+    real = Partitions.hosted
+
+    def hosted(self: Partitions, topic: str, index: int, _epoch: int = -1) -> Any:
+        return real(self, topic, index)
+
+    def partition(self: Slot, partitions: Partitions) -> Any:
+        held = self.attached_to
+        if held is None or held.deleted:
+            return partitions.hosted(self.name_in(partitions), self.index)
+        return held
+
+    return both(
+        mock.patch.object(Partitions, "hosted", hosted),
+        mock.patch.object(Slot, "partition", partition),
+    )
+
+
+def _reads_above_the_watermark() -> Patch:
+    """KAFKA-9835, KAFKA-9807."""
+    return mock.patch.object(
+        Fetch, "_readable_end", lambda _self, leader: leader.log.log_end_offset
+    )
+
+
+def _read_committed_above_the_watermark() -> Patch:
+    real = Fetch._readable_end
+
+    def end(self: Fetch, leader: Any) -> int:
+        if self._terms.isolation_level == READ_COMMITTED:
+            return int(leader.log.last_stable_offset(leader.log.log_end_offset))
+        return real(self, leader)
+
+    return mock.patch.object(Fetch, "_readable_end", end)
+
+
+def _read_committed_reads_all() -> Patch:
+    return mock.patch.object(
+        Fetch, "_readable_end", lambda _self, leader: leader.high_watermark.offset
+    )
+
+
+def _open_transactions_are_stable() -> Patch:
+    return mock.patch.object(PartitionLog, "last_stable_offset", lambda _self, high: high)
+
+
+def _markers_count_before_they_are_replicated() -> Patch:
+    real = ProducerState.last_stable_offset
+    return mock.patch.object(
+        ProducerState, "last_stable_offset", lambda self, _high: real(self, 1 << 60)
+    )
+
+
+def _aborted_are_not_named() -> Patch:
+    return mock.patch.object(PartitionLog, "aborted_transactions", return_value=[])
+
+
+def _lists_the_log_s_end() -> Patch:
+    return mock.patch.object(Reader, "end_of", lambda _self, leader: leader.log.log_end_offset)
+
+
+def _every_position_is_recorded_as_the_end() -> Patch:
+    """A follower's fetch counts as if it had what it is given."""
+    from broker.partitions.leader import LeaderEpoch
+
+    real = LeaderEpoch.record_fetch
+
+    def record(self: LeaderEpoch, replica_id: int, _offset: int, *rest: Any) -> None:
+        real(self, replica_id, self.log.log_end_offset, *rest)
+
+    return mock.patch.object(LeaderEpoch, "record_fetch", record)
+
+
+READING = (
+    ("no divergence is told", _no_divergence_is_told, (*SAFETY, "P10", "P3", "L1")),
+    ("divergence inside a known epoch", _divergence_inside_a_known_epoch, (*SAFETY, "P10", "L1")),
+    ("divergence of an unknown epoch", _divergence_of_an_unknown_epoch, (*SAFETY, "P10", "L1")),
+    ("zombies answer", _zombies_answer, (*SAFETY, "P11", "P10", "P3")),
+    ("reads above the watermark", _reads_above_the_watermark, ("P8", "P7", "T3")),
+    ("read_committed above the watermark", _read_committed_above_the_watermark, ("P8", "T3")),
+    ("read_committed reads all", _read_committed_reads_all, ("T3",)),
+    ("open transactions are stable", _open_transactions_are_stable, ("T3",)),
+    ("markers count at once", _markers_count_before_they_are_replicated, ("T3",)),
+    ("aborted are not named", _aborted_are_not_named, ("T8",)),
+    ("lists the log's end", _lists_the_log_s_end, ("P7",)),
+    ("positions are the end", _every_position_is_recorded_as_the_end, (*SAFETY, "P3")),
+)

@@ -1,0 +1,110 @@
+"""What the checker has read of the replicas' logs, batch by batch."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, NamedTuple
+
+from broker.partitions.leader import LeaderEpoch
+from log.batches.batch import iter_batches
+from log.producers.marker import read_end_marker
+
+READ_BYTES = 1 << 20
+
+
+class Entry(NamedTuple):
+    """A batch. `crc` is of its content but for offset and epoch; `commits` is None but for markers."""
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    producer: int = -1
+    transactional: bool = False
+    commits: bool | None = None
+
+    def __str__(self) -> str:
+        return f"[{self.base}-{self.last} epoch {self.epoch} crc {self.crc:08x}]"
+
+
+def entries_in(data: bytes | memoryview) -> list[Entry]:
+    found = []
+    for view in iter_batches(memoryview(data)):
+        marker = read_end_marker(view) if view.is_control else None
+        found.append(
+            Entry(
+                view.base_offset,
+                view.last_offset,
+                view.leader_epoch,
+                view.crc,
+                view.producer_id,
+                view.is_transactional,
+                None if marker is None else marker.is_commit,
+            )
+        )
+    return found
+
+
+def read_entries(log: Any, start: int) -> list[Entry]:
+    """From the batch that begins at `start` to the end."""
+    found: list[Entry] = []
+    while start < log.log_end_offset:
+        data = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
+        new = [entry for entry in entries_in(data) if entry.last >= start]
+        if not new:
+            break
+        found += new
+        start = new[-1].last + 1
+    return found
+
+
+class ReplicaLog:
+    """One replica, over the lives of its broker. Below `durable_end` all was said to be on disk; `leader` is the last epoch in which it led."""
+
+    __slots__ = (
+        "durable_end",
+        "end",
+        "entries",
+        "leader",
+        "log",
+        "opened_end",
+        "seen",
+        "start",
+        "truncations",
+    )
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.start = 0
+        self.end = 0
+        self.durable_end = 0
+        self.opened_end = 0  # of the log when this process opened it
+        self.log: Any = None
+        self.leader: LeaderEpoch | None = None
+        self.truncations = 0
+        self.seen: tuple[object, ...] = ()
+
+    def at(self, base: int) -> Entry | None:
+        """The batch that begins at `base`."""
+        index = bisect_left(self.entries, base, key=lambda entry: entry.base)
+        if index < len(self.entries) and self.entries[index].base == base:
+            return self.entries[index]
+        return None
+
+    def before(self, end: int) -> Entry | None:
+        """The last batch that lies wholly below `end`."""
+        index = bisect_left(self.entries, end, key=lambda entry: entry.last)
+        return self.entries[index - 1] if index else None
+
+    def shared_end(self, others: list[Entry]) -> int:
+        """Up to where it has what `others` are."""
+        end = others[0].base if others else 0
+        for entry in others:
+            if self.at(entry.base) not in (None, entry):
+                break
+            end = entry.last + 1
+        return end
+
+    def holds(self, entry: Entry) -> bool:
+        """It has the batch, or had it and let it go by retention. Log matching says the same of all before it."""
+        return self.at(entry.base) == entry or self.start > entry.last

@@ -1,0 +1,492 @@
+"""One seeded run of brokers with the real partition layer: faults first, then a time without, in which all must come right.
+
+Everything takes place inside `trio.run`, on simulated time: the next thing that happens is an event of the world or the deadline of a
+task, whichever comes first; then every task runs until it waits, in an order drawn from the seed, and the checker looks at all replicas.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import trio
+
+from broker.partitions.leader import LeaderEpoch
+from node.runtime import group_commit
+from quorum.metadata.image import MetadataImage, PartitionImage
+from tests.simulation.checker import Violation
+from tests.simulation.partitions.broker import SimBroker
+from tests.simulation.partitions.checker import Checker, Key
+from tests.simulation.partitions.clients import all_of, delete_records
+from tests.simulation.partitions.controller import SimController
+from tests.simulation.partitions.faults import Faults, Rules
+from tests.simulation.partitions.network import CONTROLLER, Network
+from tests.simulation.tasks import Tasks
+from tests.simulation.world import Result
+from wire.messages.fetch import FetchRequest
+from wire.schema import Message
+
+CHAOS_SECONDS = 5.0
+# Of the brokers' sessions, the followers' lag and the longest request several.
+RECOVERY_SECONDS = 8.0
+# At the end nobody writes: followers ask once in 300 ms each, and not more.
+QUIET_SECONDS = 1.0
+FETCHES_PER_SECOND_MAX = 60
+PRODUCE_SECONDS = 0.12
+EVENTS_MAX = 60_000
+# Unix time at the beginning of a run, in ms.
+BEGAN_MS = 1_700_000_000_000
+FAULTS = (
+    *("kill", "power cut", "wipe", "isolation", "cut links", "slow link", "leader moved"),
+    *("reassignment", "topic made again", "clean stop", "records deleted"),
+)
+
+
+class PartitionsResult(Result):
+    @property
+    def made_progress(self) -> bool:
+        return self.acked > 0 and not self.faults.keys().isdisjoint(FAULTS)
+
+
+class World:
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults | None = None,
+        rules: Rules | None = None,
+        chaos_seconds: float = CHAOS_SECONDS,
+    ) -> None:
+        self.seed = seed
+        self.chaos_seconds = chaos_seconds
+        self.prng = random.Random(seed)
+        self.now = 0.0
+        self.events = 0
+        self.acked = 0
+        self.fetches = 0
+        self.is_calm = False
+        self.produce_seconds = PRODUCE_SECONDS
+        self.happened: Counter[str] = Counter()
+        # line by line what happens, if somebody wants to read it
+        self.trace: list[str] | None = None
+        self._heap: list[tuple[float, int, Callable[[], object]]] = []
+        self._sequence = 0
+        self._number = 0
+        self.rules = rules or Rules.draw(self.prng)
+        self.faults = faults or Faults.draw(self.prng)
+        self.checker = Checker(self)
+        self.tasks = Tasks(self)
+        self.network: Network
+        self.brokers: dict[int, SimBroker] = {}
+        self.controller: SimController
+
+    # --- time
+
+    def now_ms(self) -> int:
+        return BEGAN_MS + int(self.now * 1000)
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def say(self, *words: object) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{self.now:9.4f} " + " ".join(map(str, words)))
+
+    def after(self, seconds: float, action: Callable[[], object]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (self.now + seconds, self._sequence, action))
+
+    def between_turns(self) -> None:
+        """For `Tasks`."""
+
+    async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
+        while True:
+            await self.tasks.settle()
+            self.checker.look()
+            if done():
+                return True
+            at = self._heap[0][0] if self._heap else end
+            following = min(at, self.tasks.next_deadline)
+            if following > end:
+                self.now = max(self.now, end)
+                return False
+            self.now = max(self.now, following)
+            self.events += 1
+            if self.events > EVENTS_MAX:
+                raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
+            if self._heap and self._heap[0][0] <= self.now:
+                heapq.heappop(self._heap)[2]()
+
+    # --- what is asked by others
+
+    @property
+    def keys(self) -> list[Key]:
+        return list(self.checker.histories)
+
+    def name_of(self, key: Key) -> str:
+        topic = self.controller.image.topics.by_id.get(key[0])
+        return "" if topic is None else topic.name
+
+    def state_of(self, key: Key) -> PartitionImage | None:
+        topic = self.controller.image.topics.by_id.get(key[0])
+        return None if topic is None else topic.partitions.get(key[1])
+
+    def leader_epoch(self, key: Key, state: PartitionImage) -> LeaderEpoch | None:
+        """That of the controller's leader, if it has begun."""
+        broker = self.brokers.get(state.leader)
+        if broker is None or not broker.is_serving:
+            return None
+        partition = broker.partitions.find(self.name_of(key), key[1])
+        leader = None if partition is None else partition.leader_or_none
+        if leader is None or leader.epoch != state.leader_epoch or leader.ended:
+            return None
+        return leader
+
+    def metadata_changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        for topic_id, topic in after.topics.by_id.items():
+            if topic_id not in before.topics.by_id:
+                for index in topic.partitions:
+                    self.checker.made((topic_id, index))
+            elif self.trace is not None:
+                old = before.topics.by_id[topic_id]
+                for index, state in topic.partitions.items():
+                    if old.partitions[index] is not state:
+                        self.say(f"controller: {topic.name}-{index}", *_told(state))
+        for topic_id, topic in before.topics.by_id.items():
+            if topic_id not in after.topics.by_id:
+                for index in topic.partitions:
+                    self.checker.gone((topic_id, index))
+        self.checker.metadata_changed(before, after)
+
+    def saw_request(self, source: SimBroker, target: SimBroker, request: Message) -> None:
+        """A follower asks its leader."""
+        self.fetches += 1
+        if self.trace is not None and isinstance(request, FetchRequest) and request.topics:
+            asked = [
+                f"{self.name_of((topic.topic_id, one.partition))}-{one.partition}@{one.fetch_offset}"
+                f" (epoch {one.current_leader_epoch}, last {one.last_fetched_epoch})"
+                for topic in request.topics
+                for one in topic.partitions
+            ]
+            self.say(source.id, "→", target.id, "Fetch", *asked)
+
+    # --- faults
+
+    def _every(self, seconds: float, action: Callable[[], object]) -> None:
+        """Repeats with exponential gaps until the faults stop."""
+        if not seconds:
+            return
+
+        def happen() -> None:
+            if self.now < self.chaos_seconds:
+                action()
+                self.after(self.prng.expovariate(1 / seconds), happen)
+
+        self.after(self.prng.expovariate(1 / seconds), happen)
+
+    def _schedule_faults(self) -> None:
+        faults = self.faults
+        self._every(faults.crash_every, self._crash)
+        self._every(faults.stop_every, self._stop)
+        self._every(faults.isolate_every, self._isolate)
+        self._every(faults.partition_every, self._cut)
+        self._every(faults.slow_every, self._slow)
+        self._every(faults.balance_every, self._balance)
+        self._every(faults.reassign_every, self._reassign)
+        self._every(faults.recreate_every, self._recreate)
+        self._every(faults.delete_records_every, self._delete_records)
+
+    def _some_broker(self) -> SimBroker:
+        return self.prng.choice(list(self.brokers.values()))
+
+    def _crash(self) -> None:
+        broker = self._some_broker()
+        if not broker.alive:
+            return
+        power_cut = self.prng.random() < self.faults.power_cut
+        self.say(broker.id, "loses power" if power_cut else "is killed")
+        self.happened["power cut" if power_cut else "kill"] += 1
+        broker.end(power_cut=power_cut)
+        if self.prng.random() < self.faults.wipe and self._may_wipe(broker):
+            self.say(broker.id, "gets an empty disk")
+            self.happened["wipe"] += 1
+            broker.wipe()
+        downtime = self.prng.choice((0.02, 0.3, 1.5, 3.0))
+        self.after(self.prng.uniform(0.01, downtime), self.restart_of(broker))
+
+    def _may_wipe(self, broker: SimBroker) -> bool:
+        """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is copied again.
+
+        Without eligible leader replicas nobody asks a broker that returns whether it has lost its disk (KAFKA-15495).
+        """
+        if not self.rules.elr or min(self.rules.min_isr, self.rules.factor) < 2:
+            return False
+        if any(one.was_wiped for one in self.brokers.values() if one is not broker):
+            return False
+        return all(
+            len(state.isr) + len(state.elr) >= 2
+            for topic in self.controller.image.topics.by_id.values()
+            for state in topic.partitions.values()
+            if broker.id in state.replicas
+        )
+
+    def restart_of(self, broker: SimBroker) -> Callable[[], None]:
+        life = broker.life
+
+        def restart() -> None:
+            if not broker.alive and broker.life == life:
+                broker.begin()
+
+        return restart
+
+    def _stop(self) -> None:
+        broker = self._some_broker()
+        if broker.is_serving:
+            self.say(broker.id, "is asked to stop")
+            broker.stop()
+
+    def _isolate(self) -> None:
+        """Nothing reaches the broker, as if its process stood still; then everything at once."""
+        broker = self._some_broker()
+        self.say(broker.id, "is cut off")
+        self.happened["isolation"] += 1
+        self.network.isolated.add(broker.id)
+
+        def end() -> None:
+            self.say(broker.id, "is back")
+            self.network.isolated.discard(broker.id)
+            self._mend()
+
+        self.after(self.prng.choice((0.2, 0.8, 1.5, 2.5)) * self.prng.uniform(0.5, 1.5), end)
+
+    def _cut(self) -> None:
+        """Links in one direction or both, that to the controller perhaps among them."""
+        ids = [CONTROLLER, *self.brokers]
+        pairs = [(a, b) for a in ids for b in ids if a != b]
+        cut = set(self.prng.sample(pairs, self.prng.randint(1, len(pairs) // 2)))
+        self.say("cut:", " ".join(f"{a}→{b}" for a, b in sorted(cut)))
+        self.happened["cut links"] += 1
+        self.network.cut |= cut
+
+        def end() -> None:
+            self.say("mended:", " ".join(f"{a}→{b}" for a, b in sorted(cut)))
+            self.network.cut -= cut
+            self._mend()
+
+        self.after(self.prng.uniform(0.1, 2.5), end)
+
+    def _mend(self) -> None:
+        self.network.mend()
+        for broker in self.brokers.values():
+            self.controller.tell(broker)
+
+    def _slow(self) -> None:
+        source, target = self.prng.sample([CONTROLLER, *self.brokers], 2)
+        self.happened["slow link"] += 1
+        self.network.slow[source, target] = self.prng.uniform(0.1, 1.5)
+        self.after(
+            self.prng.uniform(0.3, 2.0), lambda: self.network.slow.pop((source, target), None)
+        )
+
+    def _balance(self) -> None:
+        if self.controller.balance():
+            self.happened["leader moved"] += 1
+
+    def _reassign(self) -> None:
+        if not self.keys:
+            return
+        key = self.prng.choice(self.keys)
+        replicas = self.prng.sample(list(self.brokers), self.rules.factor)
+        if self.controller.reassign(self.name_of(key), key[1], replicas):
+            self.say("reassigned", self.name_of(key), key[1], "to", replicas)
+            self.happened["reassignment"] += 1
+
+    def _recreate(self) -> None:
+        if not self.keys:
+            return
+        topic_id = self.keys[0][0]
+        self.say("the topic is deleted")
+        self.controller.delete_topic(topic_id)
+        self.after(self.prng.uniform(0, 0.6), self._create)
+        self.happened["topic made again"] += 1
+
+    def _delete_records(self) -> None:
+        key = self.prng.choice(self.keys) if self.keys else None
+        state = None if key is None else self.state_of(key)
+        if key is None or state is None or state.leader < 0:
+            return
+        broker = self.brokers[state.leader]
+        if broker.is_serving:
+            self.say("records of", self.name_of(key), key[1], "are deleted")
+            delete_records(broker, key)
+
+    def _create(self) -> None:
+        """Of brokers that are there; else later."""
+        active = [one.id for one in self.controller.image.cluster.brokers.values() if one.active]
+        if self.controller.image.topics.by_id:
+            return
+        if len(active) < self.rules.factor:
+            self.after(0.1, self._create)
+            return
+        topic_id = bytes([9]) + self.next_number().to_bytes(15, "big")
+        members = [
+            self.prng.sample(active, self.rules.factor) for _ in range(self.rules.partitions)
+        ]
+        self.say("the topic is made, replicas", *members)
+        self.controller.create_topic("t", topic_id, members)
+
+    # --- the run
+
+    def run(self) -> Result:
+        logging.disable(logging.CRITICAL)
+        try:
+            return self.tasks.run(
+                self._play,
+                mock.patch.object(group_commit, "run_in_own_thread", self._flush),
+                mock.patch.object(trio.to_thread, "run_sync", self._in_thread),
+            )
+        finally:
+            logging.disable(logging.NOTSET)
+            for broker in self.brokers.values():
+                if broker.alive:
+                    broker.directory._lock.release()
+
+    async def _flush(self, flush: Callable[[], object]) -> object:
+        """A disk takes its time, before it has the bytes and after."""
+        seconds = self.faults.flush_seconds(self.prng)
+        share = self.prng.random()
+        await trio.sleep(seconds * share)
+        result = flush()
+        await trio.sleep(seconds * (1 - share))
+        return result
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+        await trio.sleep(self.prng.uniform(0.0001, 0.003))
+        return work(*arguments)
+
+    async def _play(self) -> Result:
+        self.network = Network(self)
+        self.controller = SimController(self)
+        self.brokers = {number: SimBroker(self, number) for number in self._broker_ids()}
+        for broker in self.brokers.values():
+            broker.begin()
+        self.controller.look()
+        self._create()
+        await self.run_until(3.0, lambda: bool(self.keys))
+        for client in all_of(self):
+            self.tasks.start(client.run)
+        began = self.now
+        self.chaos_seconds += began
+        self._schedule_faults()
+        await self.run_until(self.chaos_seconds)
+        self._stop_faults()
+        await self._check_liveness()
+        epochs = max(
+            state.leader_epoch
+            for topic in self.controller.image.topics.by_id.values()
+            for state in topic.partitions.values()
+        )
+        return PartitionsResult(
+            self.seed,
+            self.acked,
+            max((history.end for history in self.checker.histories.values()), default=0),
+            epochs,
+            self.events,
+            self.happened,
+            self.checker.evaluations,
+            self.now,
+        )
+
+    def _broker_ids(self) -> range:
+        return range(1, self.rules.brokers + 1)
+
+    def _stop_faults(self) -> None:
+        self.say("faults stop")
+        self.faults.stop()
+        self.is_calm = True
+        self.network.cut.clear()
+        self.network.isolated.clear()
+        self.network.slow.clear()
+        self._mend()
+        for broker in self.brokers.values():
+            self.restart_of(broker)()
+
+    async def _check_liveness(self) -> None:
+        """L1: producers go on, everybody comes back into sync; then, without producers, all have the same and nobody loops."""
+        acked = self.acked
+        if not await self.run_until(
+            self.now + RECOVERY_SECONDS, lambda: self.acked > acked + 3 and self._is_in_order()
+        ):
+            raise Violation(f"L1 no order in {RECOVERY_SECONDS} s without faults: {self._states()}")
+        self.produce_seconds = 1e9
+        if not await self.run_until(self.now + RECOVERY_SECONDS, self._is_quiet):
+            raise Violation(f"L1 no rest in {RECOVERY_SECONDS} s: {self._states()}")
+        fetches = self.fetches
+        await self.run_until(self.now + QUIET_SECONDS)
+        per_second = (self.fetches - fetches) / QUIET_SECONDS
+        if per_second > FETCHES_PER_SECOND_MAX:
+            raise Violation(f"L1 {per_second:.0f} fetches a second though nothing happens")
+        self.checker.count("L1")
+        self.checker.agree()
+
+    def _is_in_order(self) -> bool:
+        for key in self.keys:
+            state = self.state_of(key)
+            if state is None or state.leader < 0 or set(state.isr) != set(state.replicas):
+                return False
+        return bool(self.keys)
+
+    def _is_quiet(self) -> bool:
+        for key in self.keys:
+            state = self.state_of(key)
+            if state is None or (leader := self.leader_epoch(key, state)) is None:
+                return False
+            end = leader.log.log_end_offset
+            for member in state.replicas:
+                partition = self.brokers[member].partitions.find(self.name_of(key), key[1])
+                log = None if partition is None else partition.open_log
+                if log is None or partition is None:
+                    if end:
+                        return False
+                elif log.log_end_offset != end or partition.high_watermark != end:
+                    return False
+        return True
+
+    def _states(self) -> str:
+        found = []
+        for key in self.keys:
+            state = self.state_of(key)
+            found.append(f"{self.name_of(key)}-{key[1]} {state}")
+            for broker in self.brokers.values():
+                partition = broker.partitions.find(self.name_of(key), key[1])
+                leader = None if partition is None else partition.leader_or_none
+                log = None if partition is None else partition.open_log
+                found.append(f"broker {broker.id} {leader or partition} {log}")
+        return "; ".join(found)
+
+
+def _told(state: PartitionImage) -> list[object]:
+    told: list[object] = ["leader", state.leader, "epoch", state.leader_epoch, "isr", state.isr]
+    if state.elr:
+        told += ["elr", state.elr]
+    if state.adding or state.removing:
+        told += ["replicas", state.replicas]
+    return told
+
+
+def run_seed(seed: int, **options: Any) -> Result:
+    """Runs one seed.
+
+    Raises:
+        Violation: with the seed in a note.
+    """
+    try:
+        return World(seed, **options).run()
+    except Exception as error:
+        error.add_note(f"seed {seed}: ./dev simulate --partitions --seed {seed}")
+        raise

@@ -1,0 +1,79 @@
+"""One runner of seeds for all simulations: what a world must offer, many runs and what they were worth, one run told line by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tests.simulation.world import Result
+
+
+class Tellable(Protocol):
+    """A world. `trace` is None, or a list that gets a line for each thing that happens."""
+
+    now: float
+    trace: list[str] | None
+
+    def run(self) -> Result: ...
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """`invariants` must have had something to say, and `sometimes` must have happened, for runs to be worth their time."""
+
+    world: Callable[..., Tellable]
+    run_seed: Callable[..., Result]
+    invariants: Sequence[str]
+    sometimes: Sequence[str]
+
+    def run_many(self, seeds: range, *, quiet: bool = False, **options: Any) -> list[Result]:
+        results = []
+        for seed in seeds:
+            results.append(self.run_seed(seed, **options))
+            if not quiet and len(results) % 200 == 0:
+                print(f"… {len(results)} seeds", flush=True)
+        return results
+
+    def never(self, results: list[Result]) -> list[str]:
+        """Invariants that no counted run evaluated, and things that happened in none."""
+        counted = [result for result in results if result.made_progress]
+        evaluated = {name for result in counted for name in result.evaluations}
+        happened = {name for result in counted for name in result.faults}
+        return [name for name in self.invariants if name not in evaluated] + [
+            name for name in self.sometimes if name not in happened
+        ]
+
+    def summary(self, results: list[Result]) -> str:
+        """What the runs were worth; those without progress or faults count zero."""
+        counted = [result for result in results if result.made_progress]
+        faults: Counter[str] = Counter()
+        evaluations: Counter[str] = Counter()
+        for result in counted:
+            faults += result.faults
+            evaluations += result.evaluations
+        lines = [
+            f"{len(counted)} of {len(results)} runs count (progress and at least one fault)",
+            f"{len(results)} seeds run, {sum(r.events for r in results)} events, "
+            f"{sum(r.seconds for r in results):.0f} simulated seconds",
+            f"acked {sum(r.acked for r in counted)} batches, {sum(r.epochs for r in counted)} epochs",
+            "faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())),
+            "evaluated: "
+            + ", ".join(f"{name} {count}" for name, count in sorted(evaluations.items())),
+            "never: " + (", ".join(self.never(results)) or "nothing"),
+        ]
+        return "\n".join(lines)
+
+    def tell(self, seed: int) -> int:
+        """One seed as a transcript, to the end or to the violation."""
+        world = self.world(seed)
+        world.trace = []
+        try:
+            world.run()
+        except Exception as failure:  # noqa: BLE001 - what went wrong is the last line
+            world.trace.append(f"{world.now:9.4f} {type(failure).__name__}: {failure}")
+            print("\n".join(world.trace))
+            return 1
+        print("\n".join(world.trace))
+        return 0
