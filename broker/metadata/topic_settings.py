@@ -6,7 +6,7 @@ Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from broker.metadata.metadata_cache import BrokerMetadata
@@ -18,6 +18,13 @@ from node.config.server import ServerConfig
 from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from quorum.serving.node_configs import NodeConfigs
+
+# Of `LogConfig` the fields that are a topic config of the same name, with its value as it is.
+_SAME_NAMES = tuple(
+    (field.name, key)
+    for field in fields(LogConfig)
+    if (key := field.name.replace("_", ".")) in TOPIC_CONFIGS and key != "message.timestamp.type"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +80,14 @@ class TopicSettingsSource:
         policy = value("cleanup.policy")
         append_time = value("message.timestamp.type") == "LogAppendTime"
         log = LogConfig(
-            segment_bytes=value("segment.bytes"),
-            segment_ms=value("segment.ms"),
-            segment_index_bytes=value("segment.index.bytes"),
-            index_interval_bytes=value("index.interval.bytes"),
-            flush_messages=value("flush.messages"),
-            flush_ms=value("flush.ms"),
-            retention_ms=value("retention.ms"),
-            retention_bytes=value("retention.bytes"),
+            **{name: value(key) for name, key in _SAME_NAMES},
+            **_compression(value),
             deletes="delete" in policy,
             compacts="compact" in policy,
-            preallocate=value("preallocate"),
-            file_delete_delay_ms=value("file.delete.delay.ms"),
-            segment_jitter_ms=value("segment.jitter.ms"),
-            min_cleanable_dirty_ratio=value("min.cleanable.dirty.ratio"),
-            delete_retention_ms=value("delete.retention.ms"),
-            min_compaction_lag_ms=value("min.compaction.lag.ms"),
-            max_compaction_lag_ms=value("max.compaction.lag.ms"),
             producer_id_expiration_ms=self._configs.now("producer.id.expiration.ms"),
-            max_message_bytes=value("max.message.bytes"),
-            **_compression(value),
             message_timestamp_type=(
                 TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
             ),
-            message_timestamp_before_max_ms=value("message.timestamp.before.max.ms"),
-            message_timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
         )
         return TopicSettings(log, ProduceRules.of(log), value("min.insync.replicas"))
 

@@ -1,16 +1,22 @@
-"""Which configuration keys the code reads, found in its syntax: the name stands in a string outside of the tables of keys."""
+"""Which configuration keys the code reads, found in its syntax: the name stands in a string outside of the tables of
+keys, or a log reads the field of that name of its `LogConfig`.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
+from log.config import LogConfig
+
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("broker", "node", "quorum", "trimaran", "zkcompat")
+PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "zkcompat")
 # These write keys into files, and show names of them.
+_LOG_FIELDS = {field.name for field in fields(LogConfig)}
 _WRITERS = ("trimaran/local/", "trimaran/demo/", "node/config/dynamic_keys.py")
 
 
@@ -34,6 +40,8 @@ def reads() -> Callable[[str], bool]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 plain.add(node.value)
+            elif isinstance(node, ast.Attribute) and node.attr in _LOG_FIELDS:
+                plain.add(node.attr.replace("_", "."))
             elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)):
                 patterns.add(pattern)
     made = re.compile("|".join(sorted(patterns)))
@@ -56,7 +64,7 @@ def _parts(node: ast.JoinedStr) -> Iterator[str | None]:
 
 @cache
 def read_while_running() -> frozenset[str]:
-    """Names that are looked up in a `NodeConfigs`, which knows what was altered: `configs.now("…")` or `.now_of_listener(…)`."""
+    """Names looked up in a `NodeConfigs`, which knows what was altered: `configs.now("…")` or `.now_of_listener(…)`."""
     return frozenset(
         argument.value
         for tree in _trees()
