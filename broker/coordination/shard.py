@@ -52,13 +52,18 @@ class Completion(NamedTuple):
 
 @dataclass(slots=True)
 class Effects(Generic[R]):
-    """What inputs have brought forth since the runtime last took it; bounded by one input's members and records."""
+    """What inputs have brought forth since the runtime last took it; bounded by one input's members and records.
+
+    `follow_ups` name work that the coordinator (`CoordinatorSpec.follow_up`) begins as soon as all that was replayed so
+    far is committed, however long that takes.
+    """
 
     responses: list[Completion] = field(default_factory=list)
     writes: list[Write[R]] = field(default_factory=list)
+    follow_ups: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.responses or self.writes)
+        return bool(self.responses or self.writes or self.follow_ups)
 
 
 class CoordinatorShard(Protocol[R]):

@@ -2,7 +2,8 @@
 
 It serves when the whole log is loaded, until the leader epoch of its partition ends: before, requests get
 COORDINATOR_LOAD_IN_PROGRESS, after, NOT_COORDINATOR. Two tasks: one sleeps until the earliest deadline, one awaits the
-commit of what was written last. Requests that wait hold a `PendingResponse`, never a task of the epoch.
+commit of what was written last; and one for each follow-up of what is committed. Requests that wait hold a
+`PendingResponse`, never a task of the epoch.
 Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Left out: lingering, as an append is one call and the flush is
 shared anyhow.
 """
@@ -10,6 +11,7 @@ shared anyhow.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from math import inf
@@ -27,6 +29,7 @@ from broker.coordination.uncommitted import UncommittedWrites
 from broker.coordination.writing import PartitionWriter
 from broker.partitions.end_markers import append_end_marker
 from log.producers.marker import EndMarker
+from log.producers.state import ProducerState
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
 from node.runtime.epoch import open_epoch
@@ -71,6 +74,9 @@ class ShardEpoch(Generic[S, R]):
         self._when_loaded: list[Callable[[S, Instant], object]] = []
         self._end_offset = 0
         self._uncommitted = UncommittedWrites[Write[R]]()
+        # (end offset, name), the oldest first: what begins when that much is committed.
+        self._follow_ups = deque[tuple[int, str]]()
+        self._nursery: trio.Nursery | None = None
         self._retimed = AutoResetEvent()
         # -inf while the task of the timers is awake: it looks at the deadlines before it sleeps.
         self._sleeping_until = -inf
@@ -91,6 +97,15 @@ class ShardEpoch(Generic[S, R]):
     def state(self) -> ShardState:
         return self._state.value
 
+    @property
+    def producers(self) -> ProducerState:
+        """Whose transactions are open in the log."""
+        return self._leader.log.producers
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._leader.log.log_end_offset
+
     # -- life
 
     def again(self) -> ShardEpoch[S, R]:
@@ -101,6 +116,7 @@ class ShardEpoch(Generic[S, R]):
         """Loads and serves until `close`; a shard that fails takes no other with it."""
         try:
             async with open_epoch(self.close) as nursery:
+                self._nursery = nursery
                 if await self._load():
                     nursery.start_soon(self._keep_time)
                     nursery.start_soon(self._watch_commits)
@@ -129,6 +145,10 @@ class ShardEpoch(Generic[S, R]):
         self._state.set(ShardState.ACTIVE)
         self._begin_to_serve()
         return True
+
+    async def wait_loaded(self) -> None:
+        """Returns when it serves, or will not any more."""
+        await self._state.wait_not(ShardState.LOADING)
 
     def _begin_to_serve(self) -> None:
         self.step(lambda shard, at: shard.loaded(at))
@@ -268,15 +288,32 @@ class ShardEpoch(Generic[S, R]):
                 self._store(shard, write)
             for token, response in effects.responses:
                 token.complete(response)
+            self._follow_ups.extend((self._end_offset, name) for name in effects.follow_ups)
             committed = self._uncommitted.pop_committed(self._leader.high_watermark.offset)
             for write in committed:
                 shard.written(write, ErrorCode.NONE, current_instant())
             if not effects and not committed:
                 break
-        if self._uncommitted:
+        self._begin_follow_ups()
+        if self._awaited_offset() is not None:
             self._commit_awaited.set()
         if self._deadline() < self._sleeping_until:
             self._retimed.set()
+
+    def _begin_follow_ups(self) -> None:
+        follow_up, nursery = self._spec.follow_up, self._nursery
+        committed = self._leader.high_watermark.offset
+        while self._follow_ups and self._follow_ups[0][0] <= committed:
+            _, name = self._follow_ups.popleft()
+            assert follow_up is not None
+            assert nursery is not None
+            nursery.start_soon(follow_up, self, name)
+
+    def _awaited_offset(self) -> int | None:
+        """The next commit that something hangs on."""
+        write = self._uncommitted.awaited_offset()
+        follow_up = self._follow_ups[0][0] if self._follow_ups else None
+        return min((offset for offset in (write, follow_up) if offset is not None), default=None)
 
     def _store(self, shard: S, write: Write[R]) -> None:
         try:
@@ -315,7 +352,7 @@ class ShardEpoch(Generic[S, R]):
     async def _watch_commits(self) -> None:
         while True:
             await self._commit_awaited.wait()
-            while (awaited := self._uncommitted.awaited_offset()) is not None:
+            while (awaited := self._awaited_offset()) is not None:
                 try:
                     await self._leader.high_watermark.wait_reached(awaited)
                 except NotLeaderError:

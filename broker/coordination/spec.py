@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -26,3 +26,5 @@ class CoordinatorSpec(Generic[S, R]):
     compacted: bool = True
     # Called when an append has met KAFKA_STORAGE_ERROR.
     storage_failed: Callable[[], object] = lambda: None
+    # Does what a shard has named as its follow-up: a task of the `ShardEpoch`, which it is given, and ends with.
+    follow_up: Callable[[Any, str], Awaitable[None]] | None = None

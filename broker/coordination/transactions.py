@@ -6,7 +6,7 @@ against it. Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from broker.coordination.shard import Producer
@@ -32,6 +32,19 @@ class PendingTransactions(Generic[K, V]):
     def __iter__(self) -> Iterator[PendingRecord[K, V]]:
         """In the order of the log."""
         return iter(sorted(one for records in self._by_key.values() for one in records.values()))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether an open transaction has a record of this key."""
+        return key in self._by_key
+
+    @property
+    def keys(self) -> Iterable[K]:
+        """Of which open transactions have records."""
+        return self._by_key.keys()
+
+    def last(self, key: K) -> V:
+        """The newest record of a key that is here."""
+        return max(self._by_key[key].values(), key=lambda record: record.offset).value
 
     def add(self, offset: int, producer: Producer, key: K, value: V) -> None:
         """Takes over the next record of a transaction."""

@@ -2,7 +2,7 @@
 
 Handlers call it with decoded requests; it finds the shard of a group, or says who is to blame (NOT_COORDINATOR while
 another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read). Source: Kafka's `GroupCoordinatorService`.
-Left out: share groups and streams groups, transactional commits, authorization.
+Left out: share groups and streams groups, authorization.
 """
 
 from __future__ import annotations
@@ -177,12 +177,40 @@ class GroupCoordinator:
             epoch.step(lambda shard, at: shard.commit_offsets(request, version, at))
         )
 
+    def commit_offsets_in_transaction(
+        self, request: OffsetCommitRequest, producer: Producer, verified_from: int | None
+    ) -> PendingResponse[OffsetCommitResponse]:
+        """The same, to count when the producer's transaction is committed.
+
+        Args:
+            verified_from: where the log ended when the transaction's coordinator was asked; None if it
+                had no need to be.
+
+        Raises:
+            KafkaError: INVALID_TXN_STATE: the transaction was ended since then.
+        """
+        _check_group_id(request.group_id)
+        epoch = self._epoch_of(request.group_id)
+        if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+        result = epoch.step(lambda shard, at: shard.commit_offsets_in_transaction(request, at))
+        return epoch.submit(result, producer)
+
+    def unverified_from(self, group_id: str, producer: Producer) -> int | None:
+        """Where the log ends that the group's offsets are in, if the producer has no transaction open there; None if it
+        has.
+        """
+        epoch = self._epoch_of(group_id)
+        is_known = epoch.producers.in_transaction(producer.id, producer.epoch)
+        return None if is_known else epoch.log_end_offset
+
     def fetch_offsets(
-        self, request: OffsetFetchRequestGroup
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> PendingResponse[OffsetFetchResponseGroup]:
         """Reads offsets; what is not committed yet is waited for. An empty group id is allowed."""
         epoch = self._epoch_of(request.group_id)
-        return epoch.submit(epoch.active().fetch_offsets(request))
+        found = epoch.active().fetch_offsets(request, require_stable=require_stable)
+        return epoch.submit(found)
 
     def delete_offsets(
         self, group_id: str, partitions: Collection[tuple[str, int]]

@@ -1,8 +1,8 @@
 """Offsets: who may commit them, what is read back, when they expire. Decisions only, as records.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 expiry, KIP-709, KIP-848 for
-topic ids). Different on purpose: an offset below -1 is refused (INVALID_REQUEST), Kafka stores it.
-Left out: transactional commits.
+topic ids, KIP-447 for stable offsets). Different on purpose: an offset below -1 is refused (INVALID_REQUEST), Kafka
+stores it.
 """
 
 from __future__ import annotations
@@ -79,6 +79,25 @@ def check_commit(
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
+def check_transactional_commit(
+    group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
+) -> None:
+    """Of a producer, which names a member and its generation only from version 3 of its request on (KIP-447).
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    """
+    generation = request.generation_id_or_member_epoch
+    names_member = generation >= 0 or request.member_id or request.group_instance_id is not None
+    if not names_member or (generation < 0 and (group is None or group.state is S.EMPTY)):
+        return
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID if exists else ErrorCode.ILLEGAL_GENERATION)
+    group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+
 def _all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
@@ -149,11 +168,30 @@ def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
 
 
 def fetch(
-    store: GroupStore, request: OffsetFetchRequestGroup, knows_topic: KnowsTopic
+    store: GroupStore,
+    request: OffsetFetchRequestGroup,
+    knows_topic: KnowsTopic,
+    *,
+    require_stable: bool = False,
 ) -> OffsetFetchResponseGroup:
     """The offsets asked for; all of the group's if the request's topics are null. Those of topics that are gone are not
-    told.
+    told; with `require_stable` those that an open transaction may change neither (UNSTABLE_OFFSET_COMMIT, G4).
     """
+    response = _fetch(store, request, knows_topic)
+    if require_stable:
+        for topic in response.topics:
+            topic.partitions = [
+                not_found(one.partition_index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if store.is_pending(request.group_id, topic.name, one.partition_index)
+                else one
+                for one in topic.partitions
+            ]
+    return response
+
+
+def _fetch(
+    store: GroupStore, request: OffsetFetchRequestGroup, knows_topic: KnowsTopic
+) -> OffsetFetchResponseGroup:
     committed = store.offsets.get(request.group_id, {})
     if request.topics is None:
         topics = [
@@ -230,6 +268,13 @@ def of_gone_topics(
             yield offset_tombstone(group_id, topic, partition)
 
 
+def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Iterator[GroupRecord]:
+    """The same of offsets that open transactions commit: however these end, they will not count."""
+    for group_id, topic, partition, value in store.pending_offsets():
+        if not knows_topic(topic, value.topic_id):
+            yield offset_tombstone(group_id, topic, partition)
+
+
 def expired(
     group: ClassicGroup | ConsumerGroup | None,
     store: GroupStore,
@@ -243,7 +288,11 @@ def expired(
     """
     may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
     for topic, partition, value in store.offsets_of(group_id):
-        is_over = may_expire and _is_over(group, topic, value, limits, now_ms)
+        is_over = (
+            may_expire
+            and not store.is_pending(group_id, topic, partition)
+            and _is_over(group, topic, value, limits, now_ms)
+        )
         if is_over or not knows_topic(topic, value.topic_id):
             yield offset_tombstone(group_id, topic, partition)
 

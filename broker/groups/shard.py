@@ -88,6 +88,7 @@ class GroupCoordinatorShard:
             for group_id in self.store.offsets
             for tombstone in offsets.of_gone_topics(self.store, group_id, self._knows_topic)
         )
+        self._remove(offsets.pending_of_gone_topics(self.store, self._knows_topic))
 
     def loaded(self, at: Instant) -> None:
         """Brings groups to life from what was loaded: every member gets a whole session to show up."""
@@ -235,8 +236,20 @@ class GroupCoordinatorShard:
             self._operation(group, at).expect_heartbeat(group.members[request.member_id])
         return offsets.decide_commit(request, self.limits, at.now_ms)
 
+    def commit_offsets_in_transaction(
+        self, request: OffsetCommitRequest, at: Instant
+    ) -> Result[GroupRecord, OffsetCommitResponse]:
+        """To be written in the producer's transaction. Raises KafkaError as `offsets.check_transactional_commit`."""
+        if (consumer := self.consumer_group(request.group_id)) is not None:
+            check = consumer_offsets.check_transactional_commit(consumer, request)
+            return offsets.decide_commit(request, self.limits, at.now_ms, check)
+        group = self.groups.get(request.group_id)
+        exists = self.store.knows(request.group_id)
+        offsets.check_transactional_commit(group, request, exists)
+        return offsets.decide_commit(request, self.limits, at.now_ms)
+
     def fetch_offsets(
-        self, request: OffsetFetchRequestGroup
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
         """Without records, so that the answer waits until what it says is committed (invariant G3).
 
@@ -245,7 +258,8 @@ class GroupCoordinatorShard:
         """
         if (consumer := self.consumer_group(request.group_id)) is not None:
             consumer_offsets.check_fetch(consumer, request)
-        return Result((), offsets.fetch(self.store, request, self._knows_topic))
+        found = offsets.fetch(self.store, request, self._knows_topic, require_stable=require_stable)
+        return Result((), found)
 
     def check_offset_delete(self, group_id: str) -> None:
         """Raises KafkaError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP: it has members that are no consumers."""
@@ -270,7 +284,8 @@ class GroupCoordinatorShard:
                 codes[topic, partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[topic, partition] = ErrorCode.NONE
-            if self.store.offset(group_id, topic, partition) is not None:
+            is_pending = self.store.is_pending(group_id, topic, partition)
+            if is_pending or self.store.offset(group_id, topic, partition) is not None:
                 records.append(offset_tombstone(group_id, topic, partition))
         return Result(records, codes, atomic=False)
 
@@ -282,6 +297,11 @@ class GroupCoordinatorShard:
             for topic in offsets_by_topic.keys() & topic_ids.keys()
             for partition, value in offsets_by_topic[topic].items()
             if value.topic_id in (topic_ids[topic], NIL_UUID)
+        )
+        self._remove(
+            offset_tombstone(group_id, topic, partition)
+            for group_id, topic, partition, value in self.store.pending_offsets()
+            if topic in topic_ids and value.topic_id in (topic_ids[topic], NIL_UUID)
         )
 
     # -- groups
@@ -307,6 +327,9 @@ class GroupCoordinatorShard:
         """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
         for topic, partition, _ in self.store.offsets_of(group_id):
             yield offset_tombstone(group_id, topic, partition)
+        for pending_id, topic, partition, _ in self.store.pending_offsets():
+            if pending_id == group_id:
+                yield offset_tombstone(group_id, topic, partition)
         if (consumer := self.store.consumer_groups.get(group_id)) is not None:
             yield from self.consumers.tombstones(consumer)
         if consumer is None or group_id in self.store.groups:
@@ -421,7 +444,8 @@ class GroupCoordinatorShard:
                 )
             )
             tombstones += gone
-            if len(gone) == sum(1 for _ in self.store.offsets_of(group_id)):
+            is_empty = len(gone) == sum(1 for _ in self.store.offsets_of(group_id))
+            if is_empty and not self.store.has_pending(group_id):
                 tombstones += self._expire_group(group_id, group, at)
         self._remove(tombstones)
 

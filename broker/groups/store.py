@@ -4,7 +4,6 @@
 after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
 record of its own exists as long as it has offsets (Kafka's "simple" group).
 Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
-Left out: telling readers that want stable offsets of those that are pending (KIP-447).
 """
 
 from __future__ import annotations
@@ -89,6 +88,21 @@ class GroupStore:
     def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
 
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction commits an offset here (KIP-447)."""
+        return (group_id, topic, partition) in self._pending
+
+    def pending_offsets(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
+        """Of open transactions, as `(group, topic, partition, value)`; on a copy of the keys: replay may follow."""
+        for key in list(self._pending.keys):
+            record_key, value = self._pending.last(key)
+            if isinstance(record_key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                yield record_key.group, record_key.topic, record_key.partition, value
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether open transactions commit offsets of the group."""
+        return any(key[0] == group_id for key in self._pending.keys)
+
     def offsets_of(self, group_id: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
         """All of a group's as `(topic, partition, value)`, on a copy of the keys: replay may follow."""
         for topic, partitions in list(self.offsets.get(group_id, {}).items()):
@@ -97,7 +111,10 @@ class GroupStore:
 
     def knows(self, group_id: str) -> bool:
         return (
-            group_id in self.groups or group_id in self.consumer_groups or group_id in self.offsets
+            group_id in self.groups
+            or group_id in self.consumer_groups
+            or group_id in self.offsets
+            or self.has_pending(group_id)
         )
 
 

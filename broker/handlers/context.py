@@ -22,7 +22,8 @@ that
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with
 `partitions.listen("__consumer_offsets", …)`
-  and run by `broker.process.server`. Only the group handlers look inside.
+  and run by `broker.process.server`. Only the group handlers look inside. `ctx.transactions` is the same for
+  transactions; `ctx.verifier` asks whichever broker coordinates one.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from broker.partitions.registry import Partitions
     from broker.producing.producer_ids import ProducerIds
     from broker.storage.directories import LogDirectories
+    from broker.transactions.coordinator import TransactionCoordinator
+    from broker.transactions.verification import TransactionVerifier
     from node.config.server import ServerConfig
 
 
@@ -76,6 +79,8 @@ class Context:
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    verifier: TransactionVerifier
     limits: BrokerLimits
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]

@@ -1,19 +1,19 @@
-"""FindCoordinator (10): which broker coordinates a group; creates `__consumer_offsets` for the first that asks.
+"""FindCoordinator (10): which broker coordinates a group or a transaction; creates the topic of its kind for the first
+that asks.
 
 Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
-exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one) and of
-transactions; authorization.
-
-A client that asks for a coordinator of transactions is told so that it fails at once. All take an error that is not
-retriable so, and Java's say our sentence; but librdkafka, which asks with versions below 4, tries again for a minute
-after any but a failed authorization, whose sentence it does say.
+exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one);
+authorization.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import (
     Coordinator,
@@ -62,44 +62,48 @@ def find_coordinator(
 ) -> FindCoordinatorResponse | DeferredResponse[FindCoordinatorResponse]:
     version = call.header.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
-    if request.key_type == TRANSACTION:
-        code = _no_transactions(version)
-        return _respond(
-            [_nowhere(key, code, "transactions are not served") for key in keys], version
-        )
-    if request.key_type != GROUP:
+    kind = _KINDS.get(request.key_type)
+    if kind is None:
         return _respond([_nowhere(key, ErrorCode.INVALID_REQUEST) for key in keys], version)
     listener = call.connection.listener
-    if CONSUMER_OFFSETS in ctx.metadata.image.topics.by_name:
-        return _respond([_locate(key, ctx, listener) for key in keys], version)
+    if kind.topic in ctx.metadata.image.topics.by_name:
+        return _respond([_locate(key, kind, ctx, listener) for key in keys], version)
 
     async def finish() -> FindCoordinatorResponse:
-        code = (await ctx.topic_creation.create([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
+        code = (await ctx.topic_creation.create([kind.topic]))[kind.topic]
         if code is ErrorCode.NONE:
-            return _respond([_locate(key, ctx, listener) for key in keys], version)
-        message = f"{CONSUMER_OFFSETS} could not be created: {code.name}"
+            return _respond([_locate(key, kind, ctx, listener) for key in keys], version)
+        message = f"{kind.topic} could not be created: {code.name}"
         unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _respond([_nowhere(key, unavailable, message) for key in keys], version)
 
     return DeferredResponse(finish)
 
 
-def _no_transactions(version: int) -> ErrorCode:
-    if version >= MANY_KEYS_VERSION:
-        return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+class _Kind(NamedTuple):
+    """A kind of coordinator: its topic, and which partition of it has a key."""
+
+    topic: str
+    partition_of: Callable[[Context, str], int]
 
 
-def _locate(group_id: str, ctx: Context, listener: str) -> Coordinator:
-    """The broker that leads the group's partition, if it is alive and reached by the client's listener."""
+_KINDS = {
+    GROUP: _Kind(CONSUMER_OFFSETS, lambda ctx, key: ctx.groups.partition_of(key)),
+    TRANSACTION: _Kind(TRANSACTION_STATE, lambda ctx, key: ctx.transactions.partition_of(key)),
+}
+
+
+def _locate(key: str, kind: _Kind, ctx: Context, listener: str) -> Coordinator:
+    """The broker that leads the key's partition, if it is alive and reached by the client's listener."""
+    if kind.topic == TRANSACTION_STATE and not key:
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     image = ctx.metadata.image
-    partitions = image.topics.by_name[CONSUMER_OFFSETS].partitions
-    leader = partitions[ctx.groups.partition_of(group_id)].leader
+    leader = image.topics.by_name[kind.topic].partitions[kind.partition_of(ctx, key)].leader
     broker = image.cluster.brokers.get(leader)
     endpoint = None if broker is None or broker.fenced else endpoint_of(broker, listener)
     if endpoint is None:
-        return _nowhere(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return Coordinator(key=group_id, node_id=leader, host=endpoint.host, port=endpoint.port)
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 
 def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:

@@ -1,12 +1,11 @@
-"""InitProducerId (22): gives an idempotent producer its id.
+"""InitProducerId (22): gives an idempotent producer its id, a transactional one id and epoch; fences the one before.
 
-Versions: 3 tells the producer's present id and epoch (KIP-360); without transactions a new id is always right.
-Not done: transactional producers. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one error after which every client,
-librdkafka too, ends at once; what is wrong they hear from FindCoordinator, which they ask before.
+Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENCED (KIP-588), 5 transactions of KIP-890.
 """
 
 from __future__ import annotations
 
+from broker.coordination.shard import Producer
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -14,6 +13,9 @@ from wire.security.acls import Operation
 from wire.transport.access import cluster, transactional_ids
 from wire.transport.calls import Call
 from wire.transport.registry import handles
+
+PRODUCER_FENCED_VERSION = 4
+NONE = -1
 
 
 @handles(
@@ -27,15 +29,28 @@ from wire.transport.registry import handles
     ),
 )
 async def init_producer_id(
-    request: InitProducerIdRequest, ctx: Context, _call: Call
+    request: InitProducerIdRequest, ctx: Context, call: Call
 ) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        code = ErrorCode.INVALID_REQUEST
-        if request.transactional_id:
-            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
-        producer_id = await ctx.producer_ids.take()
+        producer = await _producer(request, ctx)
     except KafkaError as error:
-        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
+    return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
+
+
+async def _producer(request: InitProducerIdRequest, ctx: Context) -> Producer:
+    told = Producer(request.producer_id, request.producer_epoch)
+    if (told.id == NONE) != (told.epoch == NONE):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"
+        )
+    if request.transactional_id is None:
+        return Producer(await ctx.producer_ids.take(), 0)
+    return await ctx.transactions.init_producer(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        None if told.id == NONE else told,
+    )

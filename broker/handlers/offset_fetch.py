@@ -1,8 +1,8 @@
 """OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
 
 Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
-3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without
-transactions all are; 8 many groups (KIP-709); 10 topics by id. Not done: authorization.
+3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only (KIP-447); 8 many
+groups (KIP-709); 10 topics by id. Not done: authorization.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def offset_fetch(
     if call.heavy or any(_wants_many(group, ctx) for group in _groups(request, version)):
         call.heavy = True  # so is the answer
         return DeferredResponse(lambda: _of_many(request, ctx, version))
-    fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
+    stable = request.require_stable
+    fetches = [_GroupFetch(group, ctx, version, stable) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
 
@@ -93,7 +94,7 @@ async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> O
         if wants_all:
             group = _with_all_topics(group, ctx)
         for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
-            answer = await _GroupFetch(part, ctx, version).finish()
+            answer = await _GroupFetch(part, ctx, version, request.require_stable).finish()
             if wants_all:
                 _drop_unknown(answer)
             if group.topics or count % GROUPS_PER_TURN == 0:
@@ -175,7 +176,9 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
 class _GroupFetch:
     """One group of a request: refused, or found and waiting to be committed."""
 
-    def __init__(self, group: OffsetFetchRequestGroup, ctx: Context, version: int) -> None:
+    def __init__(
+        self, group: OffsetFetchRequestGroup, ctx: Context, version: int, require_stable: bool
+    ) -> None:
         self._image = ctx.metadata.image
         self._group = group
         self._version = version
@@ -186,7 +189,7 @@ class _GroupFetch:
         if version >= TOPIC_ID_VERSION and group.topics is not None:
             asked = self._name_topics(group, group.topics)
         try:
-            self._pending = ctx.groups.fetch_offsets(asked)
+            self._pending = ctx.groups.fetch_offsets(asked, require_stable=require_stable)
         except KafkaError as error:
             self._refused = error.code
 

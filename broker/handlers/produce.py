@@ -2,12 +2,12 @@
 
 One line of stages, each a file of `broker/producing/`: resolve, authorize, validate, verify, append, await. A request
 goes through them in one turn of the loop, or, if that would hold the loop (logs to be opened, much to be checked or
-converted, many partitions), when its turn to be answered comes. acks=all then waits until every partition's high
-watermark has passed what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the
-connection).
+converted, many partitions) or a transaction's coordinator must be asked, when its turn to be answered comes. acks=all
+then waits until every partition's high watermark has passed what was appended, acks=1 answers after the append, acks=0
+is not answered (an error closes the connection).
 Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic
-ids. Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
-the partition says which record it was).
+ids; up to 11 the client adds partitions to its transaction itself (KIP-890). Not done: throttling, errors per record
+(the message of the partition says which record it was).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_curren
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
 from broker.producing.validate import validate, validate_in_thread
-from broker.producing.verify import verify
+from broker.producing.verify import unverified, verify
 from log.validation.validate import OverBudget
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import ProduceRequest, ProduceResponse
@@ -55,6 +55,7 @@ class _Produce:
     timeout_ms: int
     response: ProduceResponse
     appends: list[PartitionAppend]
+    transactional_id: str | None
 
 
 def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> ProduceResponse:
@@ -76,16 +77,15 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
-    if request.transactional_id is not None:
-        return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     response, appends = resolve(request, ctx.partitions)
     authorize(appends, everybody_may_write)
-    work = _Produce(ctx, call, acks, request.timeout_ms, response, appends)
+    work = _Produce(
+        ctx, call, acks, request.timeout_ms, response, appends, request.transactional_id
+    )
     over_budget = False
     if call.connection not in ctx.offloaded and _takes_one_turn(work):
         over_budget = not _validated(work)
-        if not over_budget:
-            verify(appends)
+        if not over_budget and not unverified(appends, work.transactional_id):
             append(appends, acks, ctx.directories.storage_failed)
             return _answer(work)
     for one in appends:
@@ -109,12 +109,18 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
             await validate_in_thread(
                 appends, ctx.partitions, now_ms=ctx.now_ms, version=call.header.api_version
             )
-        verify(appends)
+        await _verify(work)
         await append_in_turns(appends, work.acks, ctx.directories.storage_failed)
         answer = _answer(work)
     finally:
         ctx.offloaded.end(call.connection)
     return await answer.finish() if isinstance(answer, DeferredResponse) else answer
+
+
+async def _verify(work: _Produce) -> None:
+    version = work.call.header.api_version
+    if (unknown := unverified(work.appends, work.transactional_id)) and work.transactional_id:
+        await verify(unknown, work.ctx.verifier, work.transactional_id, version)
 
 
 def _unopened(work: _Produce, *, for_writing: bool = False) -> list[Partition]:

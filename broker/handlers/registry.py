@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from broker.handlers.add_offsets_to_txn import add_offsets_to_txn
+from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.consumer_group_describe import consumer_group_describe
@@ -25,7 +27,9 @@ from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import describe_producers
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
+from broker.handlers.describe_transactions import describe_transactions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
+from broker.handlers.end_txn import end_txn
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
 from broker.handlers.forwarded import FORWARDED_HANDLERS
@@ -37,6 +41,7 @@ from broker.handlers.leave_group import leave_group
 from broker.handlers.list_config_resources import list_config_resources
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
+from broker.handlers.list_transactions import list_transactions
 from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
@@ -44,6 +49,7 @@ from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.sync_group import sync_group
+from broker.handlers.txn_offset_commit import txn_offset_commit
 from broker.handlers.write_txn_markers import write_txn_markers
 from quorum.serving.api_versions_features import api_versions_features
 from quorum.serving.authorization import ACL_JUDGE
@@ -86,6 +92,12 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    list_transactions,
+    txn_offset_commit,
     write_txn_markers,
     create_acls,
     create_delegation_token,

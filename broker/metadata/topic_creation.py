@@ -6,12 +6,12 @@ until the topic is in the broker's image, or the controller has refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 
 import trio
 
 from broker.channels.controller_channel import Controller
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.metadata.metadata_cache import BrokerMetadata
 from node.config.server import ServerConfig
 from wire.errors import ErrorCode, KafkaError
@@ -81,25 +81,55 @@ class TopicCreation:
 
     def _creatable(self, name: str) -> CreatableTopic:
         if name == CONSUMER_OFFSETS:
-            return CreatableTopic(
-                name=name,
-                num_partitions=self._config["offsets.topic.num.partitions"],
-                replication_factor=self._config["offsets.topic.replication.factor"],
-                assignments=[],
-                configs=self._offsets_topic_configs(),
-            )
+            return self._offsets_topic()
+        if name == TRANSACTION_STATE:
+            return self._transactions_topic()
         return CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
         )
 
-    def _offsets_topic_configs(self) -> list[CreatableTopicConfig]:
-        value_of: Callable[[str], object] = self._config.__getitem__
-        configs = {
-            "cleanup.policy": "compact",
-            "segment.bytes": value_of("offsets.topic.segment.bytes"),
-            "compression.type": "producer",
-        }
-        return [CreatableTopicConfig(name=key, value=str(value)) for key, value in configs.items()]
+    def _offsets_topic(self) -> CreatableTopic:
+        config = self._config
+        return _internal(
+            CONSUMER_OFFSETS,
+            config["offsets.topic.num.partitions"],
+            config["offsets.topic.replication.factor"],
+            {
+                "segment.bytes": config["offsets.topic.segment.bytes"],
+                "compression.type": "producer",
+            },
+        )
+
+    def _transactions_topic(self) -> CreatableTopic:
+        """More in sync than there are replicas would be a topic that takes nothing."""
+        config = self._config
+        replicas = config["transaction.state.log.replication.factor"]
+        return _internal(
+            TRANSACTION_STATE,
+            config["transaction.state.log.num.partitions"],
+            replicas,
+            {
+                "segment.bytes": config["transaction.state.log.segment.bytes"],
+                "compression.type": "uncompressed",
+                "min.insync.replicas": min(config["transaction.state.log.min.isr"], replicas),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+
+def _internal(
+    name: str, partitions: int, replicas: int, configs: Mapping[str, object]
+) -> CreatableTopic:
+    configs = {"cleanup.policy": "compact", **configs}
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=[
+            CreatableTopicConfig(name=key, value=str(value)) for key, value in configs.items()
+        ],
+    )
 
 
 def _visible(code: int) -> ErrorCode:

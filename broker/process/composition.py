@@ -25,7 +25,7 @@ from broker.groups.limits import GroupLimits
 from broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from broker.handlers.context import BrokerLimits, Context
 from broker.metadata.endpoints import endpoint_of
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_creation import TopicCreation
 from broker.metadata.topic_settings import TopicSettingsSource
@@ -37,6 +37,7 @@ from broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
 from broker.process.publisher import BrokerPublisher
 from broker.process.quorum_access import QuorumAccess, open_observer
 from broker.process.registration_tracker import RegistrationTracker
+from broker.process.transactions import Transactions, transactions
 from broker.producing.producer_ids import ProducerIds
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
@@ -51,6 +52,7 @@ from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
+from quorum.metadata.loader import Publisher
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
@@ -75,7 +77,7 @@ class Parts:
     alter_partitions: AlterPartitions
     assignments: DirectoryAssignments
     fetchers: Fetchers
-    channels: BrokerChannels
+    transactions: Transactions
     publisher: BrokerPublisher
     maintenance: Maintenance
     context: Context
@@ -126,18 +128,17 @@ def _composed(
     partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = _groups(config, metadata, directories)
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
+    producer_ids = ProducerIds(channel, node_id, lambda: lifecycle.epoch)
+    transacting = _transactions(config, configs, metadata, producer_ids, directories, to_brokers)
+    partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
-    tracker = RegistrationTracker(node_id, lifecycle.register_again)
     altered = AlteredSecurity(
         config,
         listeners,
         [(to_brokers, inter_broker_security), (to_controllers, controller_security)],
     )
-    access.loader.add_publisher(
-        publisher, groups, tracker, altered, *([authorizer] if authorizer else [])
-    )
-    if access.owned:
-        access.loader.add_publisher(IdleConfigs(node_id))
+    tracker = RegistrationTracker(node_id, lifecycle.register_again)
+    _publish(access, node_id, publisher, groups, tracker, altered, authorizer)
     context = Context(
         config=config,
         node_id=node_id,
@@ -150,8 +151,10 @@ def _composed(
         forwarder=Forwarder(channel, config["request.timeout.ms"] / 1000),
         topic_creation=TopicCreation(channel, metadata, config),
         fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
-        producer_ids=ProducerIds(channel, node_id, lambda: lifecycle.epoch),
+        producer_ids=producer_ids,
         groups=groups,
+        transactions=transacting.coordinator,
+        verifier=transacting.verifier,
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], ANSWER_BYTES_MAX)),
         broker_epoch=lambda: lifecycle.epoch,
         now_ms=now_ms,
@@ -168,7 +171,7 @@ def _composed(
         alter_partitions=alter_partitions,
         assignments=assignments,
         fetchers=fetchers,
-        channels=_channels(config, metadata, to_brokers),
+        transactions=transacting,
         publisher=publisher,
         maintenance=_maintenance(config, configs, partitions, directories),
         context=context,
@@ -184,6 +187,13 @@ def _groups(
         directories.storage_failed,
         ConfiguredGroups(config, lambda: metadata.image.configs).of,
     )
+
+
+def _publish(access: QuorumAccess, node_id: int, *publishers: Publisher | None) -> None:
+    """To these, in order, what changes in the metadata."""
+    access.loader.add_publisher(*(one for one in publishers if one is not None))
+    if access.owned:
+        access.loader.add_publisher(IdleConfigs(node_id))
 
 
 def _quorum_access(
@@ -305,11 +315,29 @@ def _fetchers(
     return Fetchers(_connector(config, metadata, "fetcher", security), settings)
 
 
+def _transactions(
+    config: ServerConfig,
+    configs: NodeConfigs,
+    metadata: BrokerMetadata,
+    producer_ids: ProducerIds,
+    directories: LogDirectories,
+    security: ClientSecurity,
+) -> Transactions:
+    return transactions(
+        config,
+        metadata,
+        producer_ids,
+        directories.storage_failed,
+        lambda purpose: _channels(config, metadata, security, purpose),
+        lambda: bool(configs.now("transaction.partition.verification.enable")),
+    )
+
+
 def _channels(
-    config: ServerConfig, metadata: BrokerMetadata, security: ClientSecurity
+    config: ServerConfig, metadata: BrokerMetadata, security: ClientSecurity, purpose: str
 ) -> BrokerChannels:
     limits = ChannelLimits(response_seconds=config["request.timeout.ms"] / 1000)
-    return BrokerChannels(_connector(config, metadata, "to-brokers", security), limits)
+    return BrokerChannels(_connector(config, metadata, purpose, security), limits)
 
 
 def _connector(

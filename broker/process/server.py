@@ -111,7 +111,7 @@ async def _start(
             parts.alter_partitions,
             parts.assignments,
             parts.fetchers,
-            parts.channels,
+            parts.transactions,
             lifecycle,
         ):
             nursery.start_soon(part.run)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.producing.partition_append import PartitionAppend
+from broker.producing.verify import check_not_ended
 from node.runtime.steps import pieces
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import yield_to_loop
@@ -23,6 +24,8 @@ def append(
         if leader is None or not batches or one.failed:
             continue
         try:
+            if one.verified_from >= 0:
+                check_not_ended(one)
             info, one.required_offset = leader.produce(memoryview(batches[0].buffer), batches, acks)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:

@@ -18,10 +18,20 @@ class PartitionAppend:
 
     Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the
     `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in Kafka's
-    `ProducePartitionStatus`.
+    `ProducePartitionStatus`. `verified_from`: where the log ended when the coordinator of its transaction was asked; -1
+    if nobody was.
     """
 
-    __slots__ = ("batches", "index", "leader", "records", "required_offset", "response", "topic")
+    __slots__ = (
+        "batches",
+        "index",
+        "leader",
+        "records",
+        "required_offset",
+        "response",
+        "topic",
+        "verified_from",
+    )
 
     def __init__(
         self, topic: str, index: int, records: memoryview, response: PartitionProduceResponse
@@ -33,6 +43,7 @@ class PartitionAppend:
         self.leader: LeaderEpoch | None = None
         self.batches: Sequence[BatchView] = ()
         self.required_offset = -1
+        self.verified_from = -1
 
     @property
     def failed(self) -> bool:

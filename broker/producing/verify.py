@@ -1,20 +1,87 @@
 """Stage 4 of Produce: whether a transactional batch is of a transaction that is under way (KIP-890).
 
-Transactions are not served: every transactional batch is refused.
+The first batch of a transaction in a partition needs the word of the transaction's coordinator; those that follow it do
+not, as long as the transaction is open there. A marker that arrives between the word and the append makes it void.
+Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
+from broker.coordination.shard import Producer
 from broker.producing.partition_append import PartitionAppend
 from wire.errors import ErrorCode, KafkaError
 
-NOT_SERVED = KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+NOT_IN_TRANSACTION = "the partition is not part of the transaction"
+ENDED_MEANWHILE = "the transaction was ended before the batch came"
+
+Key = tuple[str, int]
+"""A topic's name and the partition's index."""
 
 
-def verify(appends: Iterable[PartitionAppend]) -> None:
-    """INVALID_TXN_STATE for what is transactional."""
+class Verifier(Protocol):
+    """`broker.transactions.verification.TransactionVerifier` is one."""
+
+    async def check_produce(
+        self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
+    ) -> Mapping[Key, ErrorCode]: ...
+
+
+def unverified(
+    appends: Iterable[PartitionAppend], transactional_id: str | None
+) -> list[PartitionAppend]:
+    """Those of which the coordinator must be asked.
+
+    A transactional batch without the id of a transaction gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as nobody has said
+    that its client may write so (CVE-2018-17196).
+    """
+    found = []
     for one in appends:
-        if one.batches and one.batches[0].is_transactional and not one.failed:
-            one.fail(NOT_SERVED)
+        if one.failed or not one.batches or not one.batches[0].is_transactional:
+            continue
+        if not transactional_id:
+            one.fail(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            continue
+        batch, leader = one.batches[0], one.leader
+        assert leader is not None
+        if not leader.log.producers.in_transaction(batch.producer_id, batch.producer_epoch):
+            found.append(one)
+    return found
+
+
+async def verify(
+    appends: Sequence[PartitionAppend], verifier: Verifier, transactional_id: str, version: int
+) -> None:
+    """Asks the coordinator of `unverified` ones; they fail where it does not know of them, and may be appended till the
+    next marker otherwise.
+    """
+    by_producer: defaultdict[Producer, list[PartitionAppend]] = defaultdict(list)
+    for one in appends:
+        batch, leader = one.batches[0], one.leader
+        assert leader is not None
+        one.verified_from = leader.log.log_end_offset
+        by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
+    for producer, theirs in by_producer.items():
+        keys = {(one.topic, one.index) for one in theirs}
+        codes = await verifier.check_produce(transactional_id, producer, keys, version)
+        for one in theirs:
+            code = codes[one.topic, one.index]
+            if code:
+                one.fail(KafkaError(code, _why(code)))
+
+
+def _why(code: ErrorCode) -> str:
+    refused = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
+    return (
+        NOT_IN_TRANSACTION if code in refused else f"the transaction is not verified: {code.name}"
+    )
+
+
+def check_not_ended(one: PartitionAppend) -> None:
+    """Just before the append. Raises KafkaError INVALID_TXN_STATE: a marker has come since it was verified."""
+    assert one.leader is not None
+    if one.leader.log.producers.ended_since(one.batches[0].producer_id, one.verified_from):
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, ENDED_MEANWHILE)

@@ -36,15 +36,26 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """`batches` are of `epoch`, oldest first; `coordinator_epoch` is that of the last marker, -1 before one."""
+    """`batches` are of `epoch`, oldest first; `coordinator_epoch` is that of the last marker, -1 before one.
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
+    `marker_offset` is where the last marker was, if this entry has seen it (snapshots do not say).
+    """
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "marker_offset",
+        "transaction_start",
+    )
 
     def __init__(self, epoch: int = NO_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
+        self.marker_offset = -1
         self.transaction_start = NO_TRANSACTION
 
     @property

@@ -2,8 +2,7 @@
 (KIP-98, KIP-360).
 
 Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`. The state is a function of the log's batch headers and
-transaction markers; nothing else changes it, but that idle producers are forgotten. Left out: verification state
-(KIP-890), the transaction coordinator's business.
+transaction markers; nothing else changes it, but that idle producers are forgotten.
 """
 
 from __future__ import annotations
@@ -108,6 +107,22 @@ class ProducerState:
         if entry is not None and producer_epoch < entry.epoch:
             raise _fenced(producer_id, producer_epoch, entry.epoch)
 
+    def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open here in this epoch, so that its coordinator knows of it."""
+        entry = self._producers.get(producer_id)
+        return (
+            entry is not None
+            and entry.transaction_start != NO_TRANSACTION
+            and entry.epoch == producer_epoch
+        )
+
+    def ended_since(self, producer_id: int, offset: int) -> bool:
+        """Whether a marker of the producer was appended at `offset` or later: what its coordinator said before that of
+        its transaction is true no longer (KIP-890).
+        """
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.marker_offset >= offset
+
     def check_marker(
         self, marker: EndMarker, producer_id: int, producer_epoch: int, transaction_version: int
     ) -> None:
@@ -170,6 +185,7 @@ class ProducerState:
     def _end_transaction(self, view: BatchView, marker: EndMarker) -> CompletedTransaction | None:
         entry = self._entered(view)
         entry.coordinator_epoch = marker.coordinator_epoch
+        entry.marker_offset = view.last_offset
         first_offset, entry.transaction_start = entry.transaction_start, NO_TRANSACTION
         if first_offset == NO_TRANSACTION:
             return None  # no data here: nothing was held back, and nothing is to be left out

@@ -16,8 +16,8 @@ from typing import cast
 from node.config.config_def import Check, ConfigKey, Importance, Kind, between
 
 
-def rows(text: str, *, no_effect: str) -> tuple[ConfigKey, ...]:
-    """The keys that `text` describes, none of which acts, for the reason `no_effect`."""
+def rows(text: str, *, no_effect: str = "") -> tuple[ConfigKey, ...]:
+    """The keys that `text` describes; with the reason `no_effect` none of them acts."""
     return tuple(_keys(text, no_effect))
 
 

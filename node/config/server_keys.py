@@ -21,6 +21,7 @@ from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
+from node.config.transaction_keys import TRANSACTIONS
 from node.config.unserved_keys import UNSERVED
 from node.config.zookeeper_keys import ZOOKEEPER
 
@@ -114,6 +115,7 @@ SERVER_CONFIGS = ConfigDef(
         *LOGS,
         *GROUPS,
         *CONSUMER_GROUPS,
+        *TRANSACTIONS,
         *UNSERVED,
         *REPLACED,
         *REFUSED,

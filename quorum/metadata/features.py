@@ -44,7 +44,7 @@ class Feature:
 FEATURES = {
     feature.name: feature
     for feature in (
-        Feature(TRANSACTION_VERSION, {1: 24, 2: 24}),
+        Feature(TRANSACTION_VERSION, {1: 24, 2: 24}, served=2),
         Feature(GROUP_VERSION, {1: 22}, served=1),
         Feature(
             ELR_VERSION,

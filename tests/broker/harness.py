@@ -16,6 +16,8 @@ import trio
 from immutables import Map
 
 from broker.background.directory_moves import DirectoryMoves
+from broker.channels.broker_channel import ChannelLimits
+from broker.channels.broker_channels import BrokerChannels
 from broker.channels.broker_connector import BrokerConnector
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
@@ -28,6 +30,7 @@ from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
 from broker.partitions.services import Services
 from broker.partitions.suspect_checks import check_suspects
+from broker.process.transactions import transactions
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
@@ -231,6 +234,12 @@ def open_harness(
     )
     partitions = Partitions(services, follows, directory.high_watermark)
     absent: Any = None
+    channels = BrokerChannels(
+        BrokerConnector(lambda broker_id: _address(metadata, broker_id), "harness"), ChannelLimits()
+    )
+    transacting = transactions(
+        server_config, metadata, absent, lambda: None, lambda _purpose: channels, lambda: True
+    )
     context = Context(
         config=server_config,
         node_id=node_id,
@@ -245,6 +254,8 @@ def open_harness(
         fetch_sessions=FetchSessions(server_config["max.incremental.fetch.session.cache.slots"]),
         producer_ids=absent,
         groups=GroupCoordinator(GroupLimits.of(server_config), metadata),
+        transactions=transacting.coordinator,
+        verifier=transacting.verifier,
         limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),
         broker_epoch=lambda: 100 + node_id,
         now_ms=now_ms,

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from broker.partitions.leader import ACKS_ALL
 from tests.badinput.made import made
 from wire.codec.plan import FieldPlan, plan_struct
+from wire.messages.produce import ProduceRequest
 from wire.schema import Message, Struct
 from wire.transport.route import Handled
 
@@ -44,6 +46,8 @@ def large_request(cls: type[Message], version: int, path: Path, count: int) -> M
     """With `count` elements in the array at `path`, one in those around it, and none in others."""
     message = made(cls, version)
     vary(message, version, 0)
+    if isinstance(message, ProduceRequest):
+        message.acks = ACKS_ALL  # made of zeros, it would not be answered
     _fill(message, version, path, count)
     return message
 

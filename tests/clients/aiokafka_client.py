@@ -143,7 +143,33 @@ class Aiokafka:
 
         return self._loop.run(run())
 
-    def read(self, topic, start, count):
+    def transact(self, transactional_id, topic, outcomes, group):
+        self._loop.run(self._transact(transactional_id, topic, outcomes, group))
+
+    async def _transact(self, transactional_id, topic, outcomes, group):
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap, transactional_id=transactional_id
+        )
+        await producer.start()
+        try:
+            for values, is_committed, offset in outcomes:
+                await producer.begin_transaction()
+                for value in values:
+                    await producer.send_and_wait(topic, value=value, partition=0)
+                await producer.send_offsets_to_transaction(
+                    {TopicPartition(topic, 0): offset}, group
+                )
+                if is_committed:
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
+        finally:
+            await producer.stop()
+
+    def read_committed(self, topic, start, count):
+        return self.read(topic, start, count, isolation_level="read_committed")
+
+    def read(self, topic, start, count, **settings):
         async def use(consumer):
             consumer.assign([TopicPartition(topic, partition) for partition in start])
             for partition, offset in start.items():
@@ -153,7 +179,7 @@ class Aiokafka:
                 found += await poll(consumer)
             return found
 
-        return self._with_consumer(use)
+        return self._with_consumer(use, **settings)
 
     @contextmanager
     def member(self, group, topic):

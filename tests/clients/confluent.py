@@ -89,6 +89,27 @@ class Confluent:
         assert failed == []
         return [places[number] for number in range(len(records))]
 
+    def transact(self, transactional_id, topic, outcomes, group):
+        producer = Producer({**self._common, "transactional.id": transactional_id})
+        producer.init_transactions(ANSWER_SECONDS)
+        member = self._consumer(group)
+        for values, is_committed, offset in outcomes:
+            producer.begin_transaction()
+            for value in values:
+                producer.produce(topic, value=value, partition=0)
+            offsets = [TopicPartition(topic, 0, offset)]
+            producer.send_offsets_to_transaction(
+                offsets, member.consumer_group_metadata(), ANSWER_SECONDS
+            )
+            if is_committed:
+                producer.commit_transaction(ANSWER_SECONDS)
+            else:
+                producer.abort_transaction(ANSWER_SECONDS)
+        member.close()
+
+    def read_committed(self, topic, start, count):
+        return self.read(topic, start, count)  # what it does if it is not told otherwise
+
     def _consumer(self, group, **settings):
         return Consumer(
             {**self._common, "group.id": group, "enable.auto.commit": False, **settings}

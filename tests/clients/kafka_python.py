@@ -10,7 +10,13 @@ from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import (
+        KafkaAdminClient,
+        KafkaConsumer,
+        KafkaProducer,
+        OffsetAndMetadata,
+        TopicPartition,
+    )
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.net.inet import KafkaNetSocket
 
@@ -100,8 +106,30 @@ class KafkaPython:
             *topics, bootstrap_servers=self._bootstrap, enable_auto_commit=False, **settings
         )
 
-    def read(self, topic, start, count):
-        consumer = self._consumer()
+    def transact(self, transactional_id, topic, outcomes, group):
+        producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap, transactional_id=transactional_id
+        )
+        try:
+            producer.init_transactions()
+            for values, is_committed, offset in outcomes:
+                producer.begin_transaction()
+                for value in values:
+                    producer.send(topic, value=value, partition=0)
+                offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+                producer.send_offsets_to_transaction(offsets, group)
+                if is_committed:
+                    producer.commit_transaction()
+                else:
+                    producer.abort_transaction()
+        finally:
+            producer.close()
+
+    def read_committed(self, topic, start, count):
+        return self.read(topic, start, count, isolation_level="read_committed")
+
+    def read(self, topic, start, count, **settings):
+        consumer = self._consumer(**settings)
         try:
             consumer.assign([TopicPartition(topic, partition) for partition in start])
             for partition, offset in start.items():

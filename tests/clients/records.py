@@ -42,6 +42,14 @@ class Place(NamedTuple):
     offset: int
 
 
+class Outcome(NamedTuple):
+    """A transaction: what is in it, how it ends, the offset that its group commits in it."""
+
+    values: list[bytes]
+    is_committed: bool
+    offset: int
+
+
 class Member(Protocol):
     """A member of a consumer group that commits only when told to."""
 
@@ -65,6 +73,13 @@ class Client(Protocol):
         ...
 
     def member(self, group: str, topic: str) -> AbstractContextManager[Member]: ...
+    def transact(
+        self, transactional_id: str, topic: str, outcomes: list[Outcome], group: str
+    ) -> None:
+        """A transaction after the other: a record for each value to partition 0, and the group's offset there."""
+        ...
+
+    def read_committed(self, topic: str, start: dict[int, int], count: int) -> list[Seen]: ...
     def committed(self, group: str, topic: str, partitions: int) -> list[int]: ...
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
         """The first offset with at least that timestamp; None if there is none."""

@@ -23,8 +23,7 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 SECONDS_MAX = 180.0
 # For Kafka's own formatting: off is what it turns on at its newest metadata.version and we do not serve.
 WITHOUT_FEATURES = tuple(
-    f"--feature={name}=0"
-    for name in ("group.version", "transaction.version", "share.version", "streams.version")
+    f"--feature={name}=0" for name in ("group.version", "share.version", "streams.version")
 )
 METADATA_QUORUM = describe_quorum_request()
 

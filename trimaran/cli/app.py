@@ -176,6 +176,26 @@ COMMANDS = (
         "trimaran.cli.groups_migrate:migrate_offsets",
         "Commit offsets that old consumers kept in ZooKeeper to Kafka; a dry run without --execute.",
     ),
+    (
+        ("transactions", "list"),
+        "trimaran.cli.transactions:list_transactions",
+        "List transactional ids.",
+    ),
+    (
+        ("transactions", "describe"),
+        "trimaran.cli.transactions:describe",
+        "Producer, state and partitions of a transactional id.",
+    ),
+    (
+        ("transactions", "hanging"),
+        "trimaran.cli.transactions:hanging",
+        "List open transactions that no coordinator will end.",
+    ),
+    (
+        ("transactions", "abort"),
+        "trimaran.cli.transactions:abort",
+        "Abort a hanging transaction in one partition.",
+    ),
     (("produce",), "trimaran.cli.produce:produce", "Produce the lines of stdin or of a file."),
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),
@@ -226,6 +246,7 @@ NOUNS = {
     "features": "Cluster feature levels.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",
+    "transactions": "Transactions of producers.",
     "zk": "ZooKeeper and the mirror in it.",
 }
 # Set to anything: unforeseen errors keep their traceback.

@@ -83,9 +83,16 @@ def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
 
 
 def end_offset(
-    client: BlockingClient, topic: str, partition: int, timestamp: int = LATEST_TIMESTAMP
+    client: BlockingClient,
+    topic: str,
+    partition: int,
+    timestamp: int = LATEST_TIMESTAMP,
+    *,
+    isolation: int = 0,
 ) -> int:
-    """The high watermark of a partition, or what ListOffsets says for another special timestamp."""
+    """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
+    another special timestamp.
+    """
     from wire.client.answers import the_one
     from wire.client.destinations import Leader
     from wire.messages.list_offsets import (
@@ -96,7 +103,9 @@ def end_offset(
 
     wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
     )
     topics = client.call(Leader(topic, partition), request).topics
     answer = the_one(the_one(topics, "topic").partitions, "partition")

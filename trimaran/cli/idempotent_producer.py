@@ -21,7 +21,7 @@ SEQUENCE_MASK = 0x7FFF_FFFF  # behind the largest int32 comes 0
 Lines = list[tuple[bytes | None, bytes]]
 
 
-class _Identity(NamedTuple):
+class Identity(NamedTuple):
     producer_id: int
     epoch: int
 
@@ -29,11 +29,20 @@ class _Identity(NamedTuple):
 class IdempotentProducer:
     """Sends to one topic; asks for its producer id before the first batch."""
 
+    transactional_id: str | None = None
+
     def __init__(self, client: BlockingClient, topic: str) -> None:
         self._client = client
         self._topic = topic
-        self._identity: _Identity | None = None
+        self._identity: Identity | None = None
         self._sequences: dict[int, int] = {}  # the next one, by partition
+
+    @property
+    def identity(self) -> Identity:
+        """Asked for once."""
+        if self._identity is None:
+            self._identity = self._new_identity()
+        return self._identity
 
     def send(self, partition: int, lines: Lines) -> None:
         """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
@@ -43,18 +52,19 @@ class IdempotentProducer:
         from wire.errors import ErrorCode
         from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-        if self._identity is None:
-            self._identity = self._new_identity()
+        identity = self.identity
         now_ms = time.time_ns() // 1_000_000
         sequence = self._sequences.get(partition, 0)
         batch = build_batch(
             [NewRecord(key, value, now_ms) for key, value in lines],
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
             base_sequence=sequence,
+            is_transactional=self.transactional_id is not None,
         )
         produced = PartitionProduceData(index=partition, records=batch)
         request = ProduceRequest(
+            transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
@@ -65,10 +75,10 @@ class IdempotentProducer:
             check(result.error_code, result.error_message)
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
 
-    def _new_identity(self) -> _Identity:
+    def _new_identity(self) -> Identity:
         from wire.messages.init_producer_id import InitProducerIdRequest
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
         answer = self._client.call(None, request)
         check(answer.error_code, "a producer id")
-        return _Identity(answer.producer_id, answer.producer_epoch)
+        return Identity(answer.producer_id, answer.producer_epoch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +12,22 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.idempotent_producer import IdempotentProducer, Lines
-from trimaran.cli.line_batches import LineBatches, line_batches
+from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
 from trimaran.cli.output import counted, say
 from trimaran.cli.partitioner import StickyPartitions, partition_of_key
 from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.cli.transactional_producer import TransactionalProducer
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wire.blocking import BlockingClient
 
-def _not_empty(_kind: object, separator: str | None) -> None:
-    if separator == "":
-        raise ValueError("a separator has at least one character")
+
+def _not_empty(_kind: object, text: str | None) -> None:
+    if text == "":
+        raise ValueError("it has at least one character")
 
 
 def produce(
@@ -33,6 +38,7 @@ def produce(
         str | None, Parameter(name=["-k", "--key-separator"], validator=_not_empty)
     ] = None,
     partition: Annotated[int | None, Parameter(name=["-p", "--partition"])] = None,
+    transactional_id: Annotated[str | None, Parameter(validator=_not_empty)] = None,
     brokers: Brokers = BROKERS,
 ) -> int:
     """Produces lines with acks=all: a record a line. Of a slow pipe each line is sent within a tenth of a second.
@@ -45,6 +51,8 @@ def produce(
         key_separator: text before this separator is the key; a line without it has none.
         partition: the one to produce to. By default a key is hashed (murmur2, as the Java client does), and lines
             without a key go a batch to one partition, the next batch to the next.
+        transactional_id: send all lines in one transaction: it is committed at the end of the lines, aborted by Ctrl-C,
+            SIGTERM and errors. Another producer of the same id is fenced.
     """
     with brokers.connected() as client, line_batches(file) as (lines, interrupt):
         leaders = leaders_of(client, topic, create=True)
@@ -52,16 +60,34 @@ def produce(
         if file is None and os.isatty(0):
             say(f"each line becomes a record of {topic}; Ctrl-D ends")
         choose = _partitioner(leaders, partition)
-        producer = IdempotentProducer(client, topic)
         acknowledged = 0
         try:
-            for batch in lines:
-                for target, share in _spread(batch, key_separator, choose()).items():
-                    producer.send(target, share)
-                    acknowledged += len(share)
+            with _producer(client, topic, transactional_id, interrupt) as producer:
+                for batch in lines:
+                    for target, share in _spread(batch, key_separator, choose()).items():
+                        producer.send(target, share)
+                        acknowledged += len(share)
         finally:
             say(_summary(lines, acknowledged))
         return Exit.OK if interrupt.number is None else 128 + interrupt.number
+
+
+@contextmanager
+def _producer(
+    client: BlockingClient, topic: str, transactional_id: str | None, interrupt: Interrupt
+) -> Iterator[IdempotentProducer]:
+    """Of all lines in one transaction, if it has an id; how that ended is said."""
+    if transactional_id is None:
+        yield IdempotentProducer(client, topic)
+        return
+    producer = TransactionalProducer(client, topic, transactional_id)
+    is_commit = False
+    try:
+        yield producer
+        is_commit = interrupt.number is None
+    finally:
+        producer.end(is_commit=is_commit)
+        say(f"transaction of {transactional_id} {'committed' if is_commit else 'aborted'}")
 
 
 def _summary(lines: LineBatches, acknowledged: int) -> str:

@@ -6,23 +6,26 @@ import select
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import BROKERS, Brokers, check
-from trimaran.cli.groups import end_offset
+from trimaran.cli.groups import LATEST_TIMESTAMP, end_offset
 from trimaran.cli.output import Format, show_json_line
 from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
+    from log.batches.batch import BatchView
     from log.batches.records import Record
     from wire.blocking import BlockingClient
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 EARLIEST_TIMESTAMP = -2
+READ_COMMITTED = 1
+Isolation = Literal["read_uncommitted", "read_committed"]
 NOT_NEGATIVE = validators.Number(gte=0)
 
 
@@ -33,6 +36,7 @@ def consume(
     offset: Annotated[int | None, Parameter(validator=NOT_NEGATIVE)] = None,
     count: Annotated[int | None, Parameter(name=["-n", "--count"], validator=NOT_NEGATIVE)] = None,
     exit_at_end: Annotated[bool, Parameter(name=["-e", "--exit"])] = False,
+    isolation: Isolation = "read_uncommitted",
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
@@ -44,13 +48,15 @@ def consume(
         offset: the first offset of each partition instead of its beginning.
         count: stop after so many records.
         exit_at_end: stop at the end instead of waiting for more.
+        isolation: read_committed leaves out aborted transactions, and ends where the oldest open one begins.
         output: table for values only, json for whole records, one object a line.
     """
     with brokers.connected() as client:
         available = len(leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
         ensure_partitions_exist(topic, partitions, available)
-        for index, record in islice(_read(client, topic, partitions, offset, exit_at_end), count):
+        reader = Reader(client, topic, partitions, is_committed=isolation == "read_committed")
+        for index, record in islice(reader.records(offset, exit_at_end), count):
             _show(topic, index, record, output)
     return Exit.OK
 
@@ -77,21 +83,100 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "backslashreplace")
 
 
-def _read(
-    client: BlockingClient, topic: str, partitions: list[int], start: int | None, exit_at_end: bool
-) -> Iterator[tuple[int, Record]]:
-    """Records of the partitions in turn, each partition in order."""
-    client.refresh([topic])
-    positions = {p: _earliest(client, topic, p) if start is None else start for p in partitions}
-    ends = {p: end_offset(client, topic, p) for p in partitions} if exit_at_end else {}
-    waiting = partitions
-    while waiting:
-        _ensure_reader()
-        for index in waiting:
-            for record in _fetch(client, topic, index, positions[index], wait=not exit_at_end):
-                positions[index] = record.offset + 1
-                yield index, record
-        waiting = [p for p in partitions if not exit_at_end or positions[p] < ends[p]]
+class Reader:
+    """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does."""
+
+    def __init__(
+        self, client: BlockingClient, topic: str, partitions: list[int], *, is_committed: bool
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._partitions = partitions
+        self._isolation = READ_COMMITTED if is_committed else 0
+
+    def records(self, start: int | None, exit_at_end: bool) -> Iterator[tuple[int, Record]]:
+        """Each partition in order."""
+        self._client.refresh([self._topic])
+        positions = {p: self._offset_at(p, EARLIEST_TIMESTAMP) for p in self._partitions}
+        if start is not None:
+            positions = dict.fromkeys(self._partitions, start)
+        ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
+        waiting = self._partitions
+        while waiting:
+            _ensure_reader()
+            for index in waiting:
+                for batch in self._fetch(index, positions[index], wait=not exit_at_end):
+                    for record in batch.records():
+                        if record.offset >= positions[index]:
+                            positions[index] = record.offset + 1
+                            yield index, record
+                    positions[index] = max(positions[index], batch.next_offset)
+            waiting = [
+                p for p in self._partitions if not exit_at_end or positions[p] < ends.get(p, 0)
+            ]
+
+    def _offset_at(self, partition: int, timestamp: int) -> int:
+        return end_offset(
+            self._client, self._topic, partition, timestamp, isolation=self._isolation
+        )
+
+    def _fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
+        from wire.client.answers import the_one
+        from wire.client.destinations import Leader
+        from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+        wanted = FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
+        )
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS if wait else 0,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
+        )
+        leader = Leader(self._topic, partition)
+        answer = self._client.call(leader, request, version=12).responses
+        if not answer:
+            return []
+        found = the_one(the_one(answer, "topic").partitions, "partition")
+        check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
+        return fetched_batches(found)
+
+
+class FetchedBatch(NamedTuple):
+    """`batch` with its records, unless it is for nobody: a control batch, or part of an aborted transaction."""
+
+    batch: BatchView
+    is_seen: bool
+
+    @property
+    def next_offset(self) -> int:
+        return self.batch.next_offset
+
+    def records(self) -> list[Record]:
+        from log.batches.records import decode_records
+
+        return decode_records(self.batch) if self.is_seen else []
+
+
+def fetched_batches(found: Any) -> list[FetchedBatch]:
+    """In order; an aborted transaction goes from its first offset to its producer's next marker."""
+    from log.batches.batch import iter_batches
+
+    begins = sorted(
+        (aborted.first_offset, aborted.producer_id) for aborted in found.aborted_transactions or ()
+    )
+    open_aborted: set[int] = set()
+    batches = []
+    for batch in iter_batches(found.records or b"", allow_partial_tail=True):
+        while begins and begins[0][0] <= batch.last_offset:
+            open_aborted.add(begins.pop(0)[1])
+        if batch.is_control:
+            open_aborted.discard(batch.producer_id)
+        is_aborted = batch.is_transactional and batch.producer_id in open_aborted
+        batches.append(FetchedBatch(batch, not batch.is_control and not is_aborted))
+    return batches
 
 
 def _ensure_reader() -> None:
@@ -102,35 +187,3 @@ def _ensure_reader() -> None:
     output.register(1, 0)
     if any(event & select.POLLERR for _, event in output.poll(0)):
         raise BrokenPipeError
-
-
-def _earliest(client: BlockingClient, topic: str, partition: int) -> int:
-    return end_offset(client, topic, partition, EARLIEST_TIMESTAMP)
-
-
-def _fetch(
-    client: BlockingClient, topic: str, partition: int, offset: int, *, wait: bool
-) -> Iterator[Record]:
-    from log.batches.batch import iter_batches
-    from log.batches.records import decode_records
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
-    wanted = FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
-    )
-    request = FetchRequest(
-        max_wait_ms=FETCH_WAIT_MS if wait else 0,
-        min_bytes=1,
-        max_bytes=FETCH_BYTES_MAX,
-        topics=[FetchTopic(topic=topic, partitions=[wanted])],
-    )
-    answer = client.call(Leader(topic, partition), request, version=12).responses
-    if not answer:
-        return
-    found = the_one(the_one(answer, "topic").partitions, "partition")
-    check(found.error_code, f"{topic}-{partition} at offset {offset}")
-    for batch in iter_batches(found.records or b"", allow_partial_tail=True):
-        if not batch.is_control:
-            yield from (record for record in decode_records(batch) if record.offset >= offset)

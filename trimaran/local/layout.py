@@ -158,6 +158,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         "trimaran.log.format": "text",
         "default.replication.factor": replication,
         "offsets.topic.replication.factor": replication,
+        "transaction.state.log.replication.factor": replication,
     }
     if node.role == "broker":
         keys["inter.broker.listener.name"] = "PLAINTEXT"

@@ -169,10 +169,10 @@ def _retried_error(
 
 
 def error_codes(message: Struct) -> Iterator[int]:
-    """Every `error_code` in a message, however deep, zeros left out."""
+    """Every `error_code` (or `partition_error_code`) in a message, however deep, zeros left out."""
     for name in message.__slots__:
         value = getattr(message, name)
-        if name == "error_code":
+        if name.endswith("error_code"):
             if value:
                 yield value
         elif isinstance(value, Struct):

@@ -69,9 +69,11 @@ def groups(operation: Operation, asked: str = "", answered: str = "", *, listed:
     return Need(ResourceType.GROUP, (operation,), asked, answered, listed)
 
 
-def transactional_ids(operation: Operation, asked: str) -> Need:
+def transactional_ids(
+    operation: Operation, asked: str = "", answered: str = "", *, listed: str = ""
+) -> Need:
     """None and an empty one need nothing."""
-    return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked)
+    return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked, answered, listed)
 
 
 def configs(operation: Operation) -> tuple[Need, ...]:

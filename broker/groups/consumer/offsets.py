@@ -77,6 +77,20 @@ def check_commit_request(
     return check_commit(group, request.member_id, request.generation_id_or_member_epoch, version)
 
 
+def check_transactional_commit(
+    group: ConsumerGroup, request: OffsetCommitRequest
+) -> CheckPartition:
+    """Of a TxnOffsetCommit, of any version; raises as `check_commit`."""
+    return check_commit(
+        group,
+        request.member_id,
+        request.generation_id_or_member_epoch,
+        MEMBER_EPOCH_VERSION,
+        is_transactional=True,
+        instance_id=request.group_instance_id,
+    )
+
+
 def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
     """Raises KafkaError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who names no member may always read."""
     if request.member_id is None and request.member_epoch < 0:

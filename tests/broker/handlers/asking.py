@@ -23,6 +23,7 @@ from wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
+from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.envelope import EnvelopeResponse
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
@@ -70,6 +71,11 @@ class Asked:
         ]
         answer = await self.call(CreateTopicsRequest(topics=topics))
         assert [topic.error_code for topic in answer.topics] == [0] * len(names)
+
+    async def delete(self, name: str) -> None:
+        """Returns when this broker knows."""
+        await self.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=5000), 5)
+        await self.seen(lambda image: name not in image.topics.by_name)
 
     async def create_at(self, name: str, *replicas: list[int]) -> None:
         """A topic whose partitions have these replicas, the preferred leader first."""

@@ -13,6 +13,10 @@ from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+)
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -76,6 +80,17 @@ async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
     answer = await asked(tmp_path / "may", markers("nowhere"), 1, may=True)
     code = answer.markers[0].topics[0].partitions[0].error_code
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_many_transactions_are_asked_about_by_brokers(tmp_path: Path) -> None:
+    question = AddPartitionsToTxnTransaction(
+        transactional_id="x", producer_id=5, producer_epoch=0, verify_only=True, topics=[]
+    )
+    request = AddPartitionsToTxnRequest(transactions=[question])
+    answer = await asked(tmp_path, request, 5)
+    assert (answer.error_code, answer.results_by_transaction) == (REFUSED, [])
+    answer = await asked(tmp_path / "may", request, 5, may=True)
+    assert (answer.error_code, len(answer.results_by_transaction)) == (0, 1)
 
 
 async def test_directories_are_for_administrators(tmp_path: Path) -> None:

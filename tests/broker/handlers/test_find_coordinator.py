@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.find_coordinator import GROUP, TRANSACTION, find_coordinator
+from broker.handlers.find_coordinator import GROUP, find_coordinator
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
 
@@ -48,10 +50,6 @@ async def test_many_keys(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "version", "code"),
     [
-        (TRANSACTION, 1, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (TRANSACTION, 3, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (TRANSACTION, 4, E.UNSUPPORTED_VERSION),
-        (TRANSACTION, 6, E.UNSUPPORTED_VERSION),
         (SHARE, 6, E.INVALID_REQUEST),
         (SHARE, 5, E.INVALID_REQUEST),
         (9, 6, E.INVALID_REQUEST),
@@ -105,3 +103,21 @@ async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expecte
         assert told(answer, 6) == expected
         if code is not E.NONE:
             assert "INVALID_REPLICATION_FACTOR" in answer.coordinators[0].error_message
+
+
+async def test_the_coordinator_of_a_transaction(tmp_path):
+    """Its topic is created for the first that asks, as configured."""
+    async with asked(tmp_path, transaction_state_log_min_isr="2", **SETTINGS) as one:
+        found = await WireProducer(one).find()
+        assert (found.error_code, found.node_id) == (E.NONE, one.broker.node_id)
+        topic = one.image.topics.by_name["__transaction_state"]
+        assert len(topic.partitions) == 1
+        configs = one.image.configs.by_resource[2, "__transaction_state"]
+        assert dict(configs) == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",  # there is one replica
+            "segment.bytes": str(100 << 20),
+            "unclean.leader.election.enable": "false",
+        }
+        assert (await WireProducer(one).find("")).error_code == E.INVALID_REQUEST

@@ -1,10 +1,14 @@
-"""InitProducerId: ids that nobody had before; transactions are not served."""
+"""InitProducerId: ids that nobody had before; a transactional producer fences the one before it."""
 
 import pytest
 
+from broker.coordination.shard import Producer
 from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
+
+E = ErrorCode
 
 
 def wanted(transactional_id=None, **fields):
@@ -40,11 +44,59 @@ async def test_an_idempotent_producer_that_asks_again_gets_a_new_id(tmp_path):
         assert again.producer_id > first.producer_id
 
 
+async def test_the_next_producer_of_an_id_aborts_what_the_last_has_begun(tmp_path):
+    """In one call: the markers are waited for."""
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        first, second = WireProducer(one), WireProducer(one)
+        await first.begin()
+        await first.add(0)
+        await first.produce(b"a")
+        assert (await second.init()).error_code == E.NONE
+        assert second.producer == (first.producer.id, first.producer.epoch + 2)
+        assert await read_committed(one, wait_ms=5000) == ([], 2)
+
+
 @pytest.mark.parametrize(
-    ("name", "code"),
-    [("t", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
+    ("version", "code"), [(3, E.INVALID_PRODUCER_EPOCH), (4, E.PRODUCER_FENCED)]
 )
-async def test_transactional_producers_are_told_at_once(tmp_path, name, code):
-    async with asked(tmp_path) as one:
-        answer = await one.call(wanted(name))
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
+    async with asked(tmp_path, **SETTINGS) as one:
+        first, second = WireProducer(one), WireProducer(one)
+        await first.begin()
+        await second.begin()
+        assert (await first.init(told=first.producer, version=version)).error_code == code
+        assert (await second.init(told=second.producer, version=version)).error_code == E.NONE
+
+
+async def test_what_is_refused(tmp_path):
+    async with asked(tmp_path, transaction_max_timeout_ms="5000", **SETTINGS) as one:
+        producer = WireProducer(one)
+        await producer.find()
+        for timeout_ms in (0, -1, 5001):
+            answer = await producer.init(timeout_ms=timeout_ms)
+            assert answer.error_code == E.INVALID_TRANSACTION_TIMEOUT
+        assert (await producer.init(timeout_ms=5000)).error_code == E.NONE
+        assert (await WireProducer(one, "").init(timeout_ms=5000)).error_code == E.INVALID_REQUEST
+        half = Producer(7, -1)
+        assert (await producer.init(told=half, timeout_ms=5000)).error_code == E.INVALID_REQUEST
+
+
+async def test_another_broker_coordinates(tmp_path):
+    """Without the topic, nobody does yet."""
+    async with asked(tmp_path, **SETTINGS) as one:
+        answer = await WireProducer(one).init()
+        assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)
+
+
+async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
+    interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
+    async with asked(tmp_path, **interval, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin(timeout_ms=100)
+        await producer.add(0)
+        await producer.produce(b"a")
+        assert await read_committed(one, wait_ms=10_000) == ([], 2)
+        assert await producer.end() == E.PRODUCER_FENCED
+        assert await producer.produce(b"b") == E.INVALID_PRODUCER_EPOCH

@@ -195,11 +195,24 @@ async def test_an_old_producer_epoch_is_refused(harness):
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_transactions_are_refused(harness):
-    answer = await ask(harness, batch(b"a"), transactional_id="x")
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+async def test_a_transactional_batch_needs_the_id_of_its_transaction(harness):
+    """CVE-2018-17196: who may write so is asked by that id."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert (await ask(harness, records)).error_code == ErrorCode.INVALID_TXN_STATE
+    answer = await ask(harness, records)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert harness.leader().log.log_end_offset == 0
+
+
+async def test_without_a_coordinator_a_transaction_is_not_verified(harness):
+    """NOT_ENOUGH_REPLICAS is what every producer sends again (KAFKA-16386)."""
+    records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    answer = await ask(harness, records, transactional_id="x")
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert harness.leader().log.log_end_offset == 0
+
+
+async def test_what_is_not_transactional_needs_no_coordinator(harness):
+    assert (await ask(harness, batch(b"a"), transactional_id="x")).error_code == ErrorCode.NONE
 
 
 async def test_internal_topics_are_not_for_clients(harness):

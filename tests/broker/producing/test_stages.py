@@ -2,11 +2,13 @@
 
 import pytest
 
+from broker.partitions.end_markers import append_end_marker
 from broker.producing.append import append
 from broker.producing.authorize import authorize
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
-from broker.producing.verify import verify
+from broker.producing.verify import unverified, verify
+from log.producers.marker import EndMarker
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import through_wire
@@ -40,11 +42,17 @@ def resolved(harness, *named):
     return resolve(through_wire(message, VERSION), harness.partitions)
 
 
-def go_through(harness, appends, may_write=lambda _topic: True):
+def go_through(harness, appends, may_write=lambda _topic: True, transactional_id=None):
+    """Those of which a coordinator must be asked stay behind."""
     authorize(appends, may_write)
     validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
-    verify(appends)
-    append(appends, ACKS_LEADER, harness.directories.storage_failed)
+    asked = unverified(appends, transactional_id)
+    append(
+        [one for one in appends if one not in asked],
+        ACKS_LEADER,
+        harness.directories.storage_failed,
+    )
+    return asked
 
 
 def outcomes(response):
@@ -84,14 +92,84 @@ async def test_who_may_not_write_learns_nothing_and_opens_nothing(harness):
     assert harness.partitions.find("secret", 0).open_log is None
 
 
-async def test_a_transactional_batch_is_refused_alone(harness):
-    transactional = batch(
-        b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+def transactional(epoch=0, sequence=0):
+    return batch(
+        b"a", producer_id=7, producer_epoch=epoch, base_sequence=sequence, is_transactional=True
     )
-    response, appends = resolved(harness, ("t", transactional, batch(b"b")))
+
+
+async def test_a_transactional_batch_without_the_id_is_refused_alone(harness):
+    response, appends = resolved(harness, ("t", transactional(), batch(b"b")))
     go_through(harness, appends)
-    assert outcomes(response) == [[(0, "INVALID_TXN_STATE", -1), (1, "NONE", 0)]]
+    refused = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    assert outcomes(response) == [[(0, refused, -1), (1, "NONE", 0)]]
     assert harness.leader("t", 0).log.log_end_offset == 0
+
+
+class Coordinator:
+    """Says of all what it is told to; `meanwhile` is what happens before the answer is here."""
+
+    def __init__(self, code=ErrorCode.NONE, meanwhile=lambda: None):
+        self.code = code
+        self.meanwhile = meanwhile
+        self.asked = []
+
+    async def check_produce(self, transactional_id, producer, partitions, version):
+        self.asked.append((transactional_id, producer, sorted(partitions), version))
+        self.meanwhile()
+        return dict.fromkeys(partitions, self.code)
+
+
+async def verified(harness, coordinator, *named):
+    """Those that were not clear at once are asked about, and appended then."""
+    response, appends = resolved(harness, *named)
+    asked = go_through(harness, appends, transactional_id="x")
+    await verify(asked, coordinator, "x", VERSION)
+    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    return outcomes(response)
+
+
+async def test_the_first_batch_of_a_transaction_in_a_partition_is_asked_about(harness):
+    coordinator = Coordinator()
+    found = await verified(harness, coordinator, ("t", transactional(), transactional()))
+    assert found == [[(0, "NONE", 0), (1, "NONE", 0)]]
+    assert coordinator.asked == [("x", (7, 0), [("t", 0), ("t", 1)], VERSION)]
+    assert await verified(harness, coordinator, ("t", transactional(sequence=1))) == [
+        [(0, "NONE", 1)]
+    ]
+    assert len(coordinator.asked) == 1
+    await verified(harness, coordinator, ("t", transactional(epoch=1)))
+    assert coordinator.asked[1:] == [("x", (7, 1), [("t", 0)], VERSION)]
+
+
+@pytest.mark.parametrize(
+    "code", ["INVALID_TXN_STATE", "TRANSACTION_ABORTABLE", "NOT_ENOUGH_REPLICAS"]
+)
+async def test_what_the_coordinator_does_not_know_is_not_appended(harness, code):
+    found = await verified(
+        harness, Coordinator(ErrorCode[code]), ("t", transactional(), batch(b"b"))
+    )
+    assert found == [[(0, code, -1), (1, "NONE", 0)]]
+    assert harness.leader("t", 0).log.log_end_offset == 0
+
+
+async def test_a_marker_that_comes_before_the_append_makes_the_word_void(harness):
+    """T4: the word was about the transaction that the marker ends (KIP-890)."""
+
+    def abort():
+        append_end_marker(
+            harness.leader("t", 0),
+            EndMarker(is_commit=False, coordinator_epoch=0),
+            producer_id=7,
+            producer_epoch=0,
+            transaction_version=0,
+            now_ms=now_ms(),
+        )
+
+    found = await verified(harness, Coordinator(meanwhile=abort), ("t", transactional()))
+    assert found == [[(0, "INVALID_TXN_STATE", -1)]]
+    assert harness.leader("t", 0).log.last_stable_offset(1) == 1
+    assert await verified(harness, Coordinator(), ("t", transactional())) == [[(0, "NONE", 1)]]
 
 
 async def test_what_waits_keeps_no_records(harness):

@@ -1,0 +1,128 @@
+"""Items for one broker go together: what comes while requests to it are under way is in the next one.
+
+Source: Kafka's `AddPartitionsToTxnManager` and `TransactionMarkerChannelManager`, which gather so, each in a thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from broker.channels.broker_channel import NotSent, OutcomeUnknown
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Requests to one broker at a time. One that waits (for replicas, say) must not keep all others from being sent; many
+# small ones would gather nothing.
+IN_FLIGHT_MAX = 4
+# Items of one request: some hundred bytes each.
+ITEMS_MAX = 500
+
+
+class _Entry(Generic[T, R]):
+    __slots__ = ("done", "item", "outcome")
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.outcome: Any = None
+        self.done = trio.Event()
+
+    def settle(self, outcome: Any) -> None:
+        self.outcome = outcome
+        self.done.set()
+
+
+class _Destination(Generic[T, R]):
+    __slots__ = ("in_flight", "waiting")
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.waiting: deque[_Entry[T, R]] = deque()  # as many as tasks wait in `ask`
+
+
+class Gathering(Generic[T, R]):
+    """`run` sends; `ask` may be used by any number of tasks meanwhile."""
+
+    def __init__(
+        self,
+        send: Callable[[int, Sequence[T]], Awaitable[Sequence[R]]],
+        key: Callable[[T], Hashable],
+    ) -> None:
+        """`send` asks a broker about items, no two of one `key`, and returns their answers in order; it may raise
+        NotSent and OutcomeUnknown.
+        """
+        self._send = send
+        self._key = key
+        self._destinations: dict[int, _Destination[T, R]] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    async def ask(self, broker_id: int, item: T) -> R:
+        """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
+        if self._nursery is None:
+            raise NotSent(f"broker {broker_id}: this broker stops")
+        destination = self._destinations.get(broker_id)
+        if destination is None:
+            destination = self._destinations[broker_id] = _Destination[T, R]()
+        entry = _Entry[T, R](item)
+        destination.waiting.append(entry)
+        if destination.in_flight < IN_FLIGHT_MAX:
+            destination.in_flight += 1
+            self._nursery.start_soon(self._drain, broker_id, destination)
+        try:
+            await entry.done.wait()
+        finally:
+            if not entry.done.is_set() and entry in destination.waiting:
+                destination.waiting.remove(entry)
+        if isinstance(entry.outcome, Exception):
+            raise entry.outcome
+        answer: R = entry.outcome
+        return answer
+
+    async def _drain(self, broker_id: int, destination: _Destination[T, R]) -> None:
+        try:
+            while destination.waiting:
+                await self._send_some(broker_id, self._take(destination.waiting))
+        finally:
+            destination.in_flight -= 1
+            if not destination.in_flight and not destination.waiting:
+                self._destinations.pop(broker_id, None)
+
+    def _take(self, waiting: deque[_Entry[T, R]]) -> list[_Entry[T, R]]:
+        """The next ones, no two of one key; those that must wait for that stay in order."""
+        taken: dict[Hashable, _Entry[T, R]] = {}
+        left = []
+        while waiting and len(taken) < ITEMS_MAX:
+            entry = waiting.popleft()
+            if self._key(entry.item) in taken:
+                left.append(entry)
+            else:
+                taken[self._key(entry.item)] = entry
+        waiting.extendleft(reversed(left))
+        return list(taken.values())
+
+    async def _send_some(self, broker_id: int, entries: list[_Entry[T, R]]) -> None:
+        outcomes: Sequence[Any]
+        try:
+            outcomes = await self._send(broker_id, [entry.item for entry in entries])
+        except (NotSent, OutcomeUnknown) as error:
+            outcomes = [error] * len(entries)
+        except trio.Cancelled:
+            for entry in entries:
+                entry.settle(OutcomeUnknown(f"broker {broker_id}: this broker stops"))
+            raise
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            entry.settle(outcome)

@@ -1,0 +1,43 @@
+"""AddOffsetsToTxn (25): takes the partition of a group's offsets into a transaction.
+
+Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaApis.handleAddOffsetsToTxnRequest`.
+"""
+
+from __future__ import annotations
+
+from broker.coordination.shard import Producer
+from broker.handlers.context import Context
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups, transactional_ids
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+PRODUCER_FENCED_VERSION = 2
+
+
+@handles(
+    AddOffsetsToTxnRequest,
+    versions="0-4",
+    access=(
+        transactional_ids(Operation.WRITE, "transactional_id"),
+        groups(Operation.READ, "group_id"),
+    ),
+)
+async def add_offsets_to_txn(
+    request: AddOffsetsToTxnRequest, ctx: Context, call: Call
+) -> AddOffsetsToTxnResponse:
+    producer = Producer(request.producer_id, request.producer_epoch)
+    try:
+        if CONSUMER_OFFSETS not in ctx.metadata.image.topics.by_name:
+            await ctx.topic_creation.create([CONSUMER_OFFSETS])
+        partition = (CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
+        await ctx.transactions.add_partitions(request.transactional_id, producer, [partition], 0)
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=code)
+    return AddOffsetsToTxnResponse()

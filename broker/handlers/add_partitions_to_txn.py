@@ -1,0 +1,192 @@
+"""AddPartitionsToTxn (24): takes partitions into a transaction; brokers ask so, too, what is in one.
+
+Versions: up to 3 of clients, one transaction each; 2 PRODUCER_FENCED (KIP-588); 4 of brokers, many transactions, which
+are added to or only verified (KIP-890); 5 TRANSACTION_ABORTABLE.
+Source: `KafkaApis.handleAddPartitionsToTxnRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import trio
+
+from broker.coordination.shard import Producer
+from broker.handlers.context import Context
+from broker.metadata.internal_topics import INTERNAL_TOPICS
+from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from quorum.serving.authorization import check_cluster
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from wire.security.acls import Operation
+from wire.transport.access import cluster, topics, transactional_ids
+from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
+from wire.transport.registry import handles
+
+BATCHED_VERSION = 4
+PRODUCER_FENCED_VERSION = 2
+ABORTABLE_VERSION = 5
+# Decided between two checkpoints, some 10 µs each.
+TRANSACTIONS_PER_TURN = 500
+E = ErrorCode
+
+
+def _fail(
+    request: AddPartitionsToTxnRequest, code: ErrorCode, _message: str
+) -> AddPartitionsToTxnResponse:
+    if request.transactions:
+        return AddPartitionsToTxnResponse(error_code=code)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, lambda _one: code)
+    )
+
+
+@handles(
+    AddPartitionsToTxnRequest,
+    versions="0-5",
+    access=(
+        transactional_ids(Operation.WRITE, "v3_and_below_transactional_id"),
+        topics(Operation.WRITE, "v3_and_below_topics.name", "results_by_topic_v3_and_below"),
+        cluster(Operation.CLUSTER_ACTION).in_handler("from version 4 on, which brokers ask"),
+    ),
+    on_error=_fail,
+    elements_max=MANY_ELEMENTS_MAX,
+)
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+) -> AddPartitionsToTxnResponse:
+    version = call.header.api_version
+    if version < BATCHED_VERSION:
+        return await _of_client(request, ctx, version)
+    check_cluster(ctx, call, Operation.CLUSTER_ACTION)
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=await _of_brokers(request.transactions, ctx, version)
+    )
+
+
+async def _of_brokers(
+    transactions: Sequence[AddPartitionsToTxnTransaction], ctx: Context, version: int
+) -> list[AddPartitionsToTxnResult]:
+    """Some together, so that they are committed together."""
+    results: dict[int, AddPartitionsToTxnResult] = {}
+    added = {
+        one for each in transactions if not each.verify_only for one in _partitions(each.topics)
+    }
+    unknown = await ctx.transactions.wait_known(added)
+
+    async def answer(index: int) -> None:
+        results[index] = await _of_broker(transactions[index], ctx, version, unknown)
+
+    for start in range(0, len(transactions), TRANSACTIONS_PER_TURN):
+        async with trio.open_nursery() as nursery:
+            for index in range(start, min(start + TRANSACTIONS_PER_TURN, len(transactions))):
+                nursery.start_soon(answer, index)
+    return [results[index] for index in range(len(transactions))]
+
+
+async def _of_client(
+    request: AddPartitionsToTxnRequest, ctx: Context, version: int
+) -> AddPartitionsToTxnResponse:
+    asked = request.v3_and_below_topics
+    partitions = _partitions(asked)
+    codes = _refused(partitions, ctx)
+    if not codes:
+        code = await _add(
+            ctx,
+            request.v3_and_below_transactional_id,
+            Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            partitions,
+        )
+        if code is E.PRODUCER_FENCED and version < PRODUCER_FENCED_VERSION:
+            code = E.INVALID_PRODUCER_EPOCH
+        codes = dict.fromkeys(partitions, code)
+    others = E.OPERATION_NOT_ATTEMPTED  # all are added, or none
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_results(asked, lambda one: codes.get(one, others))
+    )
+
+
+def _refused(
+    partitions: Sequence[TopicPartition], ctx: Context
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Those that cannot be written to."""
+    known = ctx.metadata.image.topics.by_name
+    codes = {}
+    for name, index in partitions:
+        if name in INTERNAL_TOPICS:
+            codes[name, index] = E.INVALID_TOPIC_EXCEPTION
+        elif name not in known or index not in known[name].partitions:
+            codes[name, index] = E.UNKNOWN_TOPIC_OR_PARTITION
+    return codes
+
+
+async def _add(
+    ctx: Context, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> ErrorCode:
+    try:
+        await ctx.transactions.add_partitions(transactional_id, producer, partitions, 0)
+    except KafkaError as error:
+        return error.code
+    return E.NONE
+
+
+async def _of_broker(
+    transaction: AddPartitionsToTxnTransaction,
+    ctx: Context,
+    version: int,
+    unknown: Collection[TopicPartition],
+) -> AddPartitionsToTxnResult:
+    """Nobody waits here for the transaction before: the broker asks again, and others' questions go on."""
+    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    partitions = _partitions(transaction.topics)
+    who = (transaction.transactional_id, producer, partitions)
+    try:
+        if not transaction.verify_only and any(one in unknown for one in partitions):
+            codes = dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
+        elif transaction.verify_only:
+            codes = await ctx.transactions.verify_partitions(*who)
+        else:
+            await ctx.transactions.add_partitions(*who, EPOCH_BUMP_VERSION, seconds=0)
+            codes = dict.fromkeys(partitions, E.NONE)
+    except KafkaError as error:
+        codes = dict.fromkeys(partitions, error.code)
+
+    def shown(one: TopicPartition) -> ErrorCode:
+        code = codes[one]
+        is_old = code is E.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION
+        return E.INVALID_TXN_STATE if is_old else code
+
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id,
+        topic_results=_results(transaction.topics, shown),
+    )
+
+
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=code_of((topic.name, index))
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

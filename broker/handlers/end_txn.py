@@ -1,0 +1,42 @@
+"""EndTxn (26): commits or aborts a transaction; answered when that is decided for good, the markers follow.
+
+Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoch and answers the next producer
+(KIP-890). Source: `KafkaApis.handleEndTxnRequest`.
+"""
+
+from __future__ import annotations
+
+from broker.coordination.shard import Producer
+from broker.handlers.context import Context
+from broker.transactions.transaction import EPOCH_BUMP_VERSION
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from wire.security.acls import Operation
+from wire.transport.access import transactional_ids
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+PRODUCER_FENCED_VERSION = 2
+BUMPING_VERSION = 5
+
+
+@handles(
+    EndTxnRequest,
+    versions="0-5",
+    access=transactional_ids(Operation.WRITE, "transactional_id"),
+)
+async def end_txn(request: EndTxnRequest, ctx: Context, call: Call) -> EndTxnResponse:
+    version = call.header.api_version
+    try:
+        producer = await ctx.transactions.end(
+            request.transactional_id,
+            Producer(request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            client_version=EPOCH_BUMP_VERSION if version >= BUMPING_VERSION else 0,
+        )
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_VERSION:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return EndTxnResponse(error_code=code)
+    return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)

@@ -1,0 +1,59 @@
+"""The parts of a broker that transactions need: coordinator, markers, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from broker.channels.broker_channels import BrokerChannels
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.producing.producer_ids import ProducerIds
+from broker.transactions.coordinator import TransactionCoordinator
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.markers import MarkerWriter
+from broker.transactions.verification import TransactionVerifier
+from node.config.server import ServerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """`run` must be running before requests come. Markers have connections of their own: they wait for replicas."""
+
+    coordinator: TransactionCoordinator
+    verifier: TransactionVerifier
+    markers: MarkerWriter
+    marker_channels: BrokerChannels
+    verifier_channels: BrokerChannels
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.marker_channels.run)
+            await nursery.start(self.verifier_channels.run)
+            await nursery.start(self.markers.run)
+            await nursery.start(self.verifier.run)
+            await nursery.start(self.coordinator.runtime.run)
+            task_status.started()
+
+
+def transactions(
+    config: ServerConfig,
+    metadata: BrokerMetadata,
+    producer_ids: ProducerIds,
+    storage_failed: Callable[[], object],
+    open_channels: Callable[[str], BrokerChannels],
+    verifies: Callable[[], bool],
+) -> Transactions:
+    """`open_channels` makes channels for a purpose; `verifies`: transaction.partition.verification.enable, as it is
+    now.
+    """
+    seconds = config["request.timeout.ms"] / 1000
+    marker_channels, verifier_channels = open_channels("markers"), open_channels("transactions")
+    markers = MarkerWriter(marker_channels, metadata, seconds)
+    limits = TransactionLimits.of(config)
+    coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers, storage_failed)
+    verifier = TransactionVerifier(
+        config.node_id, coordinator, verifier_channels, metadata, seconds, verifies
+    )
+    return Transactions(coordinator, verifier, markers, marker_channels, verifier_channels)

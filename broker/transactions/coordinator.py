@@ -1,0 +1,254 @@
+"""The coordinator of transactions of one broker: a shard per partition of `__transaction_state` that it leads.
+
+Handlers call it with what requests say; it finds the shard of a transactional id, or says who is to blame
+(NOT_COORDINATOR while another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read).
+Source: Kafka's `TransactionCoordinator`. Different on purpose: who comes while markers of the last transaction are
+being written waits for them a while, where Kafka answers CONCURRENT_TRANSACTIONS at once and the client comes back
+later than it need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+import trio
+
+from broker.coordination.partitioning import partition_for
+from broker.coordination.responses import CompletableResponse
+from broker.coordination.runtime import CoordinatorRuntime
+from broker.coordination.shard import Producer
+from broker.coordination.shard_epoch import ShardEpoch
+from broker.coordination.spec import CoordinatorSpec
+from broker.coordination.timers import Instant
+from broker.transactions import rules
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.markers import MarkerWriter
+from broker.transactions.ports import TRANSACTION_TOPIC, Metadata, ProducerIds
+from broker.transactions.records import TransactionRecord, TransactionRecordSerde
+from broker.transactions.shard import TransactionCoordinatorShard
+from broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
+from node.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+_Epoch = ShardEpoch[TransactionCoordinatorShard, TransactionRecord]
+Decide = Callable[[TransactionCoordinatorShard, Instant], Result[TransactionRecord, T]]
+
+# For the markers of the transaction before: they take milliseconds while leaders are there. Clients come back after 20
+# to 100 ms; their requests wait 30 s.
+END_SECONDS_MAX = 1.0
+# For a topic that the leader of a partition knows already, and this broker not yet.
+METADATA_SECONDS_MAX = 1.0
+
+
+class TransactionCoordinator:
+    """What handlers call. The shards live in `runtime`, which listens to the leadership of the topic and must be run.
+
+    Methods raise KafkaError with the code for the client; they return when what they say is committed.
+    """
+
+    def __init__(
+        self,
+        limits: TransactionLimits,
+        metadata: Metadata,
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+        storage_failed: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR."""
+        self.limits = limits
+        self.markers = markers
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self.runtime = CoordinatorRuntime(
+            CoordinatorSpec(
+                topic=TRANSACTION_TOPIC,
+                make_shard=lambda: TransactionCoordinatorShard(limits),
+                serde=TransactionRecordSerde(self.transaction_version),
+                commit_timeout_ms=limits.commit_timeout_ms,
+                load_buffer_bytes=limits.load_buffer_bytes,
+                storage_failed=storage_failed,
+                follow_up=markers.finish,
+            )
+        )
+
+    def transaction_version(self) -> int:
+        """The cluster's level of the feature."""
+        return self._metadata.image.features.levels.get("transaction.version", 0)
+
+    # -- finding
+
+    def partition_count(self) -> int:
+        """Of the topic as it is, or as it would be created."""
+        topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
+        return len(topic.partitions) if topic is not None else self.limits.partition_count
+
+    def partition_of(self, transactional_id: str) -> int:
+        return partition_for(transactional_id, self.partition_count())
+
+    def epoch_of(self, transactional_id: str) -> _Epoch:
+        """The epoch of the id's shard, which is active.
+
+        Raises:
+            KafkaError: INVALID_REQUEST: the id is empty; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
+        epoch.active()
+        return epoch
+
+    async def _wait_loaded(self, transactional_id: str, deadline: float) -> None:
+        """The topic was created a moment ago for the producer that asks, or its coordinator has moved."""
+        epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
+        with trio.move_on_at(deadline):
+            await epoch.wait_loaded()
+
+    # -- requests
+
+    async def init_producer(
+        self, transactional_id: str, timeout_ms: int, told: Producer | None
+    ) -> Producer:
+        """The producer that the id has from now on; an open transaction of the one before is aborted first."""
+        if not 0 < timeout_ms <= self.limits.timeout_ms_max:
+            raise KafkaError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"transaction.timeout.ms {timeout_ms} is not between 1 and {self.limits.timeout_ms_max}",
+            )
+        deadline = trio.current_time() + END_SECONDS_MAX
+        await self._wait_loaded(transactional_id, deadline)
+
+        async def attempt() -> Transaction:
+            new_id = await self._new_producer_id(
+                transactional_id, lambda known: rules.needs_producer_id(known, told)
+            )
+            return await self._submit(
+                transactional_id,
+                lambda shard, at: shard.init_producer(
+                    transactional_id, told, timeout_ms, new_id, at
+                ),
+            )
+
+        while (
+            decided := await self._after_end(transactional_id, attempt, deadline)
+        ).state.is_prepared:
+            await self._wait_for_end(transactional_id, deadline)
+        return Producer(decided.producer_id, decided.epoch)
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+        *,
+        seconds: float = END_SECONDS_MAX,
+    ) -> None:
+        """Waits up to `seconds` for the markers of the transaction before. What is added is in the metadata here
+        (`wait_known`).
+        """
+
+        async def attempt() -> Transaction:
+            return await self._submit(
+                transactional_id,
+                lambda shard, at: shard.add_partitions(
+                    transactional_id, producer, partitions, client_version, at
+                ),
+            )
+
+        await self._after_end(transactional_id, attempt, trio.current_time() + seconds)
+
+    async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those that are not in the metadata here, though it was waited for: they are gone, or it is far behind.
+
+        A partition that was added and is not there when its marker is due was deleted, so others must not be added.
+        """
+        missing = set(partitions)
+
+        def all_known(_image: object = None) -> bool:
+            topics = self._metadata.image.topics.by_name
+            missing.difference_update(
+                [one for one in missing if one[0] in topics and one[1] in topics[one[0]].partitions]
+            )
+            return not missing
+
+        if not all_known():
+            with trio.move_on_after(METADATA_SECONDS_MAX):
+                await self._metadata.wait_for(all_known)
+        return missing
+
+    async def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each is part of the open transaction; TRANSACTION_ABORTABLE if not."""
+        return await self._submit(
+            transactional_id,
+            lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions),
+        )
+
+    async def end(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
+    ) -> Producer:
+        """Decides how the transaction ends; the markers follow. Returns who the producer is then."""
+
+        async def attempt() -> Transaction:
+            new_id = await self._new_producer_id(
+                transactional_id, lambda known: rules.needs_next_producer_id(known, client_version)
+            )
+            return await self._submit(
+                transactional_id,
+                lambda shard, at: shard.end(
+                    transactional_id, producer, is_commit, client_version, new_id, at
+                ),
+            )
+
+        deadline = trio.current_time() + END_SECONDS_MAX
+        return (await self._after_end(transactional_id, attempt, deadline)).told_producer
+
+    # -- deciding
+
+    async def _new_producer_id(
+        self, transactional_id: str, is_needed: Callable[[Transaction | None], bool]
+    ) -> int:
+        """A new id if the state needs one, which has not changed since when this returns."""
+        while True:
+            shard = self.epoch_of(transactional_id).active()
+            known = shard.transactions.get(transactional_id)
+            if not is_needed(known):
+                return NO_PRODUCER_ID
+            new_id = await self._producer_ids.take()
+            if self.epoch_of(transactional_id).active().transactions.get(transactional_id) is known:
+                return new_id
+
+    async def _submit(self, transactional_id: str, decide: Decide[T]) -> T:
+        """Returns when what was decided is committed."""
+        epoch = self.epoch_of(transactional_id)
+        return await epoch.submit(epoch.step(decide)).wait()
+
+    async def _after_end(
+        self, transactional_id: str, attempt: Callable[[], Awaitable[T]], deadline: float
+    ) -> T:
+        """Attempts again while the transaction before is still ending, until `deadline`."""
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                    raise
+            await self._wait_for_end(transactional_id, deadline)
+
+    async def _wait_for_end(self, transactional_id: str, deadline: float) -> None:
+        """Returns when the transaction that is decided is complete, or its coordinator another.
+
+        Raises:
+            KafkaError: CONCURRENT_TRANSACTIONS: not before `deadline`.
+        """
+        epoch, token = self.epoch_of(transactional_id), CompletableResponse[object]()
+        epoch.step(lambda shard, _at: shard.await_end(transactional_id, token))
+        with trio.move_on_at(deadline) as scope:
+            await token.wait()
+        if scope.cancelled_caught:
+            epoch.active().forget_waiting(transactional_id, token)
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

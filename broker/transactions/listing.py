@@ -1,0 +1,133 @@
+"""What is told of transactions: one by its id, and all that match a filter (KIP-664, KIP-994, KIP-1152).
+
+Source: `TransactionCoordinator.handleDescribeTransactions`, `TransactionStateManager.listTransactionStates` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import re2
+
+from broker.coordination.shard_epoch import ShardState
+from broker.transactions.coordinator import TransactionCoordinator
+from broker.transactions.records import partitions_by_topic
+from broker.transactions.transaction import Transaction, TransactionState
+from wire.errors import ErrorCode, KafkaError
+from wire.messages import describe_transactions as described
+from wire.messages import list_transactions as listed
+from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from wire.transport.events import yield_to_loop
+
+# Looked at between two checkpoints: 2 ms of work.
+IDS_PER_TURN = 1_000
+# Of a pattern: ids are no longer than what a producer may be called.
+PATTERN_LENGTH_MAX = 1_000
+# Dead and PrepareEpochFence are no states here, but names of states all the same.
+STATE_NAMES = frozenset(state.shown for state in TransactionState) | {"Dead", "PrepareEpochFence"}
+
+
+def describe(
+    coordinator: TransactionCoordinator, transactional_id: str
+) -> described.TransactionState:
+    """With TRANSACTIONAL_ID_NOT_FOUND, or why it is not known here."""
+    try:
+        shard = coordinator.epoch_of(transactional_id).active()
+    except KafkaError as error:
+        return not_described(transactional_id, error.code)
+    transaction = shard.transactions.get(transactional_id)
+    if transaction is None:
+        return not_described(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return described.TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.shown,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.started_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        topics=[
+            described.TopicData(topic=name, partitions=indexes)
+            for name, indexes in partitions_by_topic(transaction.partitions).items()
+        ],
+    )
+
+
+def not_described(transactional_id: str, code: ErrorCode) -> described.TransactionState:
+    """Nothing but why."""
+    return described.TransactionState(
+        error_code=code,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )
+
+
+async def list_transactions(
+    coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int
+) -> ListTransactionsResponse:
+    """Of all shards, some ids at a time.
+
+    Raises:
+        KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet; INVALID_REGULAR_EXPRESSION.
+    """
+    unknown = [name for name in request.state_filters if name not in STATE_NAMES]
+    response = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
+    if unknown and len(unknown) == len(request.state_filters):
+        return response
+    matches = partial(_matches, request, now_ms, _pattern(request.transactional_id_pattern))
+    for epoch in list(coordinator.runtime.epochs):
+        if epoch.state is ShardState.CLOSED:
+            continue
+        transactions = list(epoch.active().transactions.items())
+        for start in range(0, len(transactions), IDS_PER_TURN):
+            response.transaction_states += [
+                listed.TransactionState(
+                    transactional_id=name,
+                    producer_id=transaction.producer_id,
+                    transaction_state=transaction.state.shown,
+                )
+                for name, transaction in transactions[start : start + IDS_PER_TURN]
+                if matches(name, transaction)
+            ]
+            await yield_to_loop()
+    return response
+
+
+def _pattern(text: str | None) -> Callable[[str], object] | None:
+    """RE2 takes time linear in the id, whatever the pattern; its program is bounded by the length."""
+    if not text:
+        return None
+    if len(text) > PATTERN_LENGTH_MAX:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "the pattern is too long")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(text, options)
+    except re2.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
+    matches: Callable[[str], object] = pattern.fullmatch
+    return matches
+
+
+def _matches(
+    request: ListTransactionsRequest,
+    now_ms: int,
+    pattern: Callable[[str], object] | None,
+    name: str,
+    transaction: Transaction,
+) -> bool:
+    if request.state_filters and transaction.state.shown not in request.state_filters:
+        return False
+    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
+        return False
+    age_ms = now_ms - transaction.started_ms
+    if request.duration_filter >= 0 and (
+        transaction.started_ms < 0 or age_ms <= request.duration_filter
+    ):
+        return False
+    return pattern is None or pattern(name) is not None

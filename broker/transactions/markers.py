@@ -1,0 +1,179 @@
+"""Markers: what was decided is written to every partition of a transaction, again and again until it is.
+
+A transaction is complete when all its partitions have their marker; those of topics that were deleted need none. The
+work belongs to the epoch of the shard and ends with it: another coordinator finds the decision and goes on (T7).
+Source: Kafka's `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`. Different on purpose: a
+partition in which a newer epoch of the producer has written already needs no marker of this one, where Kafka leaves the
+transaction to hang (KAFKA-16352 and its kind).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import trio
+
+from broker.channels.broker_channel import NotSent, OutcomeUnknown
+from broker.channels.broker_channels import BrokerChannels
+from broker.channels.gathering import Gathering
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.transactions.ports import Metadata
+from broker.transactions.records import TransactionRecord, partitions_by_topic
+from broker.transactions.shard import TransactionCoordinatorShard
+from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from wire.client.backoff import ExponentialBackoff
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+log = logging.getLogger(__name__)
+
+Epoch = ShardEpoch[TransactionCoordinatorShard, TransactionRecord]
+E = ErrorCode
+
+# Between two attempts: leaders move within tenths of a second, and readers wait for the marker.
+RETRY_SECONDS_MIN = 0.02
+RETRY_SECONDS_MAX = 1.0
+# A warning of a transaction that does not end, after so many attempts: some twenty seconds.
+ATTEMPTS_BEFORE_WARNING = 25
+
+# The partition will not take this marker, nor does it need it.
+_NEEDS_NONE = frozenset(
+    {E.INVALID_PRODUCER_EPOCH, E.UNSUPPORTED_FOR_MESSAGE_FORMAT, E.UNSUPPORTED_VERSION}
+)
+
+Results = Mapping[TopicPartition, ErrorCode]
+
+
+class _Marker(NamedTuple):
+    """Of one transaction, for the partitions that one broker leads."""
+
+    decided: Transaction
+    coordinator_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+class MarkerWriter:
+    """`run` must be running; `finish` is the follow-up of a shard."""
+
+    def __init__(self, channels: BrokerChannels, metadata: Metadata, seconds: float) -> None:
+        """`seconds`: how long a broker may take to answer."""
+        self._channels = channels
+        self._metadata = metadata
+        self._seconds = seconds
+        self._gathering = Gathering[_Marker, Results](
+            self._send, lambda marker: marker.decided.producer_id
+        )
+        self.run = self._gathering.run
+
+    async def finish(self, epoch: Epoch, transactional_id: str) -> None:
+        """Has the markers written of what was decided, and then tells the shard."""
+        retry = _backoff()
+        while epoch.state is ShardState.ACTIVE:
+            decided = epoch.active().decided(transactional_id)
+            if decided is None:
+                return
+            await self._write_all(epoch, transactional_id, decided)
+            try:
+                _complete(epoch, transactional_id, decided)
+            except KafkaError as error:  # it could not be written; the markers once more do no harm
+                log.debug("the end of %r: %s", transactional_id, error)
+                await trio.sleep(retry.failed())
+
+    async def _write_all(self, epoch: Epoch, transactional_id: str, decided: Transaction) -> None:
+        left = decided.partitions
+        retry = _backoff()
+        while left := frozenset(filter(self._exists, left)):
+            written = await self._write_some(epoch.leader_epoch, decided, left)
+            left -= written
+            if not left:
+                return
+            await trio.sleep(retry.failed())
+            if retry.failures == ATTEMPTS_BEFORE_WARNING:
+                shown = ", ".join(f"{topic}-{index}" for topic, index in sorted(left)[:5])
+                log.warning("transaction of %r waits for markers in %s", transactional_id, shown)
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        """Partitions were in the metadata when they were added: what is not there is deleted."""
+        topic = self._metadata.image.topics.by_name.get(partition[0])
+        return topic is not None and partition[1] in topic.partitions
+
+    async def _write_some(
+        self, coordinator_epoch: int, decided: Transaction, partitions: frozenset[TopicPartition]
+    ) -> set[TopicPartition]:
+        """One attempt; those that need no further one."""
+        done: set[TopicPartition] = set()
+
+        async def write(broker_id: int, led: set[TopicPartition]) -> None:
+            marker = _Marker(decided, coordinator_epoch, frozenset(led))
+            try:
+                results = await self._gathering.ask(broker_id, marker)
+            except (NotSent, OutcomeUnknown) as error:
+                log.debug("markers to broker %d: %s", broker_id, error)
+                return
+            done.update(one for one in led if _is_done(results.get(one, E.UNKNOWN_SERVER_ERROR)))
+
+        async with trio.open_nursery() as nursery:
+            for broker_id, led in self._by_leader(partitions).items():
+                nursery.start_soon(write, broker_id, led)
+        return done
+
+    def _by_leader(self, partitions: frozenset[TopicPartition]) -> dict[int, set[TopicPartition]]:
+        """Those without a leader are tried again later."""
+        image = self._metadata.image
+        found: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+        for topic, index in partitions:
+            leader = image.topics.by_name[topic].partitions[index].leader
+            broker = image.cluster.brokers.get(leader)
+            if broker is not None and not broker.fenced:
+                found[leader].add((topic, index))
+        return found
+
+    async def _send(self, broker_id: int, markers: Sequence[_Marker]) -> list[Results]:
+        request = WriteTxnMarkersRequest(markers=[_to_request(marker) for marker in markers])
+        response = await self._channels.call(broker_id, request, timeout=self._seconds)
+        assert isinstance(response, WriteTxnMarkersResponse)
+        results: dict[int, Results] = {
+            one.producer_id: {
+                (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+                for topic in one.topics
+                for partition in topic.partitions
+            }
+            for one in response.markers
+        }
+        return [results.get(marker.decided.producer_id, {}) for marker in markers]
+
+
+def _complete(epoch: Epoch, transactional_id: str, decided: Transaction) -> None:
+    epoch.submit(epoch.step(lambda shard, at: shard.complete(transactional_id, decided, at)))
+
+
+def _is_done(code: ErrorCode) -> bool:
+    return code is E.NONE or code in _NEEDS_NONE
+
+
+def _to_request(marker: _Marker) -> WritableTxnMarker:
+    decided = marker.decided
+    return WritableTxnMarker(
+        producer_id=decided.producer_id,
+        producer_epoch=decided.epoch,
+        transaction_result=decided.state is TransactionState.PREPARE_COMMIT,
+        topics=[
+            WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+            for name, indexes in partitions_by_topic(marker.partitions).items()
+        ],
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=decided.client_version,
+    )
+
+
+def _backoff() -> ExponentialBackoff:
+    return ExponentialBackoff(RETRY_SECONDS_MIN, RETRY_SECONDS_MAX, uniform=random.random)

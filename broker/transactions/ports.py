@@ -1,0 +1,28 @@
+"""What the transaction coordinator needs of the rest of a broker, beside the partitions of its topic
+(`broker.coordination.ports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from quorum.metadata.image import MetadataImage
+
+TRANSACTION_TOPIC = "__transaction_state"
+
+
+class Metadata(Protocol):
+    """The newest applied metadata."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage: ...
+
+
+class ProducerIds(Protocol):
+    """Producer ids that nobody had before."""
+
+    async def take(self) -> int:
+        """Raises KafkaError: none can be had now."""

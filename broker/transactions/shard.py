@@ -1,0 +1,233 @@
+"""One partition of `__transaction_state` as a state machine: transactional ids and their transactions. No I/O.
+
+A `CoordinatorShard`. What was decided (Prepare*) is a follow-up of the runtime: markers are written once the record is
+committed (T6), by `broker.transactions.markers`, which comes back with `complete`. After a fail-over the same happens
+to what was found so (T7).
+Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from broker.coordination.timers import Instant, Timers
+from broker.transactions import rules
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.records import TransactionRecord, TransactionWrite
+from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from node.runtime.deferred import Result
+from wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+# Tombstones of one write: expiry goes on with the next ones as soon as these are written.
+EXPIRED_PER_WRITE = 10_000
+
+
+class _Timer(Enum):
+    ABORT = "abort"  # look for transactions that have taken too long
+    EXPIRY = "expiry"  # look for ids that nobody uses
+
+
+class TransactionCoordinatorShard:
+    """`transactions` by transactional id, as the log has them."""
+
+    def __init__(self, limits: TransactionLimits) -> None:
+        self.limits = limits
+        self.transactions: dict[str, Transaction] = {}
+        # Those in state Ongoing: few among many ids that are at rest.
+        self._open: dict[str, None] = {}
+        # Who waits for the end of a transaction that is decided; at most the requests under way.
+        self._waiting: defaultdict[str, list[ResponseToken]] = defaultdict(list)
+        self._timers = Timers[_Timer]()
+        self._effects = Effects[TransactionRecord]()
+        self._serving = False
+
+    # -- inputs
+
+    def init_producer(
+        self,
+        transactional_id: str,
+        told: Producer | None,
+        timeout_ms: int,
+        new_producer_id: int,
+        at: Instant,
+    ) -> Result[TransactionRecord, Transaction]:
+        """Raises KafkaError as `rules.init_producer`."""
+        before = self.transactions.get(transactional_id)
+        after = rules.init_producer(before, told, timeout_ms, new_producer_id, at.now_ms)
+        return _result(transactional_id, before, after)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+        at: Instant,
+    ) -> Result[TransactionRecord, Transaction]:
+        """Raises KafkaError as `rules.add_partitions`."""
+        before = self.transactions.get(transactional_id)
+        after = rules.add_partitions(before, producer, partitions, client_version, at.now_ms)
+        return _result(transactional_id, before, after)
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> Result[TransactionRecord, dict[TopicPartition, ErrorCode]]:
+        """Raises KafkaError as `rules.verify_partitions`."""
+        transaction = self.transactions.get(transactional_id)
+        return Result((), rules.verify_partitions(transaction, producer, partitions))
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        is_commit: bool,
+        client_version: int,
+        new_producer_id: int,
+        at: Instant,
+    ) -> Result[TransactionRecord, Transaction]:
+        """Raises KafkaError as `rules.end`."""
+        before = self.transactions.get(transactional_id)
+        after = rules.end(
+            before,
+            producer,
+            is_commit=is_commit,
+            client_version=client_version,
+            new_producer_id=new_producer_id,
+            now_ms=at.now_ms,
+        )
+        return _result(transactional_id, before, after)
+
+    def complete(
+        self, transactional_id: str, decided: Transaction, at: Instant
+    ) -> Result[TransactionRecord, None]:
+        """All markers of `decided` are written; nothing to do if it is not what the id is in any more."""
+        if self.transactions.get(transactional_id) is not decided:
+            return Result((), None)
+        record = TransactionRecord(transactional_id, rules.complete(decided, at.now_ms))
+        return Result((record,), None)
+
+    def await_end(self, transactional_id: str, token: ResponseToken) -> None:
+        """`token` is told (True) when the transaction that was decided is complete, or the epoch over."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not transaction.state.is_prepared:
+            self._effects.responses.append(Completion(token, True))
+        else:
+            self._waiting[transactional_id].append(token)
+
+    def forget_waiting(self, transactional_id: str, token: ResponseToken) -> None:
+        """Nobody waits with `token` any more."""
+        waiting = self._waiting.get(transactional_id)
+        if waiting is not None and token in waiting:
+            waiting.remove(token)
+            if not waiting:
+                del self._waiting[transactional_id]
+
+    def decided(self, transactional_id: str) -> Transaction | None:
+        """The transaction whose markers are to be written."""
+        transaction = self.transactions.get(transactional_id)
+        return transaction if transaction is not None and transaction.state.is_prepared else None
+
+    # -- of the runtime
+
+    def replay(
+        self,
+        _offset: int,
+        record: TransactionRecord,
+        _producer: Producer | None = None,
+    ) -> None:
+        """Takes over a record that is in the log: the only way in which a transaction changes."""
+        transactional_id, transaction = record
+        self._open.pop(transactional_id, None)
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = transaction
+            if transaction.state is TransactionState.ONGOING:
+                self._open[transactional_id] = None
+        if transaction is not None and transaction.state.is_prepared:
+            if self._serving:
+                self._effects.follow_ups.append(transactional_id)
+        else:
+            for token in self._waiting.pop(transactional_id, ()):
+                self._effects.responses.append(Completion(token, True))
+
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
+        """Nobody writes in a transaction here."""
+
+    def finish_load(self) -> None:
+        pass
+
+    def loaded(self, at: Instant) -> None:
+        """Goes on with what the coordinator before has decided."""
+        self._serving = True
+        self._effects.follow_ups += [
+            transactional_id
+            for transactional_id, transaction in self.transactions.items()
+            if transaction.state.is_prepared
+        ]
+        self._timers.set(_Timer.ABORT, at.after_ms(self.limits.abort_interval_ms))
+        self._timers.set(_Timer.EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+
+    def deadline(self) -> float | None:
+        return self._timers.earliest()
+
+    def handle_timeout(self, at: Instant) -> None:
+        while (timer := self._timers.pop_due(at.now)) is not None:
+            if timer is _Timer.ABORT:
+                self._timers.set(timer, at.after_ms(self.limits.abort_interval_ms))
+                self._abort_timed_out(at)
+            else:
+                self._timers.set(timer, at.after_ms(self.limits.expiry_interval_ms))
+                self._expire(at)
+
+    def _abort_timed_out(self, at: Instant) -> None:
+        for transactional_id in self._open:
+            transaction = self.transactions[transactional_id]
+            if rules.is_timed_out(transaction, at.now_ms):
+                log.info(
+                    "transaction of %r is aborted: open for more than %d ms",
+                    transactional_id,
+                    transaction.timeout_ms,
+                )
+                fenced = rules.fence(transaction, at.now_ms)
+                self._write([TransactionRecord(transactional_id, fenced)])
+
+    def _expire(self, at: Instant) -> None:
+        expired = [
+            TransactionRecord(transactional_id, None)
+            for transactional_id, transaction in self.transactions.items()
+            if rules.is_expired(transaction, self.limits.id_expiration_ms, at.now_ms)
+        ]
+        for start in range(0, len(expired), EXPIRED_PER_WRITE):
+            self._write(expired[start : start + EXPIRED_PER_WRITE])
+
+    def _write(self, records: Iterable[TransactionRecord]) -> None:
+        self._effects.writes.append(TransactionWrite(tuple(records)))
+
+    def take(self) -> Effects[TransactionRecord]:
+        effects, self._effects = self._effects, Effects[TransactionRecord]()
+        return effects
+
+    def written(self, write: Write[TransactionRecord], code: ErrorCode, _at: Instant) -> None:
+        """What was not written is found again the next time."""
+        if code:
+            log.warning("timeouts of %d transactions wait: %s", len(write.records), code.name)
+
+    def close(self, _at: Instant) -> None:
+        """The epoch is over: who waits looks again, and is told NOT_COORDINATOR."""
+        for tokens in self._waiting.values():
+            self._effects.responses += [Completion(token, True) for token in tokens]
+        self._waiting.clear()
+
+
+def _result(
+    transactional_id: str, before: Transaction | None, after: Transaction
+) -> Result[TransactionRecord, Transaction]:
+    records = () if after is before else (TransactionRecord(transactional_id, after),)
+    return Result(records, after)

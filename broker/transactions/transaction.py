@@ -1,0 +1,104 @@
+"""What is known of one transactional id: its producer, its state, the partitions of its transaction. No rules.
+
+Source: Kafka's `TransactionMetadata`, `TransactionState` (KIP-98, KIP-890). Left out: the states Dead and
+PrepareEpochFence, which Kafka never writes: an id that expires is a tombstone, and a producer is fenced in the record
+that begins the abort.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from broker.coordination.shard import Producer
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIMESTAMP = -1
+EPOCH_MAX = (1 << 15) - 1
+# The last epoch that a producer is given: one more is needed to fence it.
+PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
+
+# Levels of the feature `transaction.version`.
+FLEXIBLE_RECORDS_VERSION = 1
+EPOCH_BUMP_VERSION = 2  # every end of a transaction bumps the epoch (KIP-890)
+
+TopicPartition = tuple[str, int]
+"""A topic's name and the partition's index."""
+
+
+class TransactionState(IntEnum):
+    """The value is how records have it."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+
+    @property
+    def shown(self) -> str:
+        """As Kafka's protocol writes it: `PrepareCommit`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def is_prepared(self) -> bool:
+        """Decided, and markers are being written."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def is_complete(self) -> bool:
+        return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id's state, as its last record has it.
+
+    ```
+    from                          to                what
+    (none), Empty, Complete*      Empty             InitProducerId
+    Empty, Complete*, Ongoing     Ongoing           partitions are added
+    Ongoing                       PrepareCommit     EndTxn
+    Ongoing                       PrepareAbort      EndTxn, timeout, InitProducerId of another producer
+    Empty, Complete*              PrepareAbort      EndTxn of version 2, before anything was added
+    Prepare*                      Complete*         all markers are written
+    ```
+
+    Args:
+        last_epoch: the epoch before, with which the producer may ask again for what it was not told; not written, so
+            that a coordinator that has loaded the id does not know it.
+        previous_producer_id: of the record before.
+        next_producer_id: given to the producer when its epochs are used up, in force from Complete* on.
+        started_ms, updated_ms: wall clock.
+        client_version: `transaction.version` as the client follows it.
+    """
+
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    last_epoch: int = NO_EPOCH
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    next_epoch: int = NO_EPOCH
+    started_ms: int = NO_TIMESTAMP
+    updated_ms: int = NO_TIMESTAMP
+    client_version: int = 0
+
+    @property
+    def epochs_used_up(self) -> bool:
+        return self.epoch >= PRODUCER_EPOCH_MAX
+
+    @property
+    def bumps_epochs(self) -> bool:
+        return self.client_version >= EPOCH_BUMP_VERSION
+
+    @property
+    def told_producer(self) -> Producer:
+        """Who the producer is after the end of its transaction, as EndTxn answers."""
+        if self.next_producer_id != NO_PRODUCER_ID:
+            return Producer(self.next_producer_id, 0)
+        return Producer(self.producer_id, self.epoch)

@@ -1,0 +1,217 @@
+"""Whether a partition belongs to a producer's transaction: leaders ask the coordinator before an append (KIP-890).
+
+Clients of version 2 of transactions do not add partitions themselves: there the leader adds them with the same request.
+What is asked for many producers goes to a coordinator together. Without it a batch that comes after its transaction was
+aborted would begin one that nobody ends.
+Source: Kafka's `AddPartitionsToTxnManager`, `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import trio
+
+from broker.channels.broker_channel import NotSent, OutcomeUnknown
+from broker.channels.broker_channels import BrokerChannels
+from broker.channels.gathering import Gathering
+from broker.coordination.shard import Producer
+from broker.transactions.coordinator import TransactionCoordinator
+from broker.transactions.ports import TRANSACTION_TOPIC, Metadata
+from broker.transactions.records import partitions_by_topic
+from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+E = ErrorCode
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class _Support(Enum):
+    """What the client that writes understands of KIP-890."""
+
+    NOTHING = "nothing"
+    ABORTABLE = "abortable"  # the error TRANSACTION_ABORTABLE
+    ADDING = "adding"  # its partitions are added here
+
+    @classmethod
+    def of(cls, version: int, abortable: int, adding: int) -> _Support:
+        """By the version of its request, and those from which on it understands what."""
+        if version >= adding:
+            return cls.ADDING
+        return cls.ABORTABLE if version >= abortable else cls.NOTHING
+
+
+class _Question(NamedTuple):
+    transactional_id: str
+    producer: Producer
+    partitions: frozenset[TopicPartition]
+    verify_only: bool
+
+
+class TransactionVerifier:
+    """`run` must be running."""
+
+    def __init__(
+        self,
+        node_id: int,
+        coordinator: TransactionCoordinator,
+        channels: BrokerChannels,
+        metadata: Metadata,
+        seconds: float,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        """`seconds`: how long a coordinator may take. `is_enabled`: transaction.partition.verification.enable."""
+        self._node_id = node_id
+        self._coordinator = coordinator
+        self._channels = channels
+        self._metadata = metadata
+        self._seconds = seconds
+        self._is_enabled = is_enabled
+        self._gathering = Gathering[_Question, Codes](self._send, lambda one: one.transactional_id)
+        self.run = self._gathering.run
+
+    async def check_produce(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
+    ) -> Codes:
+        """For each partition NONE or what the client of Produce of `version` is told; added by now where the client
+        leaves that to us.
+        """
+        support = _Support.of(version, abortable=11, adding=12)
+        codes = await self._check(transactional_id, producer, partitions, support)
+        return {one: _told_producer(code, support) for one, code in codes.items()}
+
+    async def check_offset_commit(
+        self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
+    ) -> ErrorCode:
+        """The same for TxnOffsetCommit and the partition of `__consumer_offsets` that it writes to."""
+        support = _Support.of(version, abortable=4, adding=5)
+        codes = await self._check(transactional_id, producer, [partition], support)
+        code = codes[partition]
+        if code is E.CONCURRENT_TRANSACTIONS and support is not _Support.ADDING:
+            return E.COORDINATOR_LOAD_IN_PROGRESS  # older clients do not expect the other here
+        return code
+
+    async def _check(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        support: _Support,
+    ) -> Codes:
+        adds = support is _Support.ADDING
+        if not adds and not self._is_enabled():
+            return dict.fromkeys(partitions, E.NONE)
+        question = _Question(transactional_id, producer, frozenset(partitions), not adds)
+        limits = self._coordinator.limits
+        deadline = trio.current_time() + limits.add_retry_ms_max / 1000
+        codes = await self._ask(question)
+        while E.CONCURRENT_TRANSACTIONS in codes.values() and adds:
+            if trio.current_time() + limits.add_retry_ms / 1000 > deadline:
+                break
+            await trio.sleep(limits.add_retry_ms / 1000)
+            codes = await self._ask(question)
+        return {one: _told(code, support) for one, code in codes.items()}
+
+    async def _ask(self, question: _Question) -> Codes:
+        topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
+        index = self._coordinator.partition_of(question.transactional_id)
+        if topic is None or index not in topic.partitions:
+            return dict.fromkeys(question.partitions, E.COORDINATOR_NOT_AVAILABLE)
+        broker_id = topic.partitions[index].leader
+        if broker_id == self._node_id:
+            return await self._ask_here(question)
+        if broker_id < 0:
+            return dict.fromkeys(question.partitions, E.COORDINATOR_NOT_AVAILABLE)
+        try:
+            return await self._gathering.ask(broker_id, question)
+        except (NotSent, OutcomeUnknown):
+            return dict.fromkeys(question.partitions, E.NETWORK_EXCEPTION)
+
+    async def _ask_here(self, question: _Question) -> Codes:
+        coordinator, partitions = self._coordinator, question.partitions
+        who = (question.transactional_id, question.producer, partitions)
+        try:
+            if question.verify_only:
+                return await coordinator.verify_partitions(*who)
+            if await coordinator.wait_known(partitions):
+                return dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
+            seconds = coordinator.limits.add_retry_ms_max / 1000
+            await coordinator.add_partitions(*who, EPOCH_BUMP_VERSION, seconds=seconds)
+        except KafkaError as error:
+            return dict.fromkeys(partitions, error.code)
+        return dict.fromkeys(partitions, E.NONE)
+
+    async def _send(self, broker_id: int, questions: Sequence[_Question]) -> list[Codes]:
+        request = AddPartitionsToTxnRequest(transactions=[_to_request(one) for one in questions])
+        response = await self._channels.call(broker_id, request, timeout=self._seconds)
+        assert isinstance(response, AddPartitionsToTxnResponse)
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            if code is E.CLUSTER_AUTHORIZATION_FAILED:  # the client has nothing to do with it
+                code = E.INVALID_TXN_STATE
+            return [dict.fromkeys(one.partitions, code) for one in questions]
+        found = {
+            result.transactional_id: {
+                (topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+            }
+            for result in response.results_by_transaction
+        }
+        return [
+            {
+                one: found.get(question.transactional_id, {}).get(one, E.NETWORK_EXCEPTION)
+                for one in question.partitions
+            }
+            for question in questions
+        ]
+
+
+def _to_request(question: _Question) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=question.transactional_id,
+        producer_id=question.producer.id,
+        producer_epoch=question.producer.epoch,
+        verify_only=question.verify_only,
+        topics=[
+            AddPartitionsToTxnTopic(name=name, partitions=indexes)
+            for name, indexes in partitions_by_topic(question.partitions).items()
+        ],
+    )
+
+
+def _told(code: ErrorCode, support: _Support) -> ErrorCode:
+    """Producers expect other codes than a coordinator's clients."""
+    if code is E.PRODUCER_FENCED:
+        return E.INVALID_PRODUCER_EPOCH
+    if code is E.TRANSACTION_ABORTABLE and support is _Support.NOTHING:
+        return E.INVALID_TXN_STATE
+    return code
+
+
+# Producers retry none of these as they should; this one they send again, without asking who leads (KAFKA-16386).
+_RETRIED_AS_TOO_FEW_REPLICAS = frozenset(
+    {
+        E.NETWORK_EXCEPTION,
+        E.COORDINATOR_LOAD_IN_PROGRESS,
+        E.COORDINATOR_NOT_AVAILABLE,
+        E.NOT_COORDINATOR,
+    }
+)
+
+
+def _told_producer(code: ErrorCode, support: _Support) -> ErrorCode:
+    is_concurrent = code is E.CONCURRENT_TRANSACTIONS and support is not _Support.ADDING
+    return E.NOT_ENOUGH_REPLICAS if code in _RETRIED_AS_TOO_FEW_REPLICAS or is_concurrent else code

@@ -1,0 +1,90 @@
+"""AddPartitionsToTxn: of clients all are added or none; brokers ask for many transactions at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
+from wire.errors import ErrorCode
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+E = ErrorCode
+
+
+async def test_all_are_added_or_none(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", partitions=2)
+        producer = WireProducer(one)
+        await producer.begin()
+        assert await producer.add(0, 7) == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await producer.add(0, topic="nowhere") == [E.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await producer.add(0, topic="__transaction_state") == [E.INVALID_TOPIC_EXCEPTION]
+        assert await producer.produce(b"a") == E.INVALID_TXN_STATE
+        assert await producer.add(0, 1) == [E.NONE, E.NONE]
+        assert await producer.produce(b"a") == E.NONE
+        assert await producer.produce(b"a", 1) == E.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (3, E.PRODUCER_FENCED)]
+)
+async def test_who_may_not(tmp_path, version, code):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        old, new = WireProducer(one), WireProducer(one)
+        await old.begin()
+        await new.begin()
+        assert await old.add(0, version=version) == [code]
+        assert await WireProducer(one).add(0) == [E.INVALID_PRODUCER_ID_MAPPING]
+        assert await WireProducer(one, "").add(0) == [E.INVALID_REQUEST]
+
+
+def question(producer, *partitions, verify_only=True, name=None):
+    return AddPartitionsToTxnTransaction(
+        transactional_id=producer.name if name is None else name,
+        producer_id=producer.producer.id,
+        producer_epoch=producer.producer.epoch,
+        verify_only=verify_only,
+        topics=[AddPartitionsToTxnTopic(name="t", partitions=list(partitions))],
+    )
+
+
+async def ask(one, version, *questions):
+    answer = await one.call(AddPartitionsToTxnRequest(transactions=list(questions)), version)
+    assert answer.error_code == 0
+    return {
+        result.transactional_id: {
+            partition.partition_index: E.of(partition.partition_error_code)
+            for topic in result.topic_results
+            for partition in topic.results_by_partition
+        }
+        for result in answer.results_by_transaction
+    }
+
+
+async def test_brokers_ask_for_many(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", partitions=3)
+        first, second = WireProducer(one, "first"), WireProducer(one, "second")
+        await first.begin()
+        await second.begin()
+        await first.add(0)
+        questions = (
+            question(first, 0, 1),
+            question(second, 2, verify_only=False),
+            question(second, 7, verify_only=False, name="third"),
+        )
+        assert await ask(one, 5, *questions) == {
+            "first": {0: E.NONE, 1: E.TRANSACTION_ABORTABLE},
+            "second": {2: E.NONE},
+            "third": {7: E.COORDINATOR_NOT_AVAILABLE},
+        }
+        assert await ask(one, 4, question(first, 1), question(second, 2)) == {
+            "first": {1: E.INVALID_TXN_STATE},
+            "second": {2: E.NONE},
+        }

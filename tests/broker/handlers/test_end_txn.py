@@ -1,0 +1,87 @@
+"""EndTxn: what is committed is read at once, what is aborted never; asked again, nothing changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
+from wire.errors import ErrorCode
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_transaction_of_version_1(tmp_path, commit):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin()
+        assert await producer.add(0) == [E.NONE]
+        assert await producer.produce(b"a") == E.NONE
+        assert await producer.produce(b"b") == E.NONE
+        assert await read_committed(one) == ([], 0)
+        assert await producer.end(commit=commit) == E.NONE
+        assert await producer.end(commit=commit) == E.NONE
+        assert await producer.end(commit=not commit) == E.INVALID_TXN_STATE
+        assert await read_committed(one, wait_ms=5000) == ([b"a", b"b"] if commit else [], 3)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_transaction_of_version_2_adds_partitions_as_it_writes(tmp_path, commit):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin()
+        first = producer.producer
+        assert await producer.produce(b"a", version=12) == E.NONE
+        assert await producer.end(commit=commit, version=5) == E.NONE
+        assert producer.producer == (first.id, first.epoch + 1)
+        second, producer.producer = producer.producer, first
+        assert await producer.end(commit=commit, version=5) == E.NONE  # the answer got lost
+        assert producer.producer == second
+        assert await producer.produce(b"b", version=12) == E.NONE
+        assert await producer.end(version=5) == E.NONE
+        expected = [b"a", b"b"] if commit else [b"b"]
+        values, stable = [], 0
+        while stable < 4:
+            values, stable = await read_committed(one, wait_ms=100)
+        assert values == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED)]
+)
+async def test_a_fenced_producer_ends_nothing(tmp_path, version, code):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        old, new = WireProducer(one), WireProducer(one)
+        await old.begin()
+        await old.add(0)
+        await old.produce(b"a")
+        assert (await new.init()).error_code == 0
+        assert await old.end(version=version) == code
+        assert await old.produce(b"b") == E.INVALID_PRODUCER_EPOCH
+        assert await read_committed(one, wait_ms=100) == ([], 2)
+
+
+async def test_a_transaction_that_nobody_knows(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await WireProducer(one, "other").begin()
+        producer = WireProducer(one)
+        assert await producer.end() == E.INVALID_PRODUCER_ID_MAPPING
+        assert await WireProducer(one, "").end() == E.INVALID_REQUEST
+
+
+async def test_a_deleted_topic_needs_no_marker(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", "u")
+        producer = WireProducer(one)
+        await producer.begin()
+        for topic in ("t", "u"):
+            assert await producer.add(0, topic=topic) == [E.NONE]
+            assert await producer.produce(b"a", topic=topic) == E.NONE
+        await one.delete("u")
+        assert await producer.end() == E.NONE
+        assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
+        assert (await producer.init()).error_code == E.NONE

@@ -1,0 +1,59 @@
+"""ListTransactions: by state, producer, age and a pattern that is matched in linear time."""
+
+from __future__ import annotations
+
+import time
+
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
+from wire.errors import ErrorCode
+from wire.messages.list_transactions import ListTransactionsRequest
+
+E = ErrorCode
+
+
+async def listed(one, version=2, **filters):
+    filters = {"state_filters": [], "producer_id_filters": [], **filters}
+    answer = await one.call(ListTransactionsRequest(**filters), version)
+    names = sorted(found.transactional_id for found in answer.transaction_states)
+    return names, E.of(answer.error_code), answer.unknown_state_filters
+
+
+async def test_filters(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        orders, payments = WireProducer(one, "orders-1"), WireProducer(one, "payments-1")
+        await orders.begin()
+        await payments.begin()
+        await payments.add(0)
+        both = ["orders-1", "payments-1"]
+        assert await listed(one, version=0) == (both, E.NONE, [])
+        assert (await listed(one, state_filters=["Ongoing"]))[0] == ["payments-1"]
+        assert await listed(one, state_filters=["Ongoing", "Odd"]) == (["payments-1"], 0, ["Odd"])
+        assert await listed(one, state_filters=["Odd"]) == ([], 0, ["Odd"])
+        assert (await listed(one, producer_id_filters=[orders.producer.id]))[0] == ["orders-1"]
+        assert (await listed(one, duration_filter=60_000))[0] == []
+        assert (await listed(one, transactional_id_pattern="pay.*|nothing"))[0] == ["payments-1"]
+        assert (await listed(one, transactional_id_pattern="pay"))[
+            0
+        ] == []  # the whole id, as in Kafka
+        assert (await listed(one, transactional_id_pattern=""))[0] == both
+
+
+async def test_what_is_no_pattern(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        for pattern in ("(", r"(a)\1", "a" * 1001):
+            assert await listed(one, transactional_id_pattern=pattern) == (
+                [],
+                E.INVALID_REGULAR_EXPRESSION,
+                [],
+            )
+
+
+async def test_a_pattern_that_explodes_elsewhere(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = WireProducer(one, "a" * 5000)
+        await producer.begin()
+        began = time.process_time()
+        assert (await listed(one, transactional_id_pattern="(a*)*(a*)*(a*)*b"))[0] == []
+        assert time.process_time() - began < 5

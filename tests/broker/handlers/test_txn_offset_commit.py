@@ -1,0 +1,97 @@
+"""TxnOffsetCommit: offsets count when their transaction is committed, and are unstable before (G4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
+from wire.errors import ErrorCode
+
+E = ErrorCode
+
+
+async def begun(one, *, adds=True):
+    await one.create("t", "u")
+    producer = WireProducer(one)
+    await producer.begin()
+    assert await producer.add_offsets("warm-up") == E.NONE
+    code = E.COORDINATOR_LOAD_IN_PROGRESS
+    while code in (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR):
+        code = await producer.commit_offset(1, group="warm-up")
+    if adds:
+        assert await producer.add_offsets() == E.NONE
+    return producer
+
+
+async def stable(one, **of):
+    found = (-1, E.UNSTABLE_OFFSET_COMMIT)
+    while found[1] == E.UNSTABLE_OFFSET_COMMIT:
+        found = await offset_of(one, **of)
+    return found
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_offsets_count_with_their_transaction(tmp_path, commit):
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = await begun(one)
+        assert await producer.commit_offset(5) == E.NONE
+        assert await offset_of(one) == (-1, E.UNSTABLE_OFFSET_COMMIT)
+        assert await offset_of(one, stable=False) == (-1, E.NONE)
+        assert await producer.end(commit=commit) == E.NONE
+        assert await stable(one) == (5 if commit else -1, E.NONE)
+
+
+async def test_version_5_adds_the_group_itself(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = await begun(one, adds=False)
+        group = next(
+            f"g{i}"
+            for i in range(100)
+            if one.broker.context.groups.partition_of(f"g{i}")
+            != one.broker.context.groups.partition_of("warm-up")
+        )
+        assert await producer.commit_offset(5, group=group, version=3) == E.INVALID_TXN_STATE
+        assert await producer.commit_offset(5, group=group, version=4) == E.TRANSACTION_ABORTABLE
+        code = E.COORDINATOR_LOAD_IN_PROGRESS
+        while code == E.COORDINATOR_LOAD_IN_PROGRESS:
+            code = await producer.commit_offset(5, group=group, version=5)
+        assert code == E.NONE
+        assert await producer.end(version=5) == E.NONE
+        assert await stable(one, group=group) == (5, E.NONE)
+
+
+async def test_a_commit_after_the_abort_is_refused(tmp_path):
+    """KAFKA-14402: it would begin a transaction that nobody ends (T3)."""
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = await begun(one)
+        assert await producer.commit_offset(5) == E.NONE
+        assert await producer.end(commit=False) == E.NONE
+        assert await stable(one) == (-1, E.NONE)
+        code = E.COORDINATOR_LOAD_IN_PROGRESS  # as long as it is still ending
+        while code == E.COORDINATOR_LOAD_IN_PROGRESS:
+            code = await producer.commit_offset(6)
+        assert code == E.INVALID_TXN_STATE
+        assert await offset_of(one) == (-1, E.NONE)
+
+
+async def test_members_are_fenced(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = await begun(one)
+        code = await producer.commit_offset(5, member_id="m", generation_id=1)
+        assert code == E.ILLEGAL_GENERATION
+        assert await producer.commit_offset(5, topic="nowhere") == E.UNKNOWN_TOPIC_OR_PARTITION
+        assert await producer.commit_offset(5, group="", version=5) == E.INVALID_GROUP_ID
+
+
+async def test_the_deletion_of_a_topic_drops_what_is_pending(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        producer = await begun(one)
+        assert await producer.commit_offset(5) == E.NONE
+        await one.delete("t")
+        await one.create("t")
+        await one.seen(lambda image: "t" in image.topics.by_name)
+        assert await offset_of(one) == (-1, E.NONE)
+        assert await producer.end() == E.NONE
+        assert await stable(one, topic="u") == (-1, E.NONE)
+        assert await offset_of(one) == (-1, E.NONE)

@@ -1,0 +1,105 @@
+"""`produce --transactional-id`, `consume --isolation`, `transactions list|describe|hanging|abort` against a real cluster."""
+
+import json
+import signal
+
+import pytest
+
+from log.batches.records import NewRecord, build_batch
+from tests.local_cluster import LocalCluster, until
+from tests.processes.test_produce_consume import consumed, started
+from wire.blocking import BlockingClient
+from wire.client.destinations import Coordinator, Leader
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+UNVERIFIED = ("--override", "transaction.partition.verification.enable=false")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("transactions")
+    with LocalCluster(directory, "--controllers", "1", "--brokers", "1", *UNVERIFIED) as cluster:
+        for name in ("t", "hung"):
+            cluster.run("topics", "create", name, "-p", 1)
+            cluster.wait_for_topic(name)
+        yield cluster
+
+
+def produced(cluster, *lines, signal_before_end=None):
+    with started(cluster, "produce", "t", "--transactional-id", "x") as writer:
+        for line in lines:
+            writer.stdin.write(line.encode() + b"\n")
+        if signal_before_end is not None:
+            until(lambda: "Ongoing" in described(cluster)["state"], "the transaction")
+            writer.send_signal(signal_before_end)
+        else:
+            writer.stdin.close()
+        error = writer.stderr.read().decode()
+        return writer.wait(), error
+
+
+def described(cluster):
+    done = cluster.run("transactions", "describe", "x", "-o", "json", check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {"state": ""}
+
+
+def test_all_lines_or_none(cluster):
+    assert produced(cluster, "a", "b") == (
+        0,
+        "transaction of x committed\n2 records acknowledged\n",
+    )
+    code, error = produced(cluster, "never", signal_before_end=signal.SIGINT)
+    assert (code, error) == (130, "transaction of x aborted\n1 record acknowledged\n")
+    committed = ("--isolation", "read_committed")
+    assert consumed(cluster, "t", *committed) == ["a", "b"]
+    assert consumed(cluster, "t") == ["a", "b", "never"]
+    assert consumed(cluster, "t", "--offset", "1", *committed) == ["b"]
+    found = described(cluster)
+    assert (found["id"], found["state"], found["partitions"]) == ("x", "CompleteAbort", [])
+    listed = json.loads(
+        cluster.run("transactions", "list", "--pattern", "x|y", "-o", "json").stdout
+    )
+    assert [(one["id"], one["state"]) for one in listed] == [("x", "CompleteAbort")]
+    nobody = cluster.run("transactions", "describe", "nobody", check=False)
+    assert "no transactional id nobody" in nobody.stderr
+
+
+def hang(cluster):
+    """A batch of a transaction of which no coordinator knows, as a late producer leaves it."""
+    with BlockingClient(cluster.bootstrap) as client:
+        producer = client.call(
+            Coordinator("late", 1),
+            InitProducerIdRequest(transactional_id="late", transaction_timeout_ms=1000),
+        )
+        assert producer.error_code == 0
+        records = build_batch(
+            [NewRecord(None, b"late", 0)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = TopicProduceData(
+            name="hung", partition_data=[PartitionProduceData(index=0, records=records)]
+        )
+        request = ProduceRequest(
+            transactional_id="late", acks=-1, timeout_ms=5000, topic_data=[data]
+        )
+        answer = client.call(Leader("hung", 0), request, version=9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_hanging_transaction_is_found_and_aborted(cluster):
+    ask = ("transactions", "hanging", "hung", "--older-than-minutes", "0", "-o", "json")
+    assert json.loads(cluster.run(*ask).stdout) == []
+    hang(cluster)
+    found = json.loads(cluster.run(*ask, check=False).stdout)
+    assert [(one["topic"], one["partition"], one["start_offset"]) for one in found] == [
+        ("hung", 0, 0)
+    ]
+    where = ("transactions", "abort", "hung", "-p", "0", "--start-offset")
+    assert "none that is open there" in cluster.run(*where, "7", check=False).stderr
+    cluster.run(*where, "0")
+    assert json.loads(cluster.run(*ask).stdout) == []
+    assert consumed(cluster, "hung", "--isolation", "read_committed") == []

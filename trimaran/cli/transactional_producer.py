@@ -1,0 +1,90 @@
+"""All lines of a call in one transaction: they are read when it is committed, or never (KIP-98).
+
+It follows version 1 of transactions, which every broker since 0.11 serves: partitions are added before they are written
+to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trimaran.cli.connect import check
+from trimaran.cli.idempotent_producer import IdempotentProducer, Identity, Lines
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.schema import Message
+
+# After which the coordinator aborts what its producer has left behind.
+TRANSACTION_TIMEOUT_MS = 60_000
+
+
+class TransactionalProducer(IdempotentProducer):
+    """Begins with the first batch; `end` commits or aborts. Another producer of the same id is fenced."""
+
+    def __init__(self, client: BlockingClient, topic: str, transactional_id: str) -> None:
+        super().__init__(client, topic)
+        self.transactional_id = self._id = transactional_id
+        self._added: set[int] = set()
+
+    def send(self, partition: int, lines: Lines) -> None:
+        """As `IdempotentProducer.send`."""
+        if partition not in self._added:
+            self._add(self.identity, partition)
+            self._added.add(partition)
+        super().send(partition, lines)
+
+    def _add(self, identity: Identity, partition: int) -> None:
+        from wire.client.answers import the_one
+        from wire.messages.add_partitions_to_txn import (
+            AddPartitionsToTxnRequest,
+            AddPartitionsToTxnTopic,
+        )
+
+        topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[partition])
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=[topic],
+        )
+        answer = self._ask(request, version=3)
+        found = the_one(answer.results_by_topic_v3_and_below, "topic").results_by_partition
+        check(the_one(found, "partition").partition_error_code, self._what)
+
+    def end(self, *, is_commit: bool) -> None:
+        """Does nothing if nothing was sent. Raises KafkaError, RequestTimedOut: it may have been done."""
+        from wire.messages.end_txn import EndTxnRequest
+
+        if not self._added:
+            return
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            committed=is_commit,
+        )
+        check(self._ask(request, version=3).error_code, self._what)
+
+    def _new_identity(self) -> Identity:
+        from wire.messages.init_producer_id import InitProducerIdRequest
+
+        request = InitProducerIdRequest(
+            transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+        )
+        answer = self._ask(request)
+        check(answer.error_code, self._what)
+        return Identity(answer.producer_id, answer.producer_epoch)
+
+    @property
+    def _what(self) -> str:
+        return f"transactional id {self._id}"
+
+    def _ask(self, request: Message, version: int | None = None) -> Any:
+        from wire.client.calls import RETRIED
+        from wire.client.destinations import Coordinator
+        from wire.errors import ErrorCode
+
+        to = Coordinator(self._id, key_type=1)
+        retried = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS}
+        return self._client.call(to, request, version=version, retried=retried)

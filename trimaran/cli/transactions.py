@@ -1,0 +1,263 @@
+"""`transactions list|describe|hanging|abort`: what coordinators know, and what partitions wait for (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from cyclopts import Parameter, validators
+
+from node.runtime.clock import now_ms
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.output import Format, say, show_fields, show_rows
+from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.describe_producers import ProducerState
+    from wire.messages.list_transactions import TransactionState
+
+# Kafka's transaction.max.timeout.ms: what is open for longer, no coordinator has left so.
+OLDEST_MINUTES = 15
+NO_TRANSACTION = -1
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+NOT_NEGATIVE = validators.Number(gte=0)
+
+
+def list_transactions(
+    *,
+    state: Annotated[list[str] | None, Parameter(name=["--state"])] = None,
+    producer_id: Annotated[list[int] | None, Parameter(name=["--producer-id"])] = None,
+    open_longer_than_ms: Annotated[int | None, Parameter(validator=NOT_NEGATIVE)] = None,
+    pattern: str | None = None,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> None:
+    """Lists the transactional ids of every coordinator.
+
+    Args:
+        state: only those in these states: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort.
+        producer_id: only those of these producers.
+        open_longer_than_ms: only those whose last transaction began so long ago.
+        pattern: only ids that match this regular expression as a whole (RE2).
+    """
+    from wire.messages.list_transactions import ListTransactionsRequest
+
+    request = ListTransactionsRequest(
+        state_filters=state or [],
+        producer_id_filters=producer_id or [],
+        duration_filter=-1 if open_longer_than_ms is None else open_longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+    with brokers.connected() as client:
+        rows = [
+            {
+                "id": found.transactional_id,
+                "producer": found.producer_id,
+                "state": found.transaction_state,
+                "coordinator": node_id,
+            }
+            for node_id, found in _listed(client, request)
+        ]
+    rows.sort(key=lambda row: str(row["id"]))
+    show_rows(rows, output, columns=["id", "producer", "state", "coordinator"])
+
+
+def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, TransactionState]]:
+    client.refresh()
+    for node_id in sorted(client.routing.nodes):
+        answer = client.call(node_id, request)
+        check(answer.error_code, f"broker {node_id}")
+        if answer.unknown_state_filters:
+            say(f"no such state: {', '.join(answer.unknown_state_filters)}")
+        yield from ((node_id, found) for found in answer.transaction_states)
+
+
+def describe(
+    transactional_id: str, *, brokers: Brokers = BROKERS, output: Format = "table"
+) -> None:
+    """Shows producer, state and partitions of a transactional id."""
+    from wire.errors import ErrorCode
+
+    with brokers.connected() as client:
+        found = _described(client, transactional_id)
+    if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise UserError(
+            f"no transactional id {transactional_id}",
+            "its coordinator does not know it: nobody has used it, or not for long",
+            "list those that are known: trimaran transactions list",
+        )
+    check(found.error_code, f"transactional id {transactional_id}")
+    open_ms = None
+    if found.transaction_state in OPEN_STATES:
+        open_ms = now_ms() - found.transaction_start_time_ms
+    fields = {
+        "id": found.transactional_id,
+        "state": found.transaction_state,
+        "producer": found.producer_id,
+        "epoch": found.producer_epoch,
+        "timeout_ms": found.transaction_timeout_ms,
+        "begun_ms_ago": open_ms,
+        "partitions": [f"{one.topic}-{index}" for one in found.topics for index in one.partitions],
+    }
+    show_fields(fields, output)
+
+
+def _described(client: BlockingClient, transactional_id: str) -> Any:
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.messages.describe_transactions import DescribeTransactionsRequest
+
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    answer = client.call(Coordinator(transactional_id, key_type=1), request)
+    return the_one(answer.transaction_states, "transaction")
+
+
+class _Open(NamedTuple):
+    """A transaction that is open in a partition, as its leader knows it."""
+
+    topic: str
+    partition: int
+    producer: ProducerState
+
+
+def hanging(
+    topic: list[str] | None = None,
+    *,
+    older_than_minutes: Annotated[int, Parameter(validator=NOT_NEGATIVE)] = OLDEST_MINUTES,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Lists transactions that are open in partitions and that no coordinator will end. Exit code 1 if there are any.
+
+    Args:
+        topic: only these topics; all when not given.
+        older_than_minutes: only those whose producer has written nothing for so long; transaction.max.timeout.ms or
+            more, for what is younger may still be ended.
+    """
+    with brokers.connected() as client:
+        before_ms = now_ms() - older_than_minutes * 60_000
+        found = [
+            one
+            for name in topic or _topics(client)
+            for one in _open_in(client, name)
+            if one.producer.last_timestamp <= before_ms
+        ]
+        owners = _owners(client, {one.producer.producer_id for one in found})
+        rows = [_row(one) for one in found if not _is_owned(client, one, owners)]
+    columns = ["topic", "partition", "start_offset", "producer", "epoch", "last_written_ms_ago"]
+    show_rows(rows, output, columns=columns)
+    return Exit.NO if rows else Exit.OK
+
+
+def _topics(client: BlockingClient) -> list[str]:
+    return sorted(topic.name for topic in client.refresh(None).topics if not topic.error_code)
+
+
+def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
+    for index in range(len(leaders_of(client, topic))):
+        for producer in _producers(client, topic, index):
+            if producer.current_txn_start_offset != NO_TRANSACTION:
+                yield _Open(topic, index, producer)
+
+
+def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
+    from wire.client.answers import the_one
+    from wire.client.destinations import Leader
+    from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=topic, partition_indexes=[partition])]
+    )
+    answer = client.call(Leader(topic, partition), request)
+    found = the_one(the_one(answer.topics, "topic").partitions, "partition")
+    check(found.error_code, f"{topic}-{partition}")
+    producers: list[ProducerState] = found.active_producers
+    return producers
+
+
+def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
+    """Transactional ids by their present producer."""
+    from wire.messages.list_transactions import ListTransactionsRequest
+
+    if not producer_ids:
+        return {}
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids))
+    return {found.producer_id: found.transactional_id for _, found in _listed(client, request)}
+
+
+def _is_owned(client: BlockingClient, one: _Open, owners: dict[int, str]) -> bool:
+    """Its coordinator has the partition in an open transaction, and will end it."""
+    transactional_id = owners.get(one.producer.producer_id)
+    if transactional_id is None:
+        return False
+    found = _described(client, transactional_id)
+    is_open = found.transaction_state in OPEN_STATES
+    partitions = {(topic.topic, index) for topic in found.topics for index in topic.partitions}
+    return is_open and (one.topic, one.partition) in partitions
+
+
+def _row(one: _Open) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "start_offset": one.producer.current_txn_start_offset,
+        "producer": one.producer.producer_id,
+        "epoch": one.producer.producer_epoch,
+        "last_written_ms_ago": now_ms() - one.producer.last_timestamp,
+    }
+
+
+def abort(
+    topic: str,
+    *,
+    partition: Annotated[int, Parameter(name=["-p", "--partition"], validator=NOT_NEGATIVE)],
+    start_offset: Annotated[int, Parameter(validator=NOT_NEGATIVE)],
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Aborts a transaction in one partition, without its coordinator: for what `transactions hanging` lists.
+
+    Args:
+        topic: where it is open.
+        start_offset: where it begins, as listed.
+    """
+    with brokers.connected() as client:
+        ensure_partitions_exist(topic, [partition], len(leaders_of(client, topic)))
+        found = [
+            producer
+            for producer in _producers(client, topic, partition)
+            if producer.current_txn_start_offset == start_offset
+        ]
+        if not found:
+            raise UserError(
+                f"no transaction to abort in {topic}-{partition}",
+                f"none that is open there begins at offset {start_offset}",
+                f"list those that are: trimaran transactions hanging {topic} --older-than-minutes 0",
+                exit_code=Exit.NO,
+            )
+        _write_abort(client, topic, partition, found[0])
+    say(f"aborted in {topic}-{partition}: producer {found[0].producer_id}")
+
+
+def _write_abort(
+    client: BlockingClient, topic: str, partition: int, producer: ProducerState
+) -> None:
+    from wire.client.answers import the_one
+    from wire.client.destinations import Leader
+    from wire.messages.write_txn_markers import (
+        WritableTxnMarker,
+        WritableTxnMarkerTopic,
+        WriteTxnMarkersRequest,
+    )
+
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        coordinator_epoch=max(0, producer.coordinator_epoch),
+    )
+    answer = client.call(Leader(topic, partition), WriteTxnMarkersRequest(markers=[marker]))
+    found = the_one(the_one(answer.markers, "marker").topics, "topic")
+    check(the_one(found.partitions, "partition").error_code, f"{topic}-{partition}")
