@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from spark.options import NO_NAMES, Options, names_of, positive
+from spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
 from wire.messages.control import ControlType
 from wire.records.registry import METADATA_RECORDS
 
@@ -22,7 +23,8 @@ LEADER: NodesWanted = "leader"
 class MetadataOptions:
     """Options of `kafka_metadata`."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # none with a cluster
+    cluster: ClusterSettings | None
     table: str
     nodes: NodesWanted
     record_types: frozenset[str]  # empty: all
@@ -42,8 +44,15 @@ class MetadataOptions:
         """`tables`: each with the options that act on it. Raises OptionError."""
         o = Options("kafka_metadata", given)
         table = o.choice("table", tables, "records")
+        cluster = cluster_settings(o, CONTROLLERS)
+        if cluster:
+            o.refuse(
+                "a running quorum is read from its leader, up to its high watermark",
+                *("nodes", "includeUncommitted", "splitBytes"),
+            )
         parsed = cls(
-            paths=o.paths(),
+            paths=() if cluster else o.paths(),
+            cluster=cluster,
             table=table,
             nodes=o.parse("nodes", _nodes, LEADER, "leader, all or ids parted by commas"),
             record_types=frozenset(
@@ -67,7 +76,7 @@ class MetadataOptions:
         return parsed
 
 
-ANYWHERE = frozenset(("path", "paths", "table", "splitbytes"))
+ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.polltimeoutms"))
 
 
 def _refuse_what_does_not_apply(
@@ -76,7 +85,7 @@ def _refuse_what_does_not_apply(
     """An option without effect would be believed to have one."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():
-        if name in ANYWHERE or name in acting:
+        if name in ANYWHERE or name in acting or name.startswith(PREFIX):
             continue
         where = [other for other, names in tables.items() if shown in names]
         raise o.wrong(

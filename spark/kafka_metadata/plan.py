@@ -17,6 +17,7 @@ from log.inspection.reader import SegmentFile, scan_batches
 from log.segments.scan import read_batch, scan_headers
 from quorum.raft_log.snapshot_files import parse_snapshot_name
 from spark.kafka_metadata.options import MetadataOptions, NodesWanted
+from spark.origins.controllers import ControllerRange, LiveLog, LiveSnapshot, survey_quorum
 from spark.origins.directories import pack, split
 from spark.origins.discovery import (
     METADATA_TOPIC,
@@ -24,8 +25,7 @@ from spark.origins.discovery import (
     find_log_directories,
     find_partitions,
 )
-from spark.origins.file_range import FileRange
-from spark.origins.origin import DataUnreadable
+from spark.origins.origin import DataUnreadable, Range
 from spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
 from spark.origins.storage import LOCAL, Storage
 from wire.errors import KafkaError, RemoteProtocolError
@@ -41,7 +41,7 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotFile:
     """A complete `.checkpoint` file: the state up to `end_offset`."""
 
     path: str
@@ -53,10 +53,17 @@ class Snapshot:
         """(position, batch), up to the end or damage. Raises OSError."""
         return scan_batches(self.path, files=self.storage.files)
 
+    def read(self) -> bytes:
+        """All of it. Raises OSError."""
+        return self.storage.files.read_bytes(Path(self.path))
+
     @property
     def size(self) -> int:
         files = self.storage.files
         return files.size(files.open(Path(self.path), write=False))
+
+
+Snapshot = SnapshotFile | LiveSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ class MetadataLog:
     replica: Replica
     epochs: tuple[tuple[int, int], ...]
     voters: frozenset[int]
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[SnapshotFile, ...]
     cuts: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Where the log goes on behind a snapshot, by its end offset: segment and position."""
 
@@ -91,7 +98,7 @@ class MetadataLog:
 class MetadataTask:
     """What one executor reads: ranges of one node's log, or a snapshot; `committed_end` None when nobody knows."""
 
-    ranges: tuple[FileRange, ...]
+    ranges: tuple[Range, ...]
     committed_end: int | None
     snapshot: Snapshot | None = None
     node_id: int = -1
@@ -154,7 +161,7 @@ def survey(found: PartitionFound) -> MetadataLog:
     return MetadataLog(replica, tuple(epochs), voters, snapshots, cuts)
 
 
-def _voters_of(snapshots: Sequence[Snapshot]) -> frozenset[int]:
+def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
     """Who votes as the latest snapshot that tells it says: nobody was elected since the log was trimmed."""
     for snapshot in reversed(snapshots):
         for _, batch in snapshot.batches():
@@ -182,10 +189,10 @@ def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
     return told
 
 
-def _snapshots(found: PartitionFound) -> tuple[Snapshot, ...]:
+def _snapshots(found: PartitionFound) -> tuple[SnapshotFile, ...]:
     names = sorted(entry.name for entry in found.storage.entries(found.path))
     return tuple(
-        Snapshot(f"{found.path}/{name}", *snapshot_id, found.storage)
+        SnapshotFile(f"{found.path}/{name}", *snapshot_id, found.storage)
         for name in names
         if (snapshot_id := parse_snapshot_name(name))
     )
@@ -231,6 +238,8 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     Raises:
         DataUnreadable: no metadata log there, or not as far as `asOfOffset`.
     """
+    if options.cluster is not None:
+        return _live_tasks(survey_quorum(options.cluster), options, plan)
     logs = find_metadata_logs(options.paths)
     committed = committed_end(logs)
     if plan in ("node", "snapshots"):
@@ -257,7 +266,26 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     return [_between(log, base, end, committed)]
 
 
-def _as_of(log: MetadataLog, base: Snapshot | None, end: int, options: MetadataOptions) -> int:
+def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[MetadataTask]:
+    """One task: what a leader gives is read in its order. It offers one snapshot, that its log begins with."""
+    assert options.cluster is not None
+    mark, snapshot = log.high_watermark, log.snapshot
+    if plan == "snapshots":
+        return [MetadataTask((), mark, snapshot, log.leader_id)]
+    wanted = options.as_of_offset
+    if wanted is not None and not max(0, log.start_offset - 1) <= wanted < mark:
+        raise DataUnreadable(
+            f"asOfOffset {wanted}: {options.cluster.bootstrap} tells of offsets "
+            f"{max(0, log.start_offset - 1)} to {mark - 1}"
+        )
+    end = mark if wanted is None else wanted + 1
+    piece = ControllerRange(options.cluster, log.leader_id, log.start_offset, end)
+    if plan == "node" and options.include_snapshots == "false":
+        snapshot = None
+    return [MetadataTask((piece,), mark, snapshot, log.leader_id)]
+
+
+def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions) -> int:
     """Where the records end that were there as of the offset asked for."""
     wanted = options.as_of_offset
     if wanted is None:
@@ -271,7 +299,7 @@ def _as_of(log: MetadataLog, base: Snapshot | None, end: int, options: MetadataO
 
 
 def _between(
-    log: MetadataLog, base: Snapshot | None, end: int, committed: int | None
+    log: MetadataLog, base: SnapshotFile | None, end: int, committed: int | None
 ) -> MetadataTask:
     """The log from a snapshot, or from its beginning, to an offset."""
     start = base.end_offset if base else 0
@@ -282,7 +310,7 @@ def _between(
 
 
 def _cut(
-    log: MetadataLog, base: Snapshot | None, end: int, committed: int | None, target: int
+    log: MetadataLog, base: SnapshotFile | None, end: int, committed: int | None, target: int
 ) -> list[MetadataTask]:
     """Several tasks where snapshots allow: each begins at one, and none is small."""
     tasks = []
@@ -324,7 +352,7 @@ def _end(log: MetadataLog, committed: int | None, options: MetadataOptions) -> i
     return min(committed, log.end_offset)
 
 
-def base_snapshot(log: MetadataLog) -> Snapshot | None:
+def base_snapshot(log: MetadataLog) -> SnapshotFile | None:
     """The earliest snapshot from which the log goes on without a gap; None when the log begins at 0."""
     if log.start_offset == 0:
         return None

@@ -19,7 +19,7 @@ LEADER_SECONDS = 4.0
 
 def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") -> int:
     """Shows the quorum as its leader sees it."""
-    from trimaran.metadata.live_quorum import describe_quorum
+    from quorum.observing.live_quorum import describe_quorum
 
     try:
         with controllers.connected() as client:

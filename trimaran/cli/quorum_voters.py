@@ -101,7 +101,7 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
 
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
-    from trimaran.metadata.live_quorum import describe_quorum
+    from quorum.observing.live_quorum import describe_quorum
 
     with controllers.connected() as client:
         voters = describe_quorum(client, timeout=LEADER_SECONDS).current_voters

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -104,7 +103,7 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
         if task.snapshot is not None:
             where = task.snapshot.path
             refuse_later(task.snapshot, snapshot_moment(task.snapshot), until_ms)
-            data = Path(where).read_bytes()
+            data = task.snapshot.read()
             replay.load_snapshot(task.snapshot.end_offset, task.snapshot.epoch, data)
         for piece in task.ranges:
             where = name_of(piece)

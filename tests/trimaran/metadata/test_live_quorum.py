@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from log.batches.records import NewRecord, build_batch
+from quorum.observing.live_quorum import describe_quorum
 from quorum.raft_log.partition import TOPIC
-from trimaran.metadata.live_quorum import LiveQuorum, describe_quorum
+from trimaran.metadata.live_quorum import LiveQuorum
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages import fetch
 from wire.messages.describe_quorum import (

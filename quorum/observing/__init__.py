@@ -1,0 +1,1 @@
+"""How somebody who is no node reads a running quorum."""

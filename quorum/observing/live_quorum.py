@@ -1,0 +1,175 @@
+"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log, its snapshots, and how it
+stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from log.batches.batch import BatchView, iter_batches
+from quorum.raft_log.partition import TOPIC, TOPIC_ID
+from quorum.translate.describe_quorum import describe_quorum_request
+from wire.blocking import BlockingClient
+from wire.client.answers import the_one
+from wire.client.calls import RETRIED
+from wire.client.destinations import Controller
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
+from wire.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotRequestPartitionSnapshot,
+    FetchSnapshotRequestSnapshotId,
+    FetchSnapshotRequestTopicSnapshot,
+)
+from wire.schema import Message
+
+FETCH_BYTES_MAX = 1 << 20
+FETCH_WAIT_MS = 500
+FETCH_VERSION = 17
+# What says that another epoch has begun: who leads is asked again.
+EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
+NEWEST = (1 << 31) - 1  # the epoch that the leader has now
+# As the mirror: a snapshot of a million partitions is about 100 MB.
+SNAPSHOT_BYTES_MAX = 1 << 30
+
+
+def describe_quorum(
+    client: BlockingClient, *, timeout: float | None = None
+) -> DescribeQuorumResponsePartitionData:
+    """What the leader of the quorum says of it; a partition with an error code when there is no leader.
+
+    Raises:
+        KafkaError: the request was refused as a whole.
+        RemoteProtocolError: the answer is not about the metadata partition.
+    """
+    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
+    if answer.error_code:
+        raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
+    found: DescribeQuorumResponsePartitionData = _partition_of(answer.topics)
+    return found
+
+
+def _partition_of(topics: Any) -> Any:
+    """The metadata partition's part of an answer; RemoteProtocolError if there is none."""
+    return the_one(the_one(topics, "topic").partitions, "partition")
+
+
+class LiveQuorum:
+    """The leader of a running quorum, read as an observer without an id."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+        self._leader_epoch: int | None = None
+
+    def begins_with(self) -> SnapshotId | None:
+        """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
+        snapshot: SnapshotId = self._fetch(0, NEWEST).snapshot_id
+        return None if snapshot.end_offset < 0 else snapshot
+
+    def high_watermark(self) -> int:
+        """Where the committed records end now."""
+        return int(self._fetch(0, NEWEST).high_watermark)
+
+    def batches(self, start: int, *, follow: bool = False) -> Iterator[BatchView]:
+        """Committed batches up to the high watermark, or for ever."""
+        offset, epoch = start, NEWEST
+        while True:
+            partition = self._fetch(offset, epoch)
+            watermark = partition.high_watermark
+            if partition.snapshot_id.end_offset >= 0:
+                if partition.snapshot_id.end_offset <= offset:
+                    raise RemoteProtocolError(f"a snapshot in the place of offset {offset}")
+                offset, epoch = partition.snapshot_id.end_offset, partition.snapshot_id.epoch
+                continue
+            for batch in iter_batches(partition.records or b"", allow_partial_tail=True):
+                if batch.next_offset <= offset:
+                    raise RemoteProtocolError(f"{batch!r} in an answer from offset {offset} on")
+                if batch.next_offset > watermark:
+                    break
+                if batch.next_offset > start:
+                    yield batch
+                offset, epoch = batch.next_offset, batch.leader_epoch
+            if offset >= watermark and not follow:
+                return
+            if partition.diverging_epoch.epoch >= 0:
+                # A new leader in between: what was read is committed, so its epoch is the one the leader names.
+                epoch = partition.diverging_epoch.epoch
+
+    def _fetch(self, offset: int, epoch: int) -> Any:
+        """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
+
+        def ask(leader_epoch: int) -> FetchRequest:
+            wanted = FetchPartition(
+                partition=0,
+                current_leader_epoch=leader_epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=min(epoch, leader_epoch),
+                partition_max_bytes=FETCH_BYTES_MAX,
+            )
+            return FetchRequest(
+                max_wait_ms=FETCH_WAIT_MS,
+                min_bytes=1,
+                max_bytes=FETCH_BYTES_MAX,
+                topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
+            )
+
+        answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
+        return _partition_of(answer.responses)
+
+    def snapshot(self, end_offset: int, epoch: int) -> bytes:
+        """The whole snapshot of that id. Raises KafkaError when the leader no longer has it."""
+        data = bytearray()
+
+        def ask(leader_epoch: int) -> FetchSnapshotRequest:
+            wanted = FetchSnapshotRequestPartitionSnapshot(
+                partition=0,
+                current_leader_epoch=leader_epoch,
+                snapshot_id=FetchSnapshotRequestSnapshotId(end_offset=end_offset, epoch=epoch),
+                position=len(data),
+            )
+            return FetchSnapshotRequest(
+                max_bytes=FETCH_BYTES_MAX,
+                topics=[FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[wanted])],
+            )
+
+        while True:
+            answer = self._ask_leader(ask, lambda answer: answer.topics)
+            piece = _partition_of(answer.topics)
+            if piece.size > SNAPSHOT_BYTES_MAX:
+                raise KafkaError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE, f"a snapshot of {piece.size} bytes"
+                )
+            data += piece.unaligned_records or b""
+            if len(data) >= piece.size:
+                return bytes(data)
+            if not piece.unaligned_records:
+                raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "the snapshot came to no end")
+
+    def _ask_leader(
+        self,
+        ask: Callable[[int], Message],
+        topics_of: Callable[[Any], Any],
+        *,
+        version: int | None = None,
+    ) -> Any:
+        """The leader's answer; who leads is asked first, and again when the epoch turns out to be over.
+
+        Raises:
+            KafkaError: any other error in the answer.
+        """
+        while True:
+            was_known = self._leader_epoch is not None
+            if self._leader_epoch is None:
+                self._leader_epoch = describe_quorum(self._client).leader_epoch
+            request = ask(self._leader_epoch)
+            # A leader that was told just now may know its epoch a moment later; that it has a newer one is news.
+            retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
+            answer = self._client.call(Controller(), request, version=version, retried=retried)
+            code = answer.error_code or _partition_of(topics_of(answer)).error_code
+            if code not in EPOCH_IS_OVER:
+                if code:
+                    raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
+                return answer
+            self._leader_epoch = None

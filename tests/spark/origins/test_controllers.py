@@ -1,0 +1,97 @@
+"""Running controllers of ours as the origin of metadata, real processes: what their directories say, and a leader that dies."""
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spark.kafka_metadata.source import parse_options, plan_table
+from spark.kafka_metadata.tables.registry import TABLES
+from spark.options import OptionError
+from spark.origins.controllers import survey_quorum
+from spark.origins.origin import DataUnreadable, Reading
+from tests.local_cluster import LocalCluster, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+WAIT_SECONDS = 40
+# Those whose rows are the same wherever the log is read from; the others name files.
+SAME = ("partition_history", "topic_history", "feature_history", "broker_history", "quorum_epochs")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    data = tmp_path_factory.mktemp("controllers")
+    with LocalCluster(data, "--controllers", "3", "--brokers", "1") as made:
+        admin = AdminClient({"bootstrap.servers": made.bootstrap})
+        for name in ("orders", "payments"):
+            admin.create_topics([NewTopic(name, 20, 1)])[name].result(WAIT_SECONDS)
+        yield made
+
+
+def read(table, **options):
+    parsed = parse_options({"table": table, "kafkaConsumer.pollTimeoutMs": "30000", **options})
+    found, columns = TABLES[table], TABLES[table].schema.names
+    tasks = plan_table(found, parsed, columns)
+    return [row for t in tasks for b in found.read(t, columns, parsed) for row in b.to_pylist()]
+
+
+def live(cluster, table, **options):
+    return read(table, **{"kafka.controller.bootstrap.servers": cluster.controllers, **options})
+
+
+def from_disk(cluster, table, **options):
+    parsed = parse_options({"table": table, "path": str(cluster.data), **options})
+    found, columns = TABLES[table], TABLES[table].schema.names
+    tasks = plan_table(found, parsed, columns)
+    return [row for t in tasks for b in found.read(t, columns, parsed) for row in b.to_pylist()]
+
+
+def test_records_are_those_of_the_directories(cluster):
+    found = live(cluster, "records")
+    last = found[-1]["offset"]
+    names = ("offset", "epoch", "type", "topic", "payload", "timestamp", "committed")
+    until(lambda: from_disk(cluster, "records")[-1]["offset"] >= last, "a majority has it on disk")
+    stored = [row for row in from_disk(cluster, "records") if row["offset"] <= last]
+    assert [[row[n] for n in names] for row in found] == [[row[n] for n in names] for row in stored]
+    assert sum(row["type"] == "PartitionRecord" for row in found) == 40
+    assert {row["committed"] for row in found} == {True}
+
+
+@pytest.mark.parametrize("table", SAME)
+def test_tables_are_those_of_the_directories(cluster, table):
+    end = live(cluster, "records")[-1]["offset"]
+    options = {} if table == "quorum_epochs" else {"asOfOffset": str(end)}
+    until(lambda: from_disk(cluster, "records")[-1]["offset"] >= end, "a majority has it on disk")
+    found, stored = live(cluster, table, **options), from_disk(cluster, table, **options)
+    if table == "quorum_epochs":  # the last one goes on
+        found, stored = (
+            [(r["epoch"], r["leader_id"], r["from_ts"]) for r in rows] for rows in (found, stored)
+        )
+    assert found == stored
+    assert found
+
+
+def test_a_leader_that_dies_in_mid_read(cluster, monkeypatch):
+    from quorum.observing import live_quorum
+
+    monkeypatch.setattr(live_quorum, "FETCH_BYTES_MAX", 500)
+    options = parse_options({"kafka.controller.bootstrap.servers": cluster.controllers})
+    log = survey_quorum(options.cluster)
+    [task] = plan_table(TABLES["records"], options, ["offset"])
+    [piece] = task.ranges
+    assert (piece.start_offset, piece.end_offset >= log.high_watermark) == (0, True)
+    reading = piece.batches(Reading(include_control=True))
+    batches = [next(reading).batch for _ in range(2)]
+    cluster.kill(cluster.active_controller())
+    batches += [located.batch for located in reading]
+    offsets = [o for b in batches for o in range(b.base_offset, b.next_offset)]
+    assert offsets[: piece.end_offset] == list(range(piece.end_offset))
+    assert len(batches) > 5
+
+
+def test_what_a_running_quorum_cannot_tell_is_refused(cluster):
+    with pytest.raises(OptionError, match="has no effect here: a running quorum"):
+        live(cluster, "records", nodes="all")
+    with pytest.raises(DataUnreadable, match=r"asOfOffset 999999: .* tells of offsets 0 to"):
+        live(cluster, "image", asOfOffset="999999")
+    with pytest.raises(OptionError, match="there is a path, too"):
+        live(cluster, "records", path="/data")
