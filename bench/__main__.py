@@ -1,6 +1,7 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
-`./dev bench codec`, `./dev bench log-path`, `./dev bench failover` and `./dev bench scale` are tables of their own: see there.
+`./dev bench codec`, `./dev bench log-path`, `./dev bench failover` and `./dev bench scale` are tables of their own: see
+there.
 """
 
 from __future__ import annotations

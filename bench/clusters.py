@@ -41,7 +41,9 @@ class Cluster:
 
 
 def compile_packages() -> None:
-    """Nodes start as those of an installed package do, also where PYTHONDONTWRITEBYTECODE is set: compiling all takes longer than a start."""
+    """Nodes start as those of an installed package do, also where PYTHONDONTWRITEBYTECODE is set: compiling all takes
+    longer than a start.
+    """
     for package in PACKAGES:
         compileall.compile_dir(ROOT / package, quiet=1)
 

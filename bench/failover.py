@@ -1,15 +1,20 @@
-"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: how long the quorum is without a leader, ours and Apache Kafka's.
+"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: how long the quorum is without a
+leader, ours and Apache Kafka's.
 
-3 controllers and 3 brokers. A round: every voter follows; after a random part of a second the process of the active controller gets SIGKILL (or SIGSTOP,
-which leaves its sockets open and silent), and from that moment on clients ask for a new topic, each for a name of its own:
+3 controllers and 3 brokers. A round: every voter follows; after a random part of a second the process of the active
+controller gets SIGKILL (or SIGSTOP, which leaves its sockets open and silent), and from that moment on clients ask for
+a new topic, each for a name of its own:
 
-- `controllers`: one asks both other controllers in turn, every 5 ms, until one of them has created it. This is the quorum alone: a new leader is elected, active,
+- `controllers`: one asks both other controllers in turn, every 5 ms, until one of them has created it. This is the
+quorum alone: a new leader is elected, active,
   and has committed a change of its own.
-- `brokers` (with `--brokers`): one asks a broker, another after 250 ms without an answer, until the topic is created. This is what an application sees.
+- `brokers` (with `--brokers`): one asks a broker, another after 250 ms without an answer, until the topic is created.
+This is what an application sees.
   Brokers of Apache Kafka wait 30 s for a frozen controller.
 
-The seconds are from the signal to the answer. Then the process is started again (or gets SIGCONT), and the next round begins once it follows. `epochs` says how
-many elections a round took. The case `steady` counts elections where nobody fails.
+The seconds are from the signal to the answer. Then the process is started again (or gets SIGCONT), and the next round
+begins once it follows. `epochs` says how many elections a round took. The case `steady` counts elections where nobody
+fails.
 """
 
 from __future__ import annotations
@@ -79,7 +84,9 @@ ASKED = ("controllers", "brokers")
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds from the signal for each of ASKED (the second only if brokers are asked), and by how much the leader epoch rose."""
+    """Seconds from the signal for each of ASKED (the second only if brokers are asked), and by how much the leader
+    epoch rose.
+    """
 
     seconds: Sequence[float]
     epochs: int

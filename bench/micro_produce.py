@@ -1,7 +1,7 @@
 """Microseconds per Produce request in the handler: from the decoded request to the answer, or to where it waits.
 
-Run: `python -m bench.micro_produce [DIRECTORY]`. Figures are CPU time of one process, the best of some rounds; the log is a real one, no fsync
-in them. `append` is the same batches given to the log alone: what is left is the handler's.
+Run: `python -m bench.micro_produce [DIRECTORY]`. Figures are CPU time of one process, the best of some rounds; the log
+is a real one, no fsync in them. `append` is the same batches given to the log alone: what is left is the handler's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def measure(root, partitions, count, value_bytes, acks):
     repeats = max(4, min(500, (2 << 20) // sum(map(len, views)), 2000 // partitions))
     whole, alone = best(handle, repeats), best(append, repeats)
     print(
-        f"{partitions:4} partitions x {len(views[0]):6} B  acks {acks:2}  handler {whole:8.1f} µs, append {alone:8.1f} µs, "
+        f"{partitions:4} partitions x {len(views[0]):6} B  acks {acks:2}  "
+        f"handler {whole:8.1f} µs, append {alone:8.1f} µs, "
         f"left {whole - alone:7.1f} µs"
     )
     harness.directory.close(broker_epoch=None)

@@ -1,6 +1,8 @@
-"""What records in bulk cost: columns, checks and retention per record, beside the plain decoder, for every codec; first use and memory.
+"""What records in bulk cost: columns, checks and retention per record, beside the plain decoder, for every codec; first
+use and memory.
 
-Run: `python -m bench.micro_records`. Figures are CPU time of one core, the best of a few rounds; records are of 100 bytes with their overhead.
+Run: `python -m bench.micro_records`. Figures are CPU time of one core, the best of a few rounds; records are of 100
+bytes with their overhead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """How long a broker with many partitions takes to stop and to start again, and what it holds in memory.
 
-Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF 1; every partition has a directory with a batch in it.
-It is stopped, and killed twice: with nothing written, and while N partitions have SIZE MiB each above their recovery points, which are checked when they are first asked for. Times are from the signal to the
-end, from the start of the process to the line that says that it serves, to the moment in which every partition has its leader, and until N of them were asked for something. CPU seconds stand beside them: other processes do not lengthen those. The
-files are prepared as copies of what one log wrote: a hundred thousand files take a busy file system minutes, of which nothing is measured.
+Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF
+1; every partition has a directory with a batch in it. It is stopped, and killed twice: with nothing written, and while
+N partitions have SIZE MiB each above their recovery points, which are checked when they are first asked for. Times are
+from the signal to the end, from the start of the process to the line that says that it serves, to the moment in which
+every partition has its leader, and until N of them were asked for something. CPU seconds stand beside them: other
+processes do not lengthen those. The files are prepared as copies of what one log wrote: a hundred thousand files take a
+busy file system minutes, of which nothing is measured.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS_OF_A_TOPIC = 100
-# Between two questions that were not answered as hoped. An answer about one topic costs the broker half a millisecond: to ask for all,
-# again and again, would hold it up.
+# Between two questions that were not answered as hoped. An answer about one topic costs the broker half a millisecond:
+# to ask for all, again and again, would hold it up.
 PAUSE_SECONDS = 0.02
 # A node that says nothing for so long is taken to hang.
 START_SECONDS_MAX = 300.0
@@ -88,7 +91,9 @@ class Moment(NamedTuple):
 
 
 class Node:
-    """A process with both roles. Its lines are read all the time: one that nobody reads from would wait for us in the end."""
+    """A process with both roles. Its lines are read all the time: one that nobody reads from would wait for us in the
+    end.
+    """
 
     def __init__(self, properties: Path) -> None:
         """Returns when it serves. Raises RuntimeError with its last words if it does not come up."""
@@ -182,7 +187,9 @@ def fill(path: Path, topics: Mapping[str, bytes]) -> None:
 
 
 def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
-    """When the last partition has a leader. One topic after the other is asked for until all of it is led, and then no more."""
+    """When the last partition has a leader. One topic after the other is asked for until all of it is led, and then no
+    more.
+    """
     with connect(port) as client:
         for topic in topics:
             while not _is_led(client, topic):
@@ -191,7 +198,9 @@ def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
 
 
 def answered(port: int, count: int, node: Node) -> Moment:
-    """When the broker has said where the first `count` partitions end: their logs are opened, after a crash checked, and what was found is committed."""
+    """When the broker has said where the first `count` partitions end: their logs are opened, after a crash checked,
+    and what was found is committed.
+    """
     asked = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in range(count)]
     topic = ListOffsetsTopic(name="topic-0", partitions=asked)
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])

@@ -1,8 +1,11 @@
-"""`./dev bench scale [PART ...] [--only ours|kafka] [--small]`: metadata at scale, against its marks and against Apache Kafka 4.3.
+"""`./dev bench scale [PART ...] [--only ours|kafka] [--small]`: metadata at scale, against its marks and against Apache
+Kafka 4.3.
 
-Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics (created one by one), wide-topic (9,999 partitions at once), grow (a topic
-up to 100,000 partitions), many-topics (10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of
-all nodes stand beside wall-clock seconds; those hold for a quiet machine only. `--small` divides every size by ten, to try the bench itself.
+Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics
+(created one by one), wide-topic (9,999 partitions at once), grow (a topic up to 100,000 partitions), many-topics
+(10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of all nodes stand
+beside wall-clock seconds; those hold for a quiet machine only. `--small` divides every size by ten, to try the bench
+itself.
 """
 
 from __future__ import annotations
@@ -53,7 +56,13 @@ def image(_: Opener, system: str, size: int) -> Iterator[Row]:
         held, count = found.bytes_held / 1e6, shape.in_all
         name = f"{shape} partitions, RF 3"
         in_100k = f"{held / count * 100_000:.0f} MB in 100,000"
-        yield Row("image", f"{name}: memory", f"{held:.0f} MB, {held * 1e6 / count:.0f} B each, {in_100k}", "150 MB in 100,000", "(heap of a broker, 50,000: 300 MB)")  # fmt: skip
+        yield Row(
+            "image",
+            f"{name}: memory",
+            f"{held:.0f} MB, {held * 1e6 / count:.0f} B each, {in_100k}",
+            "150 MB in 100,000",
+            "(heap of a broker, 50,000: 300 MB)",
+        )
         yield Row("image", f"{name}: peak while read", f"{found.bytes_peak / 1e6:.0f} MB")
         yield Row("image", f"{name}: snapshot", f"{found.snapshot_bytes / 1e6:.1f} MB")
         yield Row("image", f"{name}: snapshot read", f"{found.read_seconds:.2f} CPU s", "5 s in 100,000")  # fmt: skip
@@ -109,7 +118,13 @@ def wide_topic(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
     yield Row("wide-topic", f"{name}: answered", f"{answered:.2f} s", "", "0.29 s")
     yield Row("wide-topic", f"{name}: in every broker's metadata", f"{known:.2f} s")
     yield Row("wide-topic", f"{name}: leaders serve it", f"{served:.2f} s, {used:.1f} CPU s", "3 s")
-    yield Row("wide-topic", f"{name}: every log was opened", f"{opened:.2f} s, {used_in_all:.1f} CPU s", "", "15–18 s, 27 CPU s")  # fmt: skip
+    yield Row(
+        "wide-topic",
+        f"{name}: every log was opened",
+        f"{opened:.2f} s, {used_in_all:.1f} CPU s",
+        "",
+        "15–18 s, 27 CPU s",
+    )
 
 
 def grow(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
@@ -162,7 +177,9 @@ def many_topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
 
 
 def restart(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
-    """From the start of the process until every partition has a leader again, and until every log was asked for something."""
+    """From the start of the process until every partition has a leader again, and until every log was asked for
+    something.
+    """
     each, count = 9_999 // size, 5
     with open_cluster(3, 3, {}) as cluster, open_clients(cluster) as clients:
         for number in range(count):

@@ -142,7 +142,9 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
 
 
 def all_applied(clients: Clients, name: str, count: int, of_each: int | None = None) -> bool:
-    """Every partition has a leader that answers for it, which needs its log; with `of_each` so many of each leader are asked about."""
+    """Every partition has a leader that answers for it, which needs its log; with `of_each` so many of each leader are
+    asked about.
+    """
     partitions = _metadata(clients[0], name).topics[0].partitions
     if len(partitions) < count or any(one.leader_id < 0 for one in partitions):
         return False

@@ -1,6 +1,8 @@
-"""How long the active controller holds its loop at most while it decides on many partitions: CPU time from one checkpoint to the next.
+"""How long the active controller holds its loop at most while it decides on many partitions: CPU time from one
+checkpoint to the next.
 
-A real controller, alone in its quorum, on real sockets; brokers are the requests that they send, which come from another thread.
+A real controller, alone in its quorum, on real sockets; brokers are the requests that they send, which come from
+another thread.
 """
 
 from __future__ import annotations

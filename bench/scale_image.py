@@ -1,4 +1,5 @@
-"""An image of many partitions in one process: what it holds, how fast a snapshot is read and written, what one change costs.
+"""An image of many partitions in one process: what it holds, how fast a snapshot is read and written, what one change
+costs.
 
 Each shape is measured in a process of its own, so that memory is that of the image and nothing else.
 """
@@ -46,7 +47,9 @@ class Shape(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds are CPU; `bytes_held` of the image alone, after the snapshot is gone; the peak is above what the process had before."""
+    """Seconds are CPU; `bytes_held` of the image alone, after the snapshot is gone; the peak is above what the process
+    had before.
+    """
 
     bytes_held: float
     bytes_peak: float

@@ -1,4 +1,5 @@
-"""How long one step of the loop takes at most while a node applies large pieces of metadata: the CPU time from one checkpoint to the next.
+"""How long one step of the loop takes at most while a node applies large pieces of metadata: the CPU time from one
+checkpoint to the next.
 
 The applier and the loader are the real ones; the node keeps its log in memory, as the mirror does.
 """

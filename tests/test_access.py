@@ -1,4 +1,6 @@
-"""What every request needs is declared, names what there is, and is what `docs/access.md` says (`REWRITE_TRANSCRIPTS=1` writes it)."""
+"""What every request needs is declared, names what there is, and is what `docs/access.md` says (`REWRITE_TRANSCRIPTS=1`
+writes it).
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The manual: its lines and sentences are short, its links lead somewhere, and the files and invariants that it names are there."""
+"""The manual: its lines and sentences are short, its links lead somewhere, and the files and invariants that it names
+are there.
+"""
 
 import io
 import re

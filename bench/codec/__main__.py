@@ -1,7 +1,8 @@
 """`./dev bench codec [--seconds S] [WORD ...]`: microseconds a message and how many times faster ours is.
 
-Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the CPU time of
-the best of some rounds (garbage collection included in Python, not in Java, where other threads do it). Rows can be chosen by words of their names.
+Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the CPU
+time of the best of some rounds (garbage collection included in Python, not in Java, where other threads do it). Rows
+can be chosen by words of their names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""kio 0.5, the last that is all Python, in a process of its own: both are called `kio`. Newer ones read by a native module.
+"""kio 0.5, the last that is all Python, in a process of its own: both are called `kio`. Newer ones read by a native
+module.
 
 It does not know the newest version of each message and gets the newest that it knows: a field or two less.
 """

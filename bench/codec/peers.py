@@ -1,6 +1,7 @@
 """One codec of one case as two callables; each peer first proves that it reads and writes the same bytes.
 
-kio reads by a native (Rust) module since 0.6 and writes in Python; kafka-python generates code. Both lack metadata records.
+kio reads by a native (Rust) module since 0.6 and writes in Python; kafka-python generates code. Both lack metadata
+records.
 """
 
 from __future__ import annotations

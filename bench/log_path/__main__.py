@@ -1,13 +1,16 @@
-"""The path of an append and of a read through a log, ours and Apache Kafka's in turn, without network: MB/s and CPU seconds a GB.
+"""The path of an append and of a read through a log, ours and Apache Kafka's in turn, without network: MB/s and CPU
+seconds a GB.
 
-Run: `./dev bench log-path [--seconds S] [--markdown] [WORD …]`; WORDs choose cases: a size, a codec, `batches of 1 MiB`, `recovery`, `compaction`.
-`append` is one batch again and again, of about 16 KiB (Kafka's `batch.size`) or 1 MiB: CRC and every record checked, offsets assigned, one
-write into the page cache, indexes. Kafka's part is its `UnifiedLog` with its `LogValidator` in a warmed-up JVM (`LogPath.java`). `read` finds the slice of a
-read of 1 MiB somewhere in the log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another
-process. `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
+Run: `./dev bench log-path [--seconds S] [--markdown] [WORD …]`; WORDs choose cases: a size, a codec, `batches of 1
+MiB`, `recovery`, `compaction`. `append` is one batch again and again, of about 16 KiB (Kafka's `batch.size`) or 1 MiB:
+CRC and every record checked, offsets assigned, one write into the page cache, indexes. Kafka's part is its `UnifiedLog`
+with its `LogValidator` in a warmed-up JVM (`LogPath.java`). `read` finds the slice of a read of 1 MiB somewhere in the
+log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another process.
+`recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
 
-CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns (compaction: of three, one log after the other); rounds
-(and those before, in which a JVM warms up) end by CPU time, so that a busy machine lengthens them and leaves them what they are.
+CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in
+which the two take turns (compaction: of three, one log after the other); rounds (and those before, in which a JVM warms
+up) end by CPU time, so that a busy machine lengthens them and leaves them what they are.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ COMPACTED_BYTES = 200 << 20
 
 
 def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
-    """Half of each value is random, half repeats: codecs have work and some success. Large batches are cut below 1,000,012 bytes."""
+    """Half of each value is random, half repeats: codecs have work and some success. Large batches are cut below
+    1,000,012 bytes.
+    """
     half = VALUE_BYTES[size] // 2
     prng = random.Random(7)
     now_ms = time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
 """A log to be compacted, and one round of our cleaner over it.
 
-Run: `python -m bench.log_path.compaction DIRECTORY`: prints seconds, CPU seconds, bytes of dirty log, MiB of memory above that of the open
-log, bytes left. Both passes count, as in the line that Kafka's cleaner logs.
+Run: `python -m bench.log_path.compaction DIRECTORY`: prints seconds, CPU seconds, bytes of dirty log, MiB of memory
+above that of the open log, bytes left. Both passes count, as in the line that Kafka's cleaner logs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The two logs that are measured, behind the same commands: ours in this process, Apache Kafka's `UnifiedLog` in a JVM (`LogPath.java`)."""
+"""The two logs that are measured, behind the same commands: ours in this process, Apache Kafka's `UnifiedLog` in a JVM
+(`LogPath.java`).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Bad input, sent to real nodes: what comes back, and what does not change. Names of tests say the row of the design page."""
+"""Bad input, sent to real nodes: what comes back, and what does not change. Names of tests say the row of the design
+page.
+"""

@@ -1,4 +1,6 @@
-"""Wrong configuration and directories, by the command line: three lines, what, why and fix, and the exit code that says whose fault."""
+"""Wrong configuration and directories, by the command line: three lines, what, why and fix, and the exit code that says
+whose fault.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,6 @@
-"""mD7: a disk that takes no more, under running nodes: they end with a named reason, and what was acknowledged stays."""
+"""mD7: a disk that takes no more, under running nodes: they end with a named reason, and what was acknowledged
+stays.
+"""
 
 import contextlib
 import json
@@ -61,7 +63,9 @@ def produce_until_refused(broker, size=3000) -> tuple[dict[int, bytes], set[str]
 
 
 def read(address, count: int) -> list[int]:
-    """The offsets of the batches (one record each) from the start on; asks until `count` are served or it takes too long."""
+    """The offsets of the batches (one record each) from the start on; asks until `count` are served or it takes too
+    long.
+    """
     found: list[int] = []
     deadline = time.monotonic() + 20
     while len(found) < count:
@@ -205,7 +209,9 @@ def small_disk(tmp_path):
 
 
 def test_a_disk_that_is_full(small_disk):
-    """ENOSPC for everybody: the nodes end, and with space again the same cluster starts with all that it acknowledged."""
+    """ENOSPC for everybody: the nodes end, and with space again the same cluster starts with all that it
+    acknowledged.
+    """
     data = small_disk / "c"
     with running_cluster(data) as cluster:
         cluster.create(TOPIC)

@@ -1,4 +1,6 @@
-"""Requests with every field at random, whole on the wire: an answer or the end of the connection, never a mistake of ours."""
+"""Requests with every field at random, whole on the wire: an answer or the end of the connection, never a mistake of
+ours.
+"""
 
 import contextlib
 

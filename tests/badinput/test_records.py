@@ -181,7 +181,9 @@ def test_mb7_more_or_fewer_records_than_said(broker, codec, count):
 
 
 def test_mb7_lz4_that_no_java_consumer_could_read(broker):
-    """Blocks of 64 KiB that refer to those before them: a reader of independent blocks only stops at this offset for ever."""
+    """Blocks of 64 KiB that refer to those before them: a reader of independent blocks only stops at this offset for
+    ever.
+    """
     value = bytes(range(256)) * 512
     data = batch(NewRecord(b"k", value, now_ms()), compression=Compression.LZ4)
     linked = lz4.frame.compress(decompress(Compression.LZ4, data[61:], 1 << 20), block_linked=True)

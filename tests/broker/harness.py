@@ -1,6 +1,8 @@
-"""A broker's data side without a quorum: real log directory, group commit, partitions and listeners; the image is given.
+"""A broker's data side without a quorum: real log directory, group commit, partitions and listeners; the image is
+given.
 
-What needs a controller (creation, ISR changes, heartbeats) is recorded or left out; `tests/cluster/in_process.py` has real ones.
+What needs a controller (creation, ISR changes, heartbeats) is recorded or left out; `tests/cluster/in_process.py` has
+real ones.
 """
 
 from __future__ import annotations

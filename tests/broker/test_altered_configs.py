@@ -1,4 +1,6 @@
-"""What a running broker makes of altered configs: certificates and users for new connections, a reason where nothing changes."""
+"""What a running broker makes of altered configs: certificates and users for new connections, a reason where nothing
+changes.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +189,8 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
     ]
     assert (
         lines.count(
-            f"leader.replication.throttled.rate was altered for {node} and changes nothing: replication is not throttled yet"
+            f"leader.replication.throttled.rate was altered for {node} and changes nothing: "
+            "replication is not throttled yet"
         )
         == 1
     )

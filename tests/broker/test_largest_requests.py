@@ -1,4 +1,6 @@
-"""Large requests do not hold the loop, whatever brokers and controllers are asked: they are handled in slices or turns, or are not so large."""
+"""Large requests do not hold the loop, whatever brokers and controllers are asked: they are handled in slices or turns,
+or are not so large.
+"""
 
 import contextlib
 

@@ -1,4 +1,6 @@
-"""Several log directories on real brokers: placing, one failing, all failing, one unreadable at the start, moves and what a crash leaves of them."""
+"""Several log directories on real brokers: placing, one failing, all failing, one unreadable at the start, moves and
+what a crash leaves of them.
+"""
 
 from __future__ import annotations
 
@@ -280,7 +282,9 @@ async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_fin
 
 
 async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
-    """What was written, and the partitions in directory b, all of one replica; the controller knows where they are. The broker is stopped."""
+    """What was written, and the partitions in directory b, all of one replica; the controller knows where they are. The
+    broker is stopped.
+    """
     broker = await running.start_broker(11, **two(path))
     written = await in_thread(produce, running.bootstrap, "t")
     ids = {one.directory_id for one in broker.context.directories.all}
@@ -346,7 +350,9 @@ async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_pa
     ],
 )
 def test_the_epoch_of_a_clean_end_is_that_of_every_directory(tmp_path, epochs, failed, previous):
-    """KIP-966: the controller goes on trusting a broker that says it; as Kafka's `readBrokerEpochFromCleanShutdownFiles`."""
+    """KIP-966: the controller goes on trusting a broker that says it; as Kafka's
+    `readBrokerEpochFromCleanShutdownFiles`.
+    """
     opened = []
     for name, epoch in zip("ab", epochs, strict=True):
         path = tmp_path / name

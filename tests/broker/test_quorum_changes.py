@@ -1,4 +1,6 @@
-"""Voters added and removed through a broker, which passes it on, and kraft.version in a broker's ApiVersions (KIP-853)."""
+"""Voters added and removed through a broker, which passes it on, and kraft.version in a broker's ApiVersions
+(KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What clients saw during a chaos run, and the audit against what the log holds afterwards.
 
-Every value is unique (`producer/number`). An acknowledged one must be at its partition and offset; none may be there twice
-(the producers are idempotent); one whose outcome is unknown (time-out) may be there or not.
+Every value is unique (`producer/number`). An acknowledged one must be at its partition and offset; none may be there
+twice (the producers are idempotent); one whose outcome is unknown (time-out) may be there or not.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class ProducerLoad:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts of broken promises: `lost` acked but gone, `moved` acked elsewhere, `duplicates` values that are there twice."""
+    """Counts of broken promises: `lost` acked but gone, `moved` acked elsewhere, `duplicates` values that are there
+    twice.
+    """
 
     lost: int
     moved: int

@@ -1,8 +1,10 @@
-"""`./dev chaos [RUNS]`: kill -9 of real processes under load, then every acknowledged record must be where it was acknowledged.
+"""`./dev chaos [RUNS]`: kill -9 of real processes under load, then every acknowledged record must be where it was
+acknowledged.
 
-A run: 3 controllers, 3 brokers, ZooKeeper and mirror; producers with acks=all; every two seconds for half a minute a random
-controller or broker dies by SIGKILL and is started again a second later; then everything is read back and `zk verify` must find no
-difference. A run in which nothing was acknowledged or nobody died counts as failed. Failed cases are never tried again.
+A run: 3 controllers, 3 brokers, ZooKeeper and mirror; producers with acks=all; every two seconds for half a minute a
+random controller or broker dies by SIGKILL and is started again a second later; then everything is read back and `zk
+verify` must find no difference. A run in which nothing was acknowledged or nobody died counts as failed. Failed cases
+are never tried again.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class Outcome:
     def __str__(self) -> str:
         kills = " ".join(f"{role}s {n}" for role, n in sorted(self.kills.items()))
         return (
-            f"seed {self.seed}: {'ok' if self.ok else 'FAILED'}  killed {kills}  acked {self.acked}  unknown {self.unknown}  "
-            f"lost {self.lost}  moved {self.moved}  duplicates {self.duplicates}  longest silence {self.longest_silence:.1f} s  "
+            f"seed {self.seed}: {'ok' if self.ok else 'FAILED'}  killed {kills}  "
+            f"acked {self.acked}  unknown {self.unknown}  lost {self.lost}  moved {self.moved}  "
+            f"duplicates {self.duplicates}  longest silence {self.longest_silence:.1f} s  "
             f"zk: {self.zk}  ({self.seconds:.0f} s)"
         )
 

@@ -31,7 +31,9 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def clients(cluster):
-    """Not for the session: their threads open and close sockets, and allocate, while other tests count descriptors and bytes."""
+    """Not for the session: their threads open and close sockets, and allocate, while other tests count descriptors and
+    bytes.
+    """
     opened = {name: adapter(cluster.bootstrap) for name, adapter in ADAPTERS.items()}
     yield opened
     for client in opened.values():

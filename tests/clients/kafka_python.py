@@ -22,7 +22,9 @@ with warnings.catch_warnings():  # it reads its JSON by a deprecated way
 
 
 def _closing(connect):
-    """kafka-python 3.0.12 leaves the socket of a connection that is refused, or not waited for, to the collector, which warns."""
+    """kafka-python 3.0.12 leaves the socket of a connection that is refused, or not waited for, to the collector, which
+    warns.
+    """
 
     async def closing_connect(self, net, sock, *args, **options):
         try:
@@ -150,8 +152,8 @@ class KafkaPython:
             session_timeout_ms=10_000,
             heartbeat_interval_ms=200,
         )
-        # kafka-python 3.0.12 loses an assignment that comes between two polls when what made it join again was its first
-        # sight of the topic (`join_group_async` asks `need_rejoin` before it looks at the finished task)
+        # kafka-python 3.0.12 loses an assignment that comes between two polls when what made it join again was its
+        # first sight of the topic (`join_group_async` asks `need_rejoin` before it looks at the finished task)
         consumer.partitions_for_topic(topic)
         try:
             yield KafkaPythonMember(consumer)

@@ -1,7 +1,7 @@
 """`./dev fuzz TARGET|all [--minutes N] [--update]`: fuzzes with atheris (`pip install -e .[fuzz]`), from the corpus on.
 
-A finding is printed with its traceback and kept as a file; the exit status is then 1. `--update` makes the corpus again: of
-seeds, of what it had and of what was found, the inputs that together reach the same code.
+A finding is printed with its traceback and kept as a file; the exit status is then 1. `--update` makes the corpus
+again: of seeds, of what it had and of what was found, the inputs that together reach the same code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.fuzz import corpus
 from tests.fuzz.targets import TARGETS
 
 INPUT_BYTES_MAX = 4096
-# Wall time: the first input of a message waits for its codec to be generated and instrumented, on a machine that may be busy.
+# Wall time: the first input of a message waits for its codec to be generated and instrumented, on a machine that may be
+# busy.
 UNIT_SECONDS_MAX = 60
 
 

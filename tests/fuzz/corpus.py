@@ -1,6 +1,7 @@
 """The corpus: a file a target, an input a line in base64, shortest first.
 
-`seeds` makes whole messages of every kind; the rest was found by fuzzing and kept because it reaches code that nothing else does.
+`seeds` makes whole messages of every kind; the rest was found by fuzzing and kept because it reaches code that nothing
+else does.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def load(target: str) -> list[bytes]:
 
 
 def store(target: str, inputs: Iterable[bytes]) -> None:
-    """Writes the inputs that together reach all that any of them reaches, shortest first, as far as the file may hold them."""
+    """Writes the inputs that together reach all that any of them reaches, shortest first, as far as the file may hold
+    them.
+    """
     lines, room = [], FILE_BYTES_MAX
     for data in needed(TARGETS[target], inputs):
         line = base64.b64encode(data).decode() + "\n"

@@ -1,4 +1,6 @@
-"""What is fuzzed: functions of bytes, which answer or refuse as their contract says. Any other exception is a finding."""
+"""What is fuzzed: functions of bytes, which answer or refuse as their contract says. Any other exception is a
+finding.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from wire.blocking import BlockingConnection
 from wire.client.errors import ConnectionLost, RequestTimedOut
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-# An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to start, a minute on a machine that is busy.
+# An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to
+# start, a minute on a machine that is busy.
 SECONDS_MAX = 180.0
 # For Kafka's own formatting: off is what it turns on at its newest metadata.version and we do not serve.
 WITHOUT_FEATURES = tuple(
@@ -30,7 +31,9 @@ METADATA_QUORUM = describe_quorum_request()
 
 @dataclass
 class Controllers:
-    """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers', `brokers` the brokers'."""
+    """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
+    `brokers` the brokers'.
+    """
 
     root: Path
     kinds: dict[int, str]

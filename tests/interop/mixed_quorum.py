@@ -1,11 +1,13 @@
-"""A quorum of our controllers and of Apache Kafka's whose leaders are killed, of either kind, under a stream of topic creations.
+"""A quorum of our controllers and of Apache Kafka's whose leaders are killed, of either kind, under a stream of topic
+creations.
 
-Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. So many leaders of each kind get kill -9 and are started again. Before a kill the
-successor is chosen: the third voter, if it is of the other kind than the one that shall lead next, is frozen until the successor has committed what it has not,
-so it cannot win. A broker of ours asks for one topic after another all the time.
+Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. So many leaders of each kind get kill
+-9 and are started again. Before a kill the successor is chosen: the third voter, if it is of the other kind than the
+one that shall lead next, is frozen until the successor has committed what it has not, so it cannot win. A broker of
+ours asks for one topic after another all the time.
 
-Afterwards every topic that was acknowledged is in the metadata of each controller, the three logs are equal byte by byte up to the high watermark, and
-`trimaran metadata verify` finds nothing.
+Afterwards every topic that was acknowledged is in the metadata of each controller, the three logs are equal byte by
+byte up to the high watermark, and `trimaran metadata verify` finds nothing.
 """
 
 import argparse

@@ -29,7 +29,8 @@ EXCLUDED = (
 OPENED = [
     f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.lang", "java.nio", "sun.nio.ch")
 ]
-POM = """<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>old</artifactId><version>1</version>
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>old</artifactId><version>1</version>
 <dependencies>{dependencies}</dependencies></project>"""
 
 

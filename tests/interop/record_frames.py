@@ -1,10 +1,12 @@
-"""A TCP proxy that writes down what a real client and a real broker say to each other, for tests/wire/testdata/captured.
+"""A TCP proxy that writes down what a real client and a real broker say to each other, for
+tests/wire/testdata/captured.
 
     python -m tests.interop.record_frames --listen 29501 --upstream 127.0.0.1:29001 --client java --version 1.1.1 \\
         --broker "Apache Kafka 3.9.1" FILE
 
-The broker must advertise the proxy's address. On SIGTERM or SIGINT a few telling frames of each API, version and direction
-are written, as the lines that `trimaran wire decode` reads, with `client`, `client_version` and `broker` beside.
+The broker must advertise the proxy's address. On SIGTERM or SIGINT a few telling frames of each API, version and
+direction are written, as the lines that `trimaran wire decode` reads, with `client`, `client_version` and `broker`
+beside.
 """
 
 import argparse

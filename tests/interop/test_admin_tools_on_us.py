@@ -1,4 +1,6 @@
-"""Apache Kafka 4.3's own tools administer a cluster of ours that has an authorizer; their output is what they say to Apache Kafka."""
+"""Apache Kafka 4.3's own tools administer a cluster of ours that has an authorizer; their output is what they say to
+Apache Kafka.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum goes on where it was."""
+"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum goes on
+where it was.
+"""
 
 import json
 import shutil

@@ -1,4 +1,6 @@
-"""Dynamic quorums (KIP-853) with Apache Kafka 4.3: its tools change our voters, either opens the other's directories, both vote together."""
+"""Dynamic quorums (KIP-853) with Apache Kafka 4.3: its tools change our voters, either opens the other's directories,
+both vote together.
+"""
 
 import re
 import signal

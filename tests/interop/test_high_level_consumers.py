@@ -1,5 +1,5 @@
-"""High-level consumers of Kafka 0.8.2 and 0.9: they know the cluster by ZooKeeper alone, share partitions by znodes, and
-keep offsets there, in Kafka, or in both.
+"""High-level consumers of Kafka 0.8.2 and 0.9: they know the cluster by ZooKeeper alone, share partitions by znodes,
+and keep offsets there, in Kafka, or in both.
 """
 
 import contextlib

@@ -1,4 +1,6 @@
-"""Compaction, transactions and producer state: Apache Kafka's tools read our files, and we say of its directories what it says."""
+"""Compaction, transactions and producer state: Apache Kafka's tools read our files, and we say of its directories what
+it says.
+"""
 
 from __future__ import annotations
 

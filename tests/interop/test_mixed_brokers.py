@@ -1,4 +1,6 @@
-"""Brokers of ours and of Apache Kafka 4.3 in one cluster, under controllers of either: they replicate for each other and take partitions over."""
+"""Brokers of ours and of Apache Kafka 4.3 in one cluster, under controllers of either: they replicate for each other
+and take partitions over.
+"""
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition

@@ -1,4 +1,6 @@
-"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. Twenty of each: `python -m tests.interop.mixed_quorum`."""
+"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. Twenty of each: `python -m
+tests.interop.mixed_quorum`.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Directories that we wrote: Kafka 3.9 and 4.3 print of them what we do, start on them, serve the same and write on (transactions too); then we go on."""
+"""Directories that we wrote: Kafka 3.9 and 4.3 print of them what we do, start on them, serve the same and write on
+(transactions too); then we go on.
+"""
 
 import json
 import subprocess

@@ -240,7 +240,8 @@ class FaultyFiles(Files):
         return self.disk.unsynced_bytes
 
     def crash(self, keep_bytes: int = 0) -> None:
-        """Makes the files what they are after power loss: of each file's unsynced writes the first `keep_bytes` survive.
+        """Makes the files what they are after power loss: of each file's unsynced writes the first `keep_bytes`
+        survive.
 
         The objects that used these files must not be used any more, this one neither.
         """

@@ -1,8 +1,8 @@
 """What a power loss may leave of a disk: a record of file operations, replayed up to any of them.
 
-The model: the bytes of a file are durable up to its last fdatasync, the names in a
-directory up to its last fsync. What came later may be there or not, by `Style`. Names change one after another, as in the
-journals of ext4, xfs and btrfs: of the changes not made durable the first so many survive. Renaming is atomic.
+The model: the bytes of a file are durable up to its last fdatasync, the names in a directory up to its last fsync. What
+came later may be there or not, by `Style`. Names change one after another, as in the journals of ext4, xfs and btrfs:
+of the changes not made durable the first so many survive. Renaming is atomic.
 """
 
 from __future__ import annotations

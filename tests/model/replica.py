@@ -1,7 +1,7 @@
 """A replica of the model: the real core over a log of tuples, without time, cheap to copy and to compare.
 
-Time stands at zero. A deadline is either far away or, for the length of one action, over; a pause after a failure ends at once. What is
-left of a replica is a finite value, which `key` writes down under a permutation of the voters.
+Time stands at zero. A deadline is either far away or, for the length of one action, over; a pause after a failure ends
+at once. What is left of a replica is a finite value, which `key` writes down under a permutation of the voters.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Record(NamedTuple):
 
 
 class ModelLog:
-    """A `LogView` of records from offset 0; `durable` is what a power cut leaves, a cut that was not flushed included."""
+    """A `LogView` of records from offset 0; `durable` is what a power cut leaves, a cut that was not flushed
+    included.
+    """
 
     __slots__ = ("durable", "history", "records")
 

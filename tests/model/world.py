@@ -1,7 +1,9 @@
-"""A state of the whole model: three replicas, the letters between them, and what has happened for good; and what may happen next.
+"""A state of the whole model: three replicas, the letters between them, and what has happened for good; and what may
+happen next.
 
-Letters may be delivered in any order, lost, or delivered again. A lost request or answer counts as noticed by its asker, who then asks again
-as it sees fit. Only answers to votes take their time: others arrive at once or never. `Bounds` makes the space finite; each bound only leaves runs out, it never allows what could not happen.
+Letters may be delivered in any order, lost, or delivered again. A lost request or answer counts as noticed by its
+asker, who then asks again as it sees fit. Only answers to votes take their time: others arrive at once or never.
+`Bounds` makes the space finite; each bound only leaves runs out, it never allows what could not happen.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class Letter:
 
 @dataclass(slots=True)
 class World(Watcher):
-    """`leaders` by epoch, `votes` by (voter, epoch) and `committed` are never forgotten, as in the simulation's checker."""
+    """`leaders` by epoch, `votes` by (voter, epoch) and `committed` are never forgotten, as in the simulation's
+    checker.
+    """
 
     replicas: dict[int, Replica]
     letters: tuple[Letter, ...] = ()

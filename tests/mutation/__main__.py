@@ -1,6 +1,8 @@
-"""`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that `survivors.toml` does not argue for.
+"""`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that
+`survivors.toml` does not argue for.
 
-A room is a folder or a file of the product. `--every K` tries each K-th mutant, `--only TEXT` those with TEXT in their name.
+A room is a folder or a file of the product. `--every K` tries each K-th mutant, `--only TEXT` those with TEXT in their
+name.
 """
 
 import argparse

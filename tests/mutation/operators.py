@@ -1,7 +1,8 @@
 """The mutants of a source file: one small wrong thing each, of those that people write.
 
-A comparison one off or turned round, a condition left out, `and` for `or`, a least for a most, a number or a truth value that is another
-one, a call left out. Not mutated: class bodies, defaults, assertions, what is only logged or printed.
+A comparison one off or turned round, a condition left out, `and` for `or`, a least for a most, a number or a truth
+value that is another one, a call left out. Not mutated: class bodies, defaults, assertions, what is only logged or
+printed.
 """
 
 import ast
@@ -32,7 +33,9 @@ TEXTS = (ast.JoinedStr, ast.List, ast.Tuple)
 
 @dataclass
 class Place:
-    """A node, by where it hangs in the tree: `shown` is the expression or statement around it that a reader can find again."""
+    """A node, by where it hangs in the tree: `shown` is the expression or statement around it that a reader can find
+    again.
+    """
 
     parent: ast.AST
     name: str
@@ -52,7 +55,9 @@ class Place:
 
 @dataclass
 class Mutant:
-    """`where` is `module:qualified name`; `constant` names the module's constant that becomes `value`, else a function changes."""
+    """`where` is `module:qualified name`; `constant` names the module's constant that becomes `value`, else a function
+    changes.
+    """
 
     path: Path
     where: str

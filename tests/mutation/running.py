@@ -1,7 +1,9 @@
-"""Runs the tests of one mutant after another, each in a process forked from this one, in which everything is imported and collected.
+"""Runs the tests of one mutant after another, each in a process forked from this one, in which everything is imported
+and collected.
 
-First all tests run once, traced, in such a process: so a mutant meets the tests that come by its lines, those first that are quick and
-that killed another one nearby. `swap` puts a mutant in place: the functions of its file get the code of the mutated one.
+First all tests run once, traced, in such a process: so a mutant meets the tests that come by its lines, those first
+that are quick and that killed another one nearby. `swap` puts a mutant in place: the functions of its file get the code
+of the mutated one.
 """
 
 import gc
@@ -25,7 +27,8 @@ from tests.mutation.operators import Mutant
 
 KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
 SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
-# A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as that.
+# A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as
+# that.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
 # Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
 SECONDS_OF_MUTANT = 30
@@ -109,7 +112,9 @@ class Mutation:
         seconds: dict[str, float],
         functions: dict[tuple[str, int], list[FunctionType]],
     ) -> tuple[str, str]:
-        """The outcome, and the test that killed it. A constant that no test comes by is one of class bodies, which are not made anew."""
+        """The outcome, and the test that killed it. A constant that no test comes by is one of class bodies, which are
+        not made anew.
+        """
         if not items:
             return (NOT_RUN if mutant.constant else SURVIVED), ""
         with tempfile.TemporaryFile("w+", buffering=1) as begun:

@@ -1,4 +1,6 @@
-"""The run finds a planted survivor and kills what is planted to be killed; what is argued for is compared with what survives."""
+"""The run finds a planted survivor and kills what is planted to be killed; what is argued for is compared with what
+survives.
+"""
 
 import subprocess
 import sys

@@ -16,8 +16,9 @@ IN_FLIGHT_MAX = 2000
 
 
 class Load:
-    """Idempotent acks=all producing until the block ends. `acked`: by value, each of which is sent once, (partition, offset); None for the offset
-    where the client knows of a batch, whose own answer was lost, only that the next one was taken.
+    """Idempotent acks=all producing until the block ends. `acked`: by value, each of which is sent once, (partition,
+    offset); None for the offset where the client knows of a batch, whose own answer was lost, only that the next one
+    was taken.
     """
 
     def __init__(self, bootstrap, topic, partitions):

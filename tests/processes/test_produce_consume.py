@@ -1,4 +1,6 @@
-"""`produce` and `consume` in pipes, under signals and with typing errors: nothing is lost, nothing is made by mistake."""
+"""`produce` and `consume` in pipes, under signals and with typing errors: nothing is lost, nothing is made by
+mistake.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,6 @@
-"""A controller and two brokers that speak TLS to each other, with a certificate each; real clients by TLS and SASL/PLAIN."""
+"""A controller and two brokers that speak TLS to each other, with a certificate each; real clients by TLS and
+SASL/PLAIN.
+"""
 
 import asyncio  # noqa: TID251 - aiokafka is made for it
 import contextlib

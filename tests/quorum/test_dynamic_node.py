@@ -1,4 +1,6 @@
-"""A dynamic quorum over real sockets and directories: it grows and shrinks, restarts, and writes its voters into snapshots."""
+"""A dynamic quorum over real sockets and directories: it grows and shrinks, restarts, and writes its voters into
+snapshots.
+"""
 
 from __future__ import annotations
 

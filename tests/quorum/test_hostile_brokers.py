@@ -1,4 +1,5 @@
-"""What brokers and controllers say to the active controller, well-formed and senseless, of live brokers and real partitions.
+"""What brokers and controllers say to the active controller, well-formed and senseless, of live brokers and real
+partitions.
 
 Each is answered or refused with a code of its own, and whatever was written down can be replayed by who starts with it.
 """

@@ -1,4 +1,5 @@
-"""A voter on a real disk and real sockets, whose two fellow voters say anything: it goes on, and can be read again afterwards.
+"""A voter on a real disk and real sockets, whose two fellow voters say anything: it goes on, and can be read again
+afterwards.
 
 What the core makes of it alone: `tests/quorum/raft/test_hostile.py`.
 """

@@ -1,4 +1,6 @@
-"""Brokers with more partitions than one step of the loop decides on: they come and go a part at a time, and nothing is forgotten."""
+"""Brokers with more partitions than one step of the loop decides on: they come and go a part at a time, and nothing is
+forgotten.
+"""
 
 from contextlib import contextmanager
 
@@ -142,7 +144,9 @@ async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
 
 
 async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, monkeypatch):
-    """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next incarnation."""
+    """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next
+    incarnation.
+    """
     looked_at = []
 
     def changes_without(state, broker_id, directory=None, keys=None):

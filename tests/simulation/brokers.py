@@ -1,7 +1,7 @@
 """Brokers as far as they go without sockets: observers that register, heartbeat, change ISRs, leave and come back.
 
-A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages are lost, late
-and doubled like all others. What it stores is not simulated.
+A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages
+are lost, late and doubled like all others. What it stores is not simulated.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ DYNAMIC_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become voters,
-    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
+    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become
+    voters, and the voters know each other by their bootstrap snapshots; in a static one they are observers.
     """
 
     voters: int

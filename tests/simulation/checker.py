@@ -1,8 +1,8 @@
 """The invariants R1–R12 and R15 of the metadata quorum, checked from outside after every event.
 
-The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it had something
-to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks only at what an event has changed;
-`everything.EveryThing` looks at everything each time, and a test compares the two.
+The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it
+had something to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks
+only at what an event has changed; `everything.EveryThing` looks at everything each time, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Checker:
         # by leader and epoch: when each voter fetched last, and when the set was last changed
         self.fetches: dict[tuple[int, int], dict[int, float]] = {}
         self.sets: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
-        # by node: the role that was looked at last; of a leader, its watermark then, its voters, and when its quorum must be looked at
+        # by node: the role that was looked at last; of a leader, its watermark then, its voters, and when its quorum
+        # must be looked at
         self.seen: dict[int, Role] = {}
         self.watched: dict[int, tuple[int | None, VoterSet, float]] = {}
         # by node that has lost flushed data: what it had on disk before, end offset → fingerprint
@@ -309,13 +310,15 @@ class Checker:
         self._commit_upto(node, offset)
 
     def _holds(self, voter: int, offset: int, chain: int | None) -> bool:
-        """It has it on disk; or it had, told the leader so, and lost it to damage that it has noticed and not yet repaired.
+        """It has it on disk; or it had, told the leader so, and lost it to damage that it has noticed and not yet
+        repaired.
 
-        The second is right because of what the promise is for: a majority that elects must share a voter with the majority that commits,
-        and the shared one must have the data and vote by it. Who has lost it abstains (R15, checked at every vote), so no majority that
-        elects contains it: the one they share is another of those that committed. It votes again once it knows a watermark
-        at or above all that it ever had, so when it has fetched all of that anew from a leader, which has it (R5).
-        Only what it really had on disk before the damage counts, and no longer than it abstains.
+        The second is right because of what the promise is for: a majority that elects must share a voter with the
+        majority that commits, and the shared one must have the data and vote by it. Who has lost it abstains (R15,
+        checked at every vote), so no majority that elects contains it: the one they share is another of those that
+        committed. It votes again once it knows a watermark at or above all that it ever had, so when it has fetched all
+        of that anew from a leader, which has it (R5). Only what it really had on disk before the damage counts, and no
+        longer than it abstains.
         """
         log = self.nodes[voter].log
         if log.durable_chain_at(offset) == chain:
@@ -332,7 +335,9 @@ class Checker:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
     def opened(self, node: SimNode, election: Election) -> None:
-        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that somebody has appended once."""
+        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that somebody has
+        appended once.
+        """
         for entry in node.log.entries:
             if self.chains.get((entry.next, entry.epoch)) != entry.chain:
                 self.fail("R4", node.id, "has another", entry)
@@ -392,7 +397,9 @@ class Checker:
             heard[replica.id] = now
 
     def _check_quorum(self, node: SimNode, role: Leader, now: float) -> float:
-        """Returns until when nothing can be said against its leading, whatever happens: what it has heard does not grow older by less."""
+        """Returns until when nothing can be said against its leading, whatever happens: what it has heard does not grow
+        older by less.
+        """
         key = (node.id, role.epoch)
         voters = _voters(node)
         known, changed = self.sets.setdefault(key, (voters, now))

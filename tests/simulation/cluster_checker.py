@@ -1,9 +1,10 @@
 """C3–C5: what the controllers make of brokers and partitions, seen from outside.
 
-C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; who knows of the new one refuses
-the old. C4: a fenced broker leads nothing and is in no ISR (but as the last one where ELR is off, so that the partition remembers who was);
-a partition has no leader only while nobody in its ISR and ELR could lead, or while a controller is about to fence who could: that takes
-several batches, so two seconds are allowed from what it wrote first to what it wrote last. C5: what is too large is refused, and nothing else happens.
+C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; who knows of the
+new one refuses the old. C4: a fenced broker leads nothing and is in no ISR (but as the last one where ELR is off, so
+that the partition remembers who was); a partition has no leader only while nobody in its ISR and ELR could lead, or
+while a controller is about to fence who could: that takes several batches, so two seconds are allowed from what it
+wrote first to what it wrote last. C5: what is too large is refused, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ class ClusterChecker:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._checked_end = 0
-        # (broker, incarnation) → epochs, more than one if a late letter of another was in between; broker → its newest epoch, and the offset
-        # of that registration
+        # (broker, incarnation) → epochs, more than one if a late letter of another was in between; broker → its newest
+        # epoch, and the offset of that registration
         self.epochs: dict[tuple[int, bytes], list[int]] = {}
         self.newest: dict[int, tuple[int, int]] = {}
-        # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen without need
+        # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen
+        # without need
         self.written: dict[tuple[int, int], float] = {}
         self._since: dict[str, tuple[int, float]] = {}
 

@@ -1,7 +1,7 @@
 """The real controller above the log: decisions, leases and tasks of `quorum.controller`, served by its own handlers.
 
-The node proposes what it decides and tells it what is committed, as `quorum.replica.node` does; records go through the real codec. What brokers
-send comes over the simulated network, what an operator wants from beside the leader.
+The node proposes what it decides and tells it what is committed, as `quorum.replica.node` does; records go through the
+real codec. What brokers send comes over the simulated network, what an operator wants from beside the leader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The naive twin of the checker: after every event it looks at everything of every node from the beginning.
 
-Twenty times slower, so a test runs it for a few seeds, beside planted bugs as well: it must find nothing earlier than the checker does.
+Twenty times slower, so a test runs it for a few seeds, beside planted bugs as well: it must find nothing earlier than
+the checker does.
 """
 
 from __future__ import annotations

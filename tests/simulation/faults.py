@@ -1,4 +1,6 @@
-"""What may go wrong in a run: each seed draws a random subset of faults, each with a random intensity (swarm testing)."""
+"""What may go wrong in a run: each seed draws a random subset of faults, each with a random intensity (swarm
+testing).
+"""
 
 from __future__ import annotations
 

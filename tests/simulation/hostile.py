@@ -1,9 +1,11 @@
-"""A peer that is no peer: requests that no correct node sends, and answers that contradict what is known. They change nothing and leave nothing
-behind (mA13–mA16).
+"""A peer that is no peer: requests that no correct node sends, and answers that contradict what is known. They change
+nothing and leave nothing behind (mA13–mA16).
 
-What looks like a request of an observer is remembered for a while, as it must be; a flood of those fills what has a bound and nothing else.
+What looks like a request of an observer is remembered for a while, as it must be; a flood of those fills what has a
+bound and nothing else.
 
-Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter that lies about its votes or its
+Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter
+that lies about its votes or its
 log: no quorum of this kind bears one. Those say anything in `nonsense`, where all that is asked is that nobody breaks.
 """
 

@@ -1,4 +1,6 @@
-"""One node's state machine above the log: the real loader of metadata, and the batches of whoever leads where no controller decides."""
+"""One node's state machine above the log: the real loader of metadata, and the batches of whoever leads where no
+controller decides.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The metadata above the log: real records through the real loader on every node.
 
-In one kind of run the real controller decides on what brokers and an operator ask for (`controllers`, `brokers`, `operator`). In the other
-whoever leads writes topics, configs and transactions of records (KIP-868) that take several batches, so that leaders change in the
-middle of them. What the nodes publish is compared: by offset (C1, R9), with the watermark (C2), and transaction by transaction (R14).
+In one kind of run the real controller decides on what brokers and an operator ask for (`controllers`, `brokers`,
+`operator`). In the other whoever leads writes topics, configs and transactions of records (KIP-868) that take several
+batches, so that leaders change in the middle of them. What the nodes publish is compared: by offset (C1, R9), with the
+watermark (C2), and transaction by transaction (R14).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Rules(NamedTuple):
 
 
 class Metadata:
-    """What all nodes share: batches by payload, images by offset, transactions by number (their size once they are ended).
+    """What all nodes share: batches by payload, images by offset, transactions by number (their size once they are
+    ended).
 
     `rules` if there are controllers; `clean_epochs`: what brokers wrote down when they shut down in good order.
     """

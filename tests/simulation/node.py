@@ -193,7 +193,9 @@ class SimNode:
         return len(self._tokens)
 
     def probe(self, source: int, message: core.Request) -> None:
-        """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes nothing."""
+        """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes
+        nothing.
+        """
         arrived = self._remember(source, 0, 0, message)
         self._guard(self.raft.receive, arrived, message, self.raft._polled_at)
 
@@ -219,7 +221,9 @@ class SimNode:
         self._guard(self.raft.receive, token, checked, now)
 
     def _check(self, message: core.AnyResponse) -> core.AnyResponse | None:
-        """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
+        """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not
+        there.
+        """
         if isinstance(message, core.FetchResponse) and len(message.records):
             if not [entry for entry in message.records if not entry.intact]:
                 return message

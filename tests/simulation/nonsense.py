@@ -1,7 +1,8 @@
-"""Messages of a peer that says anything: well-formed, as the translation and the driver let them through, and as likely wrong as right.
+"""Messages of a peer that says anything: well-formed, as the translation and the driver let them through, and as likely
+wrong as right.
 
-Numbers are drawn around those that the node itself has, or nothing would get past the first check. Records and snapshots chain and have
-good checksums, as those that reach a core do.
+Numbers are drawn around those that the node itself has, or nothing would get past the first check. Records and
+snapshots chain and have good checksums, as those that reach a core do.
 """
 
 from __future__ import annotations

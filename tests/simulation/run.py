@@ -1,4 +1,5 @@
-"""Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`; of the quorum, or of `--partitions`.
+"""Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`; of the
+quorum, or of `--partitions`.
 
 Prints what was met and tested, what never was, and the seed of the first failure. Exit status 1 on a violation.
 """
@@ -53,7 +54,9 @@ QUORUM = Simulation(World, run_seed, INVARIANTS, SOMETIMES)
 
 
 def spare_the_collector() -> None:
-    """What was imported stays, and a world is one knot that becomes garbage as a whole: looking for some of it often finds nothing."""
+    """What was imported stays, and a world is one knot that becomes garbage as a whole: looking for some of it often
+    finds nothing.
+    """
     gc.freeze()
     gc.set_threshold(10_000)
 

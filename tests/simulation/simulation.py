@@ -1,4 +1,6 @@
-"""One runner of seeds for all simulations: what a world must offer, many runs and what they were worth, one run told line by line."""
+"""One runner of seeds for all simulations: what a world must offer, many runs and what they were worth, one run told
+line by line.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class Tellable(Protocol):
 
 @dataclass(frozen=True)
 class Simulation:
-    """`invariants` must have had something to say, and `sometimes` must have happened, for runs to be worth their time."""
+    """`invariants` must have had something to say, and `sometimes` must have happened, for runs to be worth their
+    time.
+    """
 
     world: Callable[..., Tellable]
     run_seed: Callable[..., Result]

@@ -1,8 +1,9 @@
 """The disk of a simulated node: vote file, log and snapshots, with what a crash leaves of them.
 
-The log knows what is in memory (page cache) and what is durable. A kill keeps the page cache, a power cut keeps the durable part and
-perhaps some of the rest: nothing, a part of the unflushed tail, that tail with torn batches in it, or the state before an unflushed
-truncation. Bits may flip in anything that was flushed: the log, a snapshot, the vote file.
+The log knows what is in memory (page cache) and what is durable. A kill keeps the page cache, a power cut keeps the
+durable part and perhaps some of the rest: nothing, a part of the unflushed tail, that tail with torn batches in it, or
+the state before an unflushed truncation. Bits may flip in anything that was flushed: the log, a snapshot, the vote
+file.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ GENESIS = 0
 
 
 class Entry(NamedTuple):
-    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a control batch.
+    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a
+    control batch.
 
-    `intact`: the checksum is right. Whoever reads a batch that is not must notice. `torn`: because a part of it was never written.
+    `intact`: the checksum is right. Whoever reads a batch that is not must notice. `torn`: because a part of it was
+    never written.
     """
 
     base: int
@@ -296,9 +299,9 @@ class SimLog:
         return True
 
     def recover(self) -> bool:
-        """What opening does: cuts torn batches off above the recovery point, notes other damage as something to be fetched again (True),
-        and flushes what an earlier process left in the page cache, before anybody relies on it. Of a log that begins at a damaged snapshot
-        nothing is left.
+        """What opening does: cuts torn batches off above the recovery point, notes other damage as something to be
+        fetched again (True), and flushes what an earlier process left in the page cache, before anybody relies on it.
+        Of a log that begins at a damaged snapshot nothing is left.
         """
         self.flushing = []
         self._cut_torn_tail()

@@ -1,7 +1,9 @@
-"""Tasks on simulated time: a real controller or broker is a set of trio tasks, so a run that has one takes place inside `trio.run`.
+"""Tasks on simulated time: a real controller or broker is a set of trio tasks, so a run that has one takes place inside
+`trio.run`.
 
-trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is still to come.
-Which of several that are ready goes first is drawn from the seed; the world goes last, so that nobody is left who could have gone on.
+trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is
+still to come. Which of several that are ready goes first is drawn from the seed; the world goes last, so that nobody is
+left who could have gone on.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class _Clock(trio.abc.Clock):
 
 
 class _Turns(random.Random):
-    """trio takes those that are ready from the end of a list that it has shuffled. `last` of them finds all that are ready now in its queue."""
+    """trio takes those that are ready from the end of a list that it has shuffled. `last` of them finds all that are
+    ready now in its queue.
+    """
 
     last: trio.lowlevel.Task | None = None
 

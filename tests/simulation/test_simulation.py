@@ -54,7 +54,9 @@ def told(world: World) -> list[str]:
 
 
 def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The transcript ends with what went wrong; the note says how to have it again, and that is the same to the letter."""
+    """The transcript ends with what went wrong; the note says how to have it again, and that is the same to the
+    letter.
+    """
     mutant = next(one for one in MUTANTS if one.name == "one replica commits")
     found = hunt(mutant, MUTANT_SEEDS)
     with mutant.patch():

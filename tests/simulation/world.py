@@ -1,7 +1,7 @@
 """One seeded run: a heap of (time, sequence, action), nodes, network, faults, clients; safety first, then liveness.
 
-Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, everybody is started; within ten election
-timeouts there must be a leader, a new proposal must be committed and applied by all, and all must agree.
+Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, everybody is started; within
+ten election timeouts there must be a leader, a new proposal must be committed and applied by all, and all must agree.
 """
 
 from __future__ import annotations
@@ -312,7 +312,9 @@ class World:
         )
 
     async def _is_gone(self, endpoints: Iterable[Endpoint]) -> bool:
-        """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may listen there."""
+        """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may
+        listen there.
+        """
         await trio.sleep(0.01)
         if self.faults.false_gone and self.prng.random() < 0.1:
             self.happened["false gone"] += 1

@@ -1,4 +1,6 @@
-"""`trimaran logs dump`: rows of directories that Apache Kafka wrote, what is committed of them, and damage that is told."""
+"""`trimaran logs dump`: rows of directories that Apache Kafka wrote, what is committed of them, and damage that is
+told.
+"""
 
 import base64
 import json

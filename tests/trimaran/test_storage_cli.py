@@ -1,4 +1,6 @@
-"""`storage format|info` and `quorum voters` as a user calls them; what they ask of a quorum is tested in tests/interop."""
+"""`storage format|info` and `quorum voters` as a user calls them; what they ask of a quorum is tested in
+tests/interop.
+"""
 
 import subprocess
 import sys

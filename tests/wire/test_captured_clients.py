@@ -1,6 +1,8 @@
-"""Frames that real clients and brokers of many versions sent (`tests.interop.record_frames`), decoded and written again.
+"""Frames that real clients and brokers of many versions sent (`tests.interop.record_frames`), decoded and written
+again.
 
-The files bear the names of clients; `java` is Kafka's own tools, `kafka-broker` what a broker 3.9 in ZooKeeper mode told itself.
+The files bear the names of clients; `java` is Kafka's own tools, `kafka-broker` what a broker 3.9 in ZooKeeper mode
+told itself.
 """
 
 import functools

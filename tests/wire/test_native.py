@@ -190,7 +190,9 @@ def test_nothing_is_allocated_by_declared_size():
 
 
 def test_nothing_leaks():
-    """Messages whole, cut and broken, again and again: as many objects as before, as many references, the same memory."""
+    """Messages whole, cut and broken, again and again: as many objects as before, as many references, the same
+    memory.
+    """
     rng = random.Random(2)
     given = []
     for cls, version in ((MetadataResponse, 13), (FetchResponse, 18), (PartitionRecord, 2)):

@@ -46,7 +46,8 @@ RENAMED_FIELDS = {
     ("ListConfigResourcesResponse", "name"): "resource_name",
 }
 
-# Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to what was early access then.
+# Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to what was early access
+# then.
 LATER_FIELDS = {
     ("ConsumerGroupCurrentMemberAssignmentValue", "assignment_epochs"),
     ("ConsumerGroupMetadataValue", "metadata_hash"),
@@ -207,7 +208,9 @@ class OurSide:
 
 
 def leave_out_later(cls: type, ours: object, theirs: object) -> object:
-    """Ours without fields that came to Kafka after the version of $KAFKA_DIR: absent at this version, or listed above."""
+    """Ours without fields that came to Kafka after the version of $KAFKA_DIR: absent at this version, or listed
+    above.
+    """
     if isinstance(ours, list) and isinstance(theirs, list):
         return [
             leave_out_later(cls, o, t)

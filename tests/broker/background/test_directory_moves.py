@@ -290,7 +290,9 @@ async def test_of_twins_the_sound_one_stays(tmp_path):
 
 
 async def test_a_replica_without_a_log_has_moved_at_once(tmp_path):
-    """What `kafka-reassign-partitions --verify` looks at, and what is left of it after a restart: the controller's word."""
+    """What `kafka-reassign-partitions --verify` looks at, and what is left of it after a restart: the controller's
+    word.
+    """
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", partition_image(), partition_image()))
     placed = []

@@ -13,7 +13,9 @@ from wire.messages.heartbeat import HeartbeatRequest
 
 
 async def test_a_controller_that_does_not_serve_a_request_is_waited_for():
-    """It may be the oldest of a cluster that is being upgraded; whoever leads next serves it, perhaps. The broker goes on."""
+    """It may be the oldest of a cluster that is being upgraded; whoever leads next serves it, perhaps. The broker goes
+    on.
+    """
     async with open_server(heartbeat, context=Toy()) as server, trio.open_nursery() as nursery:
         channel = ControllerChannel(
             Latest(LeaderAndEpoch(1, 1)),

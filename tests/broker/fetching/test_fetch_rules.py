@@ -1,4 +1,6 @@
-"""The rules of one Fetch, a test for each: how much is given, up to where, when it is enough, what a follower is told."""
+"""The rules of one Fetch, a test for each: how much is given, up to where, when it is enough, what a follower is
+told.
+"""
 
 from __future__ import annotations
 

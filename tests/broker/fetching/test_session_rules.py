@@ -1,4 +1,6 @@
-"""The rules of fetch sessions at the leader (KIP-227), a test for each: who makes room for whom, what ends with a session."""
+"""The rules of fetch sessions at the leader (KIP-227), a test for each: who makes room for whom, what ends with a
+session.
+"""
 
 from __future__ import annotations
 

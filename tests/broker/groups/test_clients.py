@@ -1,4 +1,6 @@
-"""Other people's consumer groups against real processes: two members, commits, kill -9 of their coordinator, resumption."""
+"""Other people's consumer groups against real processes: two members, commits, kill -9 of their coordinator,
+resumption.
+"""
 
 from __future__ import annotations
 

@@ -588,7 +588,9 @@ async def commits_in_pieces(rig, count=5):
 
 
 async def test_a_log_is_looked_up_by_the_loop_while_a_thread_loads_it(tmp_path, monkeypatch):
-    """The loop swaps its files when they are compacted: a thread that looks for them then takes the directory offline."""
+    """The loop swaps its files when they are compacted: a thread that looks for them then takes the directory
+    offline.
+    """
     threads = []
     read = PartitionLog.read
 

@@ -1,7 +1,7 @@
 """Random consumers against one shard: what must hold whatever they do.
 
-G1 commits of old generations are fenced; G2 one generation has one assignment and each part of it one owner; G3 what was
-acked is what is read; G7 no request waits for ever; and replaying the log gives the state that wrote it.
+G1 commits of old generations are fenced; G2 one generation has one assignment and each part of it one owner; G3 what
+was acked is what is read; G7 no request waits for ever; and replaying the log gives the state that wrote it.
 """
 
 from __future__ import annotations

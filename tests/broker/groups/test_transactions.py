@@ -1,4 +1,6 @@
-"""Offsets of transactions, as a transaction coordinator's markers end them (KIP-98). TxnOffsetCommit itself is not served."""
+"""Offsets of transactions, as a transaction coordinator's markers end them (KIP-98). TxnOffsetCommit itself is not
+served.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ListOffsets: special timestamps by version, timestamps, fencing, and a new leader that does not know its watermark."""
+"""ListOffsets: special timestamps by version, timestamps, fencing, and a new leader that does not know its
+watermark.
+"""
 
 from __future__ import annotations
 

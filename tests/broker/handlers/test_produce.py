@@ -138,7 +138,9 @@ async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
 
 
 async def test_an_isr_that_became_too_small_before_the_answer(harness):
-    """As Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, and may be kept by one replica when it is answered."""
+    """As Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, and may be kept by one replica when it
+    is answered.
+    """
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a")))
     harness.flush()

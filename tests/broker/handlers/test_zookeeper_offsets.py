@@ -1,4 +1,6 @@
-"""Version 0 of OffsetCommit and OffsetFetch. What ZooKeeper does with them: `tests/zkcompat/test_consumer_offsets.py`."""
+"""Version 0 of OffsetCommit and OffsetFetch. What ZooKeeper does with them:
+`tests/zkcompat/test_consumer_offsets.py`.
+"""
 
 from __future__ import annotations
 

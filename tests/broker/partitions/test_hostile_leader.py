@@ -1,4 +1,6 @@
-"""A leader that answers nonsense: the follower refuses it, says so once, asks less and less often, and its broker goes on."""
+"""A leader that answers nonsense: the follower refuses it, says so once, asks less and less often, and its broker goes
+on.
+"""
 
 from __future__ import annotations
 

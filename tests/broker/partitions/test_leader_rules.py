@@ -1,4 +1,6 @@
-"""The rules of a leader epoch, a test for each sentence: who is in sync, what holds the watermark, what ends with the epoch."""
+"""The rules of a leader epoch, a test for each sentence: who is in sync, what holds the watermark, what ends with the
+epoch.
+"""
 
 from __future__ import annotations
 

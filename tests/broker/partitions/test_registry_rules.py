@@ -1,4 +1,6 @@
-"""The partitions of a broker follow the image, a test for each rule: what is found, what begins, what ends, what is put away."""
+"""The partitions of a broker follow the image, a test for each rule: what is found, what begins, what ends, what is put
+away.
+"""
 
 from __future__ import annotations
 

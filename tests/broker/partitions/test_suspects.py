@@ -1,4 +1,6 @@
-"""Damage in what a leader has on disk: a follower finds it, the leader looks, and another replica in sync leads (P17)."""
+"""Damage in what a leader has on disk: a follower finds it, the leader looks, and another replica in sync leads
+(P17).
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,12 @@ async def test_what_is_published_during_activation_counts(tmp_path, nursery):
     count = 3 * PARTITIONS_PER_TURN
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
-    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count)), topic("u", 2), partition(2, 0, [NODE])]  # fmt: skip
+    records = [
+        topic("t", 1),
+        *(partition(1, i, [NODE]) for i in range(count)),
+        topic("u", 2),
+        partition(2, 0, [NODE]),
+    ]
     image = replay(records).apply(SOMEWHERE)
     publisher.publish(replay(records), image, Manifest(SOMEWHERE))
     assert here(harness) == {}

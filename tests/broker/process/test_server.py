@@ -87,7 +87,9 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
 
 
 async def test_a_broker_and_a_controller_in_one_process(tmp_path):
-    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, in which nothing need be written so that it starts."""
+    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, in which nothing
+    need be written so that it starts.
+    """
     settings = {"num_partitions": "3", "metadata_max_idle_interval_ms": "0"}
     async with cluster(tmp_path, brokers=0, **settings) as running:
         controller = running.controllers[1]

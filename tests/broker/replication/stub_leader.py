@@ -43,7 +43,9 @@ def record(offset: int, value: bytes = b"x", epoch: int = 1) -> bytes:
 
 
 class StubLeader:
-    """`answer` is asked for each Fetch; `offsets` says what ListOffsets answers: an offset or an error code by timestamp."""
+    """`answer` is asked for each Fetch; `offsets` says what ListOffsets answers: an offset or an error code by
+    timestamp.
+    """
 
     def __init__(self) -> None:
         self.answer: Callable[[FetchRequest], FetchResponse] = lambda _: answered()

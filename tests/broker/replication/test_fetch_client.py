@@ -1,4 +1,6 @@
-"""The follower's side of a fetch session: after every request the leader knows exactly what a full request would say."""
+"""The follower's side of a fetch session: after every request the leader knows exactly what a full request would
+say.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The rules of the follower's side of a fetch session, a test for each: what the next request says, and when there is none."""
+"""The rules of the follower's side of a fetch session, a test for each: what the next request says, and when there is
+none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The rules of a fetcher, a test for each: what it takes over of a leader's answers, where it goes on, what it tells a human."""
+"""The rules of a fetcher, a test for each: what it takes over of a leader's answers, where it goes on, what it tells a
+human.
+"""
 
 from __future__ import annotations
 
@@ -266,7 +268,9 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
 async def test_records_of_another_history_that_the_leader_has_deleted_are_in_nobody_s_way(
     tmp_path, deleted
 ):
-    """The leader's log starts inside a batch, behind all that is here: no epoch tells the two apart any more (KIP-107)."""
+    """The leader's log starts inside a batch, behind all that is here: no epoch tells the two apart any more
+    (KIP-107).
+    """
     async with followed(tmp_path, records=3) as (harness, leader):
         log = harness.partitions.find("t", 0).log
         log.delete_records_before(deleted)

@@ -1,8 +1,8 @@
 """Our messages in the JSON of Kafka's generated `…JsonConverter` classes.
 
 Names are camelCase with irregular capitals (`lastKnownELR`), so they are looked up among those of the class. Bytes are
-base64, UUIDs Kafka's text; a tagged field is told to Kafka always, and by it when it is not the default. Records come back as their size alone:
-their bytes are compared in the encoded message.
+base64, UUIDs Kafka's text; a tagged field is told to Kafka always, and by it when it is not the default. Records come
+back as their size alone: their bytes are compared in the encoded message.
 """
 
 import base64

@@ -1,4 +1,6 @@
-"""A declaration as a later Kafka could have it: every structure with one more tagged field, which no version of today knows."""
+"""A declaration as a later Kafka could have it: every structure with one more tagged field, which no version of today
+knows.
+"""
 
 from functools import cache
 from types import NoneType

@@ -166,7 +166,9 @@ def view_of(body, count, base_timestamp):
 
 
 def plain_check(body, count, base_timestamp, requires_keys, least, most):
-    """The naive twin: (problem, index), (None, index) where the plain decoder does not tell more, or the largest timestamp."""
+    """The naive twin: (problem, index), (None, index) where the plain decoder does not tell more, or the largest
+    timestamp.
+    """
     try:
         records = decode_records(view_of(body, count, base_timestamp))
     except RemoteProtocolError:

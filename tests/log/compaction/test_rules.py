@@ -323,7 +323,9 @@ def visible(log):
 
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_a_crash_at_any_file_operation_leaves_the_old_segments_or_the_new(tmp_path, loses_power):
-    """Read_committed readers see a log of the same last values, before and after, and hear of the same aborts; no leftovers."""
+    """Read_committed readers see a log of the same last values, before and after, and hear of the same aborts; no
+    leftovers.
+    """
     outcomes = set()
     for operation in range(200):
         files = FaultyFiles()

@@ -1,4 +1,5 @@
-"""Crashes lives of a log at every file operation: `python -m tests.log.crash [--seeds N] [--start S] [--prefixes all|sample] [--mutants]`.
+"""Crashes lives of a log at every file operation: `python -m tests.log.crash [--seeds N] [--start S] [--prefixes
+all|sample] [--mutants]`.
 
 Prints what was tried. Exit status 1 when something was lost, changed or invented, or a planted bug went unnoticed.
 """
@@ -39,10 +40,16 @@ def main() -> int:
             run_seed(seed, root, tally, share=share)
         damaged, failures = try_damages(root)
     failures += tally.failures
-    styles = ", ".join(f"{style.name.lower()} {n}" for style, n in sorted(tally.by_style.items(), key=lambda s: s[0].name))  # fmt: skip
+    styles = ", ".join(
+        f"{style.name.lower()} {n}"
+        for style, n in sorted(tally.by_style.items(), key=lambda s: s[0].name)
+    )
     print(f"{tally.lives} lives of {tally.steps} steps and {tally.operations} file operations")
     print(f"{tally.prefixes} crash prefixes, {tally.states} states of the disk recovered: {styles}")
-    print(f"{sum(damaged.values())} damaged files: " + ", ".join(f"{k} {n}" for k, n in sorted(damaged.items())))  # fmt: skip
+    print(
+        f"{sum(damaged.values())} damaged files: "
+        + ", ".join(f"{k} {n}" for k, n in sorted(damaged.items()))
+    )
     for failure in failures[:FAILURES_SHOWN]:
         print("FAILED:", failure)
     print(f"{len(failures)} failures, {time.perf_counter() - began:.1f} s")

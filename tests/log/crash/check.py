@@ -208,7 +208,13 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
     for producer, offset in naive.open.items():
         entry = producers.get(producer)
         start = -1 if entry is None else entry.transaction_start
-        demand(start == offset or offset < first or 0 <= start < first, "open transaction", producer, start, offset)  # fmt: skip
+        demand(
+            start == offset or offset < first or 0 <= start < first,
+            "open transaction",
+            producer,
+            start,
+            offset,
+        )
     for producer, entry in producers.items():
         ended = entry.transaction_start >= first and producer not in naive.open
         demand(not ended, "transaction that ended", producer)
@@ -226,7 +232,9 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
 
 
 def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:
-    """What a round leaves of aborted transactions is known as long as their markers are there, before it as well as after it."""
+    """What a round leaves of aborted transactions is known as long as their markers are there, before it as well as
+    after it.
+    """
     found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     first_offsets = {(a.producer_id, a.last_offset): a.first_offset for a in found}
     for producer, first, last in naive.aborted:

@@ -1,4 +1,6 @@
-"""One log, damaged at every byte of its last batches: above the recovery point the damage is cut off, below it nothing gets shorter (mD1)."""
+"""One log, damaged at every byte of its last batches: above the recovery point the damage is cut off, below it nothing
+gets shorter (mD1).
+"""
 
 from __future__ import annotations
 

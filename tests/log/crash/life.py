@@ -1,7 +1,8 @@
-"""The life of one partition in two log directories, step by step at random, and what is known to be true after each step.
+"""The life of one partition in two log directories, step by step at random, and what is known to be true after each
+step.
 
-A life is a function of its seed. Every file operation is recorded, so that `tests.log.crash.check` can say of each moment what a crash
-then must leave: what was acked (flushed and reported) before the step in which it falls.
+A life is a function of its seed. Every file operation is recorded, so that `tests.log.crash.check` can say of each
+moment what a crash then must leave: what was acked (flushed and reported) before the step in which it falls.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 class State:
     """`acked_offset`: what is below it was said to be durable. Of `batches` the first may reach below `start_offset`.
 
-    `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data is gone, so nothing
-    would find them again.
+    `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data
+    is gone, so nothing would find them again.
     """
 
     batches: tuple[Batch, ...] = ()
@@ -108,7 +109,9 @@ def open_directories(root: Path, files: FaultyFiles) -> LogDirectories:
 
 
 class Life:
-    """`steps` and `files.recording` are the outcome; `written` are all batches that ever were, `follows` which came after which."""
+    """`steps` and `files.recording` are the outcome; `written` are all batches that ever were, `follows` which came
+    after which.
+    """
 
     def __init__(self, root: Path, seed: int) -> None:
         format_directories(root)
@@ -410,8 +413,8 @@ class Life:
 
 # How often each step is taken.
 WEIGHTS = {
-    "lead": 10, "follow": 5, "mark": 6, "flush": 4, "pause": 3, "flush_while_appending": 2, "roll": 1, "truncate": 3, "empty": 1,
-    "delete_records": 2, "checkpoint": 4, "purge": 1, "stop": 1, "kill": 2, "move": 1,
+    "lead": 10, "follow": 5, "mark": 6, "flush": 4, "pause": 3, "flush_while_appending": 2, "roll": 1,
+    "truncate": 3, "empty": 1, "delete_records": 2, "checkpoint": 4, "purge": 1, "stop": 1, "kill": 2, "move": 1,
 }  # fmt: skip
 COMPACTED_WEIGHTS = {"compact": 5}
 

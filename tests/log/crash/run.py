@@ -30,7 +30,9 @@ class Tally:
 def crash_life(
     life: Life, scratch: Path, tally: Tally, prng: Random, *, share: float, enough: int
 ) -> None:
-    """A crash after each of the life's operations, or a random `share` of them; two styles each. Ends with `enough` failures."""
+    """A crash after each of the life's operations, or a random `share` of them; two styles each. Ends with `enough`
+    failures.
+    """
     disk = Disk(life.files.recording)
     tally.lives += 1
     tally.steps += len(life.steps)

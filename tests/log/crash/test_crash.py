@@ -1,4 +1,6 @@
-"""A crash at file operations of random lives, and damage of the last bytes: a share of what `python -m tests.log.crash` does."""
+"""A crash at file operations of random lives, and damage of the last bytes: a share of what `python -m tests.log.crash`
+does.
+"""
 
 from random import Random
 
@@ -76,7 +78,9 @@ def torn_of(files, seed):
 
 
 def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_path):
-    """The new batch has reached the disk, the truncation before it has not: behind it lies what was truncated, whole."""
+    """The new batch has reached the disk, the truncation before it has not: behind it lies what was truncated,
+    whole.
+    """
     log = open_log(tmp_path / "t-0")
     for _ in range(3):
         append(log, 1, epoch=3)
@@ -95,7 +99,9 @@ def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_pat
 
 
 def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
-    """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic is now."""
+    """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic
+    is now.
+    """
     log = open_log(tmp_path / "t-0")
     fill(log, 40)
     log.flush()
@@ -104,7 +110,11 @@ def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
     for path in log.directory.glob(f"{bases[1]:020d}.*"):
         path.unlink()
     for point, end in ((bases[2], log.log_end_offset), (bases[1], bases[1])):
-        opened = open_log(log.directory, LogConfig(segment_bytes=2000, compacts=end == bases[1]), recovery_point=point)  # fmt: skip
+        opened = open_log(
+            log.directory,
+            LogConfig(segment_bytes=2000, compacts=end == bases[1]),
+            recovery_point=point,
+        )
         assert opened.log_end_offset == end
         opened.close(clean=False)
 
@@ -197,7 +207,9 @@ def test_a_copy_begins_inside_the_batch_where_its_source_starts(tmp_path):
 def transaction(log, producer, *, commit):
     append(log, 2, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
     marker = build_end_marker(EndMarker(commit, 0), producer_id=producer, producer_epoch=0, timestamp_ms=1)  # fmt: skip
-    log.append_as_leader(memoryview(marker), list(iter_batches(memoryview(marker))), leader_epoch=0, now_ms=0)  # fmt: skip
+    log.append_as_leader(
+        memoryview(marker), list(iter_batches(memoryview(marker))), leader_epoch=0, now_ms=0
+    )
 
 
 def lose_power(files):

@@ -102,7 +102,9 @@ def test_the_lock_excludes_this_and_other_processes(path):
     with pytest.raises(DirectoryLocked):
         LogDirectory(path)
     code = (
-        "import sys, pathlib\nfrom log.directories.directory import LogDirectory\nfrom log.directories.directory_lock import DirectoryLocked\n"
+        "import sys, pathlib\n"
+        "from log.directories.directory import LogDirectory\n"
+        "from log.directories.directory_lock import DirectoryLocked\n"
         "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
@@ -333,7 +335,9 @@ def deleted_and_made_again(directory):
 
 
 def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_its_namesake(path):
-    """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be refused it."""
+    """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be
+    refused it.
+    """
     directory = LogDirectory(path)
     deleted_and_made_again(directory)
     directory = killed(directory)

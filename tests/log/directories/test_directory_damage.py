@@ -1,4 +1,6 @@
-"""mD3, mD4, mD7: what stands where a file of a partition should, and calls that fail: rebuilt, or refused with a reason; nothing is guessed."""
+"""mD3, mD4, mD7: what stands where a file of a partition should, and calls that fail: rebuilt, or refused with a
+reason; nothing is guessed.
+"""
 
 import errno
 import os
@@ -111,7 +113,8 @@ def test_what_is_no_file_is_refused_by_name_and_never_waited_for(path, name, wha
 @pytest.mark.parametrize("error", ["EACCES", "ENOSPC", "EROFS", "EMFILE", "EIO"])
 @pytest.mark.parametrize(
     "call",
-    ["open", "pwrite", "pread", "fdatasync", "truncate", "rename", "unlink", "mkdir", "list_directory", "fsync_directory"],
+    ["open", "pwrite", "pread", "fdatasync", "truncate", "rename", "unlink", "mkdir", "list_directory",
+     "fsync_directory"],
 )  # fmt: skip
 def test_a_call_that_fails_takes_the_directory_offline_with_its_reason(path, call, error):
     files = FaultyFiles()

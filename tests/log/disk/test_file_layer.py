@@ -1,4 +1,6 @@
-"""All of `log` reaches the disk through `log/disk/files.py`: what records, fails or crashes files replaces that one object."""
+"""All of `log` reaches the disk through `log/disk/files.py`: what records, fails or crashes files replaces that one
+object.
+"""
 
 import ast
 from pathlib import Path
@@ -9,8 +11,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "log"
 LAYER = {"files.py"}
 MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
 PATH_METHODS = {
-    "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes", "read_text",
-    "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
+    "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes",
+    "read_text", "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes",
+    "write_text",
 }  # fmt: skip
 RECEIVERS = {"files", "_files", "REAL_FILES"}
 

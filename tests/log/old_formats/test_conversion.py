@@ -1,4 +1,6 @@
-"""Produced sets become v2, batches of v2 become sets for old consumers: compared with the obvious; and what is refused."""
+"""Produced sets become v2, batches of v2 become sets for old consumers: compared with the obvious; and what is
+refused.
+"""
 
 import struct
 

@@ -1,4 +1,6 @@
-"""Formats v0 and v1: what we write and read, against kafka-python's and aiokafka's record modules, and bytes by hand."""
+"""Formats v0 and v1: what we write and read, against kafka-python's and aiokafka's record modules, and bytes by
+hand.
+"""
 
 import struct
 import warnings

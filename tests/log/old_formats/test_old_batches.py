@@ -22,7 +22,9 @@ FORMATS = [(magic, codec) for magic in (0, 1) for codec in CODECS]
 
 
 def stored_sets(count=30, *, first_offset=0, step=3, magics=(0, 1)):
-    """Sets as an old leader stored them, and their records: every format and codec in turn, gaps between the offsets."""
+    """Sets as an old leader stored them, and their records: every format and codec in turn, gaps between the
+    offsets.
+    """
     offset, sets, all_records = first_offset, [], []
     formats = [(magic, codec) for magic, codec in FORMATS if magic in magics]
     for turn in range(count):

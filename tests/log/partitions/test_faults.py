@@ -1,4 +1,6 @@
-"""Failing disks and power loss: the directory goes offline at the first error, and what was flushed is there afterwards."""
+"""Failing disks and power loss: the directory goes offline at the first error, and what was flushed is there
+afterwards.
+"""
 
 import errno
 import random
@@ -162,7 +164,9 @@ def code_of(operation, log):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_crash_loses_nothing_that_was_flushed(tmp_path, seed):
-    """P6 for one log: appends, rolls, flushes, truncations, then power loss that keeps any prefix of the unsynced writes."""
+    """P6 for one log: appends, rolls, flushes, truncations, then power loss that keeps any prefix of the unsynced
+    writes.
+    """
     r = random.Random(seed)
     directory = tmp_path / "t-0"
     directory.mkdir()

@@ -55,7 +55,9 @@ def test_recovery_takes_no_zeros_for_records(tmp_path, batches, flushed):
 
 
 def test_a_rolled_segment_whose_zeros_came_back_loses_nothing_flushed(tmp_path):
-    """Its cut was not durable when the power failed; what was flushed before is there, and nothing else was promised."""
+    """Its cut was not durable when the power failed; what was flushed before is there, and nothing else was
+    promised.
+    """
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     expected, recovery_point = read_all(log), log.flush()
     log.roll(0)

@@ -1,4 +1,6 @@
-"""Transactions in the log: last stable offset, aborted transactions, markers; compared with a naive reading of the whole log."""
+"""Transactions in the log: last stable offset, aborted transactions, markers; compared with a naive reading of the
+whole log.
+"""
 
 import errno
 import random
@@ -20,7 +22,9 @@ CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, retention_ms=-1
 
 
 class Naive(NamedTuple):
-    """(producer, first offset, marker offset, aborted) of ended transactions and (producer, first offset) of open ones."""
+    """(producer, first offset, marker offset, aborted) of ended transactions and (producer, first offset) of open
+    ones.
+    """
 
     ended: list
     open: dict

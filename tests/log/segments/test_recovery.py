@@ -1,4 +1,6 @@
-"""Opening after a crash: the unflushed end is cut where it is torn, the flushed part is never made shorter (mD1–mD4, mD7)."""
+"""Opening after a crash: the unflushed end is cut where it is torn, the flushed part is never made shorter (mD1–mD4,
+mD7).
+"""
 
 import os
 

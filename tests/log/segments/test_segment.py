@@ -1,4 +1,6 @@
-"""Finding a place in a segment that nothing in memory helps with: as if every header had been looked at, with few reads."""
+"""Finding a place in a segment that nothing in memory helps with: as if every header had been looked at, with few
+reads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class CountingFiles(Files):
 
 
 def sealed(directory, batches, files=None):
-    """The only segment of a log of batches given as (offsets left out before it, records, bytes of a value), its memory gone."""
+    """The only segment of a log of batches given as (offsets left out before it, records, bytes of a value), its memory
+    gone.
+    """
     log = open_log(directory, CONFIG, clean=True, files=files or Files())
     for gap, count, size in batches:
         base_offset = log.log_end_offset + gap
@@ -52,7 +56,9 @@ def located(headers, offset):
 
 
 def boundary_by_headers(headers, limit, start):
-    """The last end of a batch at most `limit`, and above `start`; it says what the batch before it, or the one behind it, begins with."""
+    """The last end of a batch at most `limit`, and above `start`; it says what the batch before it, or the one behind
+    it, begins with.
+    """
     ends = [(position + view.size, view.next_offset) for position, view in headers]
     return next((end for end in reversed(ends) if start < end[0] <= limit), None)
 

@@ -1,4 +1,6 @@
-"""Compressed streams at the edge of their formats: taken from producers or refused as Apache Kafka 4.3 does, so that Java consumers can read on."""
+"""Compressed streams at the edge of their formats: taken from producers or refused as Apache Kafka 4.3 does, so that
+Java consumers can read on.
+"""
 
 import struct
 from random import Random

@@ -82,7 +82,9 @@ def test_batches_of_real_clients_pass(name):
 
 
 def test_every_flipped_bit_of_the_header_is_refused():
-    """mB2; the exceptions: the epoch is ours to write, a base offset is INVALID_RECORD as Kafka has it, so are magics 0 and 1."""
+    """mB2; the exceptions: the epoch is ours to write, a base offset is INVALID_RECORD as Kafka has it, so are magics 0
+    and 1.
+    """
     data = good()
     for position in range(HEADER_BYTES):
         for bit in range(8):

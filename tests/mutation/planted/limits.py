@@ -1,4 +1,6 @@
-"""What `tests/mutation/test_mutation.py` has mutated: rules that `test_limits.py` beside it holds, and some that it does not."""
+"""What `tests/mutation/test_mutation.py` has mutated: rules that `test_limits.py` beside it holds, and some that it
+does not.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

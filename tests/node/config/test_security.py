@@ -17,7 +17,10 @@ from wire.security.plain import PlainCredentials
 from wire.security.principal import Principal
 from wire.security.sasl import Done
 
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="mine" user_me="mine" user_x="y";'
+JAAS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="me" password="mine" user_me="mine" user_x="y";'
+)
 PROTOCOLS = "CONTROLLER:SSL,A:SSL,B:SASL_SSL,C:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
 

@@ -337,7 +337,9 @@ CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
 
 @given(st.lists(CHANGES, max_size=4), st.integers(0, 3), ALL_ASKED)
 def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_asked):
-    """X3: after any additions and removals, some of them seen as a snapshot, the index answers as one made of the image."""
+    """X3: after any additions and removals, some of them seen as a snapshot, the index answers as one made of the
+    image.
+    """
     image, authorizer = EMPTY, loaded(Authorizer())
     for number, changes in enumerate(batches):
         delta = MetadataDelta(image)

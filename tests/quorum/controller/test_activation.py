@@ -1,4 +1,6 @@
-"""R14: a transaction of records that its leader did not finish is nothing to anybody; the next leader begins it anew (KIP-868)."""
+"""R14: a transaction of records that its leader did not finish is nothing to anybody; the next leader begins it anew
+(KIP-868).
+"""
 
 import pytest
 

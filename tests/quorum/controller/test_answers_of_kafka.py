@@ -1,7 +1,7 @@
 """What Apache Kafka 4.3 answers to malformed requests about topics, elections and reassignments, and so do we.
 
-The answers were written down from a real one with three brokers, the topics "base" (replicas 1,2; 2,3; 3,1) and "a.b". Where ours differs on
-purpose the case says so. Texts about configs are in `test_configs`.
+The answers were written down from a real one with three brokers, the topics "base" (replicas 1,2; 2,3; 3,1) and "a.b".
+Where ours differs on purpose the case says so. Texts about configs are in `test_configs`.
 """
 
 import random
@@ -48,7 +48,10 @@ IMAGE = image_of(
 STATE = state_of(IMAGE)
 RULES = TopicRules(config_of(), random.Random(1), lambda: uid(50))
 ONE_CHARACTER = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-TOO_FEW = "cannot be reached because only 3 broker(s) are registered or some brokers have all their log directories cordoned."
+TOO_FEW = (
+    "cannot be reached because only 3 broker(s) are registered or some brokers have all their log directories "
+    "cordoned."
+)
 MANUAL = "The manual partition assignment includes"
 
 
@@ -132,7 +135,8 @@ def by_hand(*assignments):
             (
                 wanted(factor=factor),
                 "INVALID_REPLICATION_FACTOR",
-                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} {TOO_FEW}",
+                f"Unable to replicate the partition {factor} time(s): "
+                f"The target replication factor of {factor} {TOO_FEW}",
             )
             for factor in (4, 32767)
         ),
@@ -254,7 +258,8 @@ def test_creating_too_much(counts, text):
                 count,
                 assigned,
                 "INVALID_REPLICA_ASSIGNMENT",
-                f"Attempted to add {count - 3} additional partition(s), but only {len(assigned)} assignment(s) were specified.",
+                f"Attempted to add {count - 3} additional partition(s), "
+                f"but only {len(assigned)} assignment(s) were specified.",
             )
             for count, assigned in ((5, [[1, 2]]), (4, [[1, 2], [1, 3]]), (4, []))
         ),

@@ -148,7 +148,9 @@ def test_a_finalized_feature_that_the_broker_does_not_name():
 
 @pytest.mark.parametrize("level", [7, 12, 16, 17, 29, 30])
 def test_at_every_metadata_version_records_say_what_it_has_room_for(level):
-    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the controller its leadership."""
+    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the
+    controller its leadership.
+    """
     image = image_of(features(level))
     made = register(image, registration(log_dirs=[uid(501), uid(601)])).records
     image = image_of(*made, changed_broker(1, epoch=900, fenced=-1), base=image)
@@ -374,7 +376,9 @@ def test_a_broker_that_never_registered_cannot_be_removed():
 def test_who_may_have_lost_data_is_struck_wherever_it_was_in_sync_or_eligible(
     previous, stays_eligible
 ):
-    """KIP-966, P4: only the epoch of its last life, noted when all was on disk, keeps it eligible; it is in sync nowhere."""
+    """KIP-966, P4: only the epoch of its last life, noted when all was on disk, keeps it eligible; it is in sync
+    nowhere.
+    """
     image = image_of(
         features(),
         eligible_leaders(),

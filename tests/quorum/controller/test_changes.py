@@ -1,4 +1,6 @@
-"""Eligible leader replicas, unclean elections, recovery, completed reassignments: one rule after the other (KIP-966, KIP-704, KIP-455)."""
+"""Eligible leader replicas, unclean elections, recovery, completed reassignments: one rule after the other (KIP-966,
+KIP-704, KIP-455).
+"""
 
 import pytest
 

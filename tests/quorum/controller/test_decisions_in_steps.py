@@ -1,4 +1,6 @@
-"""Every decision about many things yields for each of them, whichever of its arrays is long: so its turn may end there."""
+"""Every decision about many things yields for each of them, whichever of its arrays is long: so its turn may end
+there.
+"""
 
 import inspect
 

@@ -168,7 +168,9 @@ def test_what_has_run_out_is_swept_away():
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_every_version_can_be_written(version):
-    """The requester has a place in version 3 only; in an older answer it must be left out, not refused by our own encoder."""
+    """The requester has a place in version 3 only; in an older answer it must be left out, not refused by our own
+    encoder.
+    """
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     refused = fail_create_token(request, ALICE, ErrorCode.NONE, version)
     assert refused.decode(refused.encode(version), version).principal_name == "alice"

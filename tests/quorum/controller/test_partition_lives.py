@@ -1,4 +1,5 @@
-"""Random lives of a cluster, every step decided by the controller's functions: what must hold after each (C4, P4), whatever came before.
+"""Random lives of a cluster, every step decided by the controller's functions: what must hold after each (C4, P4),
+whatever came before.
 
 Beside the state a naive twin is kept: the index made anew of the image, and who has all that was committed.
 """

@@ -62,7 +62,9 @@ def test_brokers_about_to_go_and_cordoned_ones_get_nothing():
 
 
 def test_a_broker_that_was_let_go_is_a_fenced_one_like_others():
-    """A topic of three replicas can be made while one of three brokers restarts (as in Kafka's `BrokerHeartbeatManager.usableBrokers`)."""
+    """A topic of three replicas can be made while one of three brokers restarts (as in Kafka's
+    `BrokerHeartbeatManager.usableBrokers`).
+    """
     listed = brokers(
         broker(1),
         broker(2),

@@ -189,8 +189,9 @@ def test_a_controller_alone_listens_where_it_says():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "1@h:9093", f"h:9093:{DIRECTORY}", f"-1@h:1:{DIRECTORY}", f"1@h:70000:{DIRECTORY}", f"1@::1:9093:{DIRECTORY}",
-     f"1@h:1:{DIRECTORY},1@h:2:{DIRECTORY}", "1@h:1:short", f"x@h:1:{DIRECTORY}", f"1@:1:{DIRECTORY}"],
+    ["", "1", "1@h:9093", f"h:9093:{DIRECTORY}", f"-1@h:1:{DIRECTORY}", f"1@h:70000:{DIRECTORY}",
+     f"1@::1:9093:{DIRECTORY}", f"1@h:1:{DIRECTORY},1@h:2:{DIRECTORY}",
+     "1@h:1:short", f"x@h:1:{DIRECTORY}", f"1@:1:{DIRECTORY}"],
 )  # fmt: skip
 def test_what_is_no_voter(text):
     with pytest.raises(ValueError, match=r"voter|than once"):

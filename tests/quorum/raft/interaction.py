@@ -1,9 +1,11 @@
 """Cores that talk under the control of a transcript: nothing arrives, expires or is flushed unless it is told.
 
 Commands (lists in parentheses):
-    start voters=N [observers=K]          voters 1…N and observers, all started; with dynamic: by a bootstrap snapshot, and the
-                                          observers are controllers too; with told: voters tell their endpoints
-    add node=I voter=J [early]            a client asks node I; its answer goes to 0. remove node=I voter=J, upgrade node=I
+    start voters=N [observers=K]          voters 1…N and observers, all started; with dynamic: by a bootstrap
+                                          snapshot, and the observers are controllers too; with told: voters tell
+                                          their endpoints
+    add node=I voter=J [early]            a client asks node I; its answer goes to 0
+    remove node=I voter=J, upgrade node=I
     move node=I                           node I listens elsewhere from its next start on
     join node=I                           node I joins by itself from its next start on
     voters                                the newest set of each log

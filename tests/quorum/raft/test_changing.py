@@ -1,4 +1,6 @@
-"""Changes of voters, rule by rule (KIP-853): what is refused and with which code, when it counts, who may stand and who is heard."""
+"""Changes of voters, rule by rule (KIP-853): what is refused and with which code, when it counts, who may stand and who
+is heard.
+"""
 
 from __future__ import annotations
 

@@ -662,7 +662,9 @@ def test_a_slow_disk_of_ours_is_not_the_leaders_silence():
 
 
 def test_a_leader_that_resigns_appends_nothing_more():
-    """A frozen one wakes up when its proposals have lingered long enough and the voters have been silent for too long."""
+    """A frozen one wakes up when its proposals have lingered long enough and the voters have been silent for too
+    long.
+    """
     timeouts = Timeouts(append_linger=0.025)
     talk = Talk(timeouts=timeouts).lead()
     end = talk.log.end_offset

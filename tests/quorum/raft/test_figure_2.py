@@ -1,7 +1,8 @@
 """Figure 2 of the Raft paper (Ongaro, Ousterhout 2014), a test for each sentence that a pull-based Raft still has.
 
-KIP-595 turns AppendEntries round: followers fetch. So "sends AppendEntries" reads "answers Fetch", nextIndex and matchIndex are the fetch offset, and
-an empty AppendEntries is BeginQuorumEpoch. Where a transcript in `testdata/` shows the sentence at length, it is named.
+KIP-595 turns AppendEntries round: followers fetch. So "sends AppendEntries" reads "answers Fetch", nextIndex and
+matchIndex are the fetch offset, and an empty AppendEntries is BeginQuorumEpoch. Where a transcript in `testdata/` shows
+the sentence at length, it is named.
 """
 
 from __future__ import annotations

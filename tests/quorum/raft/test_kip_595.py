@@ -2,7 +2,7 @@
 
 | rule | where |
 |---|---|
-| error codes of Vote, Fetch, FetchSnapshot | `test_core.test_votes_are_judged`, `test_fetches_are_judged`, `test_snapshot_requests_are_judged` |
+| error codes of Vote, Fetch, FetchSnapshot | `test_core.test_votes_are_judged`, `test_fetches_are_judged`, … |
 | a follower truncates by the diverging epoch and fetches again | transcript divergence |
 | a leader without fetches of a majority resigns | transcript check_quorum, R11 |
 | a voter fetches on only when what it has is flushed | transcript unflushed, R6 |

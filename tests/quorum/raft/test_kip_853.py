@@ -2,7 +2,8 @@
 
 | rule | where |
 |---|---|
-| a set counts once it is appended; the answer waits for the commit; bootstrap voters are repeated in the log | transcript voter_add |
+| a set counts once it is appended; the answer waits for the commit | transcript voter_add |
+| bootstrap voters are repeated in the log | transcript voter_add |
 | a set that is truncated counts no more | transcript voter_truncated, `test_voters` |
 | a removed voter goes on as an observer | transcript voter_remove |
 | a leader that removes itself leads, uncounted, until that is committed | transcript voter_remove_leader, R10 |

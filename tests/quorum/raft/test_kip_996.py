@@ -1,4 +1,6 @@
-"""KIP-996 (pre-vote), a test for each of its rules. Transcripts: prevote, leader_gone. In every run of the simulation: R12."""
+"""KIP-996 (pre-vote), a test for each of its rules. Transcripts: prevote, leader_gone. In every run of the simulation:
+R12.
+"""
 
 from __future__ import annotations
 

@@ -119,7 +119,9 @@ def test_what_lingers_is_lost_with_the_epoch():
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 60), st.integers(0, 30))))
 def test_every_promised_offset_is_kept(steps: list[tuple[int, int, int]]) -> None:
-    """Whatever lingers how long: batches land in the order of their proposals, where they were promised, none later than the linger."""
+    """Whatever lingers how long: batches land in the order of their proposals, where they were promised, none later
+    than the linger.
+    """
     leading = Leading(LINGER)
     promised, flat = [], []
     for count, size, millis in steps:

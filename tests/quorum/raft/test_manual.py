@@ -1,4 +1,6 @@
-"""What docs/raft.md says of this package is here: the picture of roles, and every function, test and transcript that it names."""
+"""What docs/raft.md says of this package is here: the picture of roles, and every function, test and transcript that it
+names.
+"""
 
 from __future__ import annotations
 

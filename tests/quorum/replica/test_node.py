@@ -22,7 +22,8 @@ from wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
 
-# Nobody is deposed because the machine is busy, and who succeeds within a test's time has not waited for a fetch timeout.
+# Nobody is deposed because the machine is busy, and who succeeds within a test's time has not waited for a fetch
+# timeout.
 PATIENT = Timeouts(fetch=60.0)
 
 
@@ -173,7 +174,9 @@ def flip_a_bit(path: Path) -> None:
 
 
 async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
-    """The log behind it cannot replace it. Until all is here again the node neither votes nor leads, over restarts too."""
+    """The log behind it cannot replace it. Until all is here again the node neither votes nor leads, over restarts
+    too.
+    """
     with trio.fail_after(30):
         async with open_cluster(tmp_path) as cluster:
             leader = await with_a_snapshot(cluster)

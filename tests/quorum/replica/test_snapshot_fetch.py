@@ -67,7 +67,9 @@ async def test_a_snapshot_is_held_once(tmp_path, kind):
 
 
 async def test_a_snapshot_without_end_is_not_fetched():
-    """Its first piece is refused, whatever comes of the rest: a follower would fill its disk, an observer its memory."""
+    """Its first piece is refused, whatever comes of the rest: a follower would fill its disk, an observer its
+    memory.
+    """
     fetch = SnapshotFetch(MemoryLog(), SimpleNamespace())
     refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))
     assert refused.error == ErrorCode.SNAPSHOT_NOT_FOUND

@@ -1,4 +1,6 @@
-"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions] [--seeds N] [--only WORD]`; prints who was killed by what, and who survived."""
+"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions] [--seeds N] [--only WORD]`; prints who was
+killed by what, and who survived.
+"""
 
 from __future__ import annotations
 

@@ -268,7 +268,9 @@ def _truncated_set_counts() -> AbstractContextManager[Any]:
 
 
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
-    """It leaves before the set without it is committed, and never stands again: nobody may be left who can be elected."""
+    """It leaves before the set without it is committed, and never stands again: nobody may be left who can be
+    elected.
+    """
 
     def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters

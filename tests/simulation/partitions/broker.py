@@ -1,7 +1,8 @@
 """A broker of the simulation: the real partition layer over a simulated disk, in one process after another.
 
-Real are `Partitions` and what is below (leaders, followers, ISR, logs, directories), the group commit, `Fetchers`, `AlterPartitions`,
-`DirectoryAssignments`, `BrokerPublisher`, and the handlers of Fetch, ListOffsets and OffsetForLeaderEpoch. Simulated are disk, connections, threads and time.
+Real are `Partitions` and what is below (leaders, followers, ISR, logs, directories), the group commit, `Fetchers`,
+`AlterPartitions`, `DirectoryAssignments`, `BrokerPublisher`, and the handlers of Fetch, ListOffsets and
+OffsetForLeaderEpoch. Simulated are disk, connections, threads and time.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class _Connector:
 
 
 class _Channel:
-    """To the controller: a request whose answer is lost is sent again, as the real channel does when a connection breaks."""
+    """To the controller: a request whose answer is lost is sent again, as the real channel does when a connection
+    breaks.
+    """
 
     def __init__(self, broker: SimBroker) -> None:
         self._broker = broker
@@ -112,8 +115,8 @@ class _Channel:
 
 
 class SimBroker:
-    """`is_serving` from the time when its partitions follow the metadata; `was_wiped` until the controller knows the incarnation that has
-    an empty disk.
+    """`is_serving` from the time when its partitions follow the metadata; `was_wiped` until the controller knows the
+    incarnation that has an empty disk.
     """
 
     partitions: Partitions

@@ -27,7 +27,8 @@ RECOVERING = 1
 class History:
     """What is committed in a partition, and what its clients know.
 
-    After an unclean election nothing is promised (`is_unclean`): watermarks of another history live on in checkpoints, as in Kafka.
+    After an unclean election nothing is promised (`is_unclean`): watermarks of another history live on in checkpoints,
+    as in Kafka.
     """
 
     def __init__(self) -> None:
@@ -42,8 +43,8 @@ class History:
         return self.committed[-1].last + 1 if self.committed else 0
 
     def is_held(self, entry: Entry, replica: ReplicaLog, *, on_disk: bool = False) -> bool:
-        """Whether the replica has a batch that is committed. What a leader has deleted (KIP-107) nobody needs to have had: a follower may
-        come from another history below the leader's start, and throws it away with the next answer.
+        """Whether the replica has a batch that is committed. What a leader has deleted (KIP-107) nobody needs to have
+        had: a follower may come from another history below the leader's start, and throws it away with the next answer.
         """
         end = replica.durable_end if on_disk else replica.end
         return end > entry.last and (replica.holds(entry) or entry.last < self.start)
@@ -470,7 +471,8 @@ class Checker:
                 ),
                 None,
             )
-            # As in Kafka, a marker that was there at a start counts though it may not be replicated: its coordinator would write it again.
+            # As in Kafka, a marker that was there at a start counts though it may not be replicated: its coordinator
+            # would write it again.
             decided_below = max(data.high_watermark, replica.opened_end)
             self.require(
                 marker is not None and marker.last < decided_below,

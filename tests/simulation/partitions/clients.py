@@ -1,4 +1,6 @@
-"""Producers, transactions and consumers of the simulation. What a client hears is an answer or nothing; nothing means that nobody knows."""
+"""Producers, transactions and consumers of the simulation. What a client hears is an answer or nothing; nothing means
+that nobody knows.
+"""
 
 from __future__ import annotations
 

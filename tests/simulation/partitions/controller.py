@@ -1,8 +1,8 @@
 """The controller of the simulation: one that never dies, with the decisions of the real one.
 
-It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of `quorum.controller`, fences whose lease
-ran out, and does what an operator asks: reassignments, preferred leaders, topics deleted and made again. What it decides is committed at
-once; brokers learn it one after another.
+It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of `quorum.controller`,
+fences whose lease ran out, and does what an operator asks: reassignments, preferred leaders, topics deleted and made
+again. What it decides is committed at once; brokers learn it one after another.
 """
 
 from __future__ import annotations

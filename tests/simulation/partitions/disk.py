@@ -1,7 +1,9 @@
-"""A broker's disk in memory: what the file layer is given in the place of the system's calls, and what a crash leaves of it.
+"""A broker's disk in memory: what the file layer is given in the place of the system's calls, and what a crash leaves
+of it.
 
-Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps everything. A power cut keeps
-the first so many changes of names, and of each file the durable bytes, or all, or a part of what was appended, or zeros in its place.
+Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps
+everything. A power cut keeps the first so many changes of names, and of each file the durable bytes, or all, or a part
+of what was appended, or zeros in its place.
 """
 
 from __future__ import annotations

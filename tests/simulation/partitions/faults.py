@@ -1,4 +1,6 @@
-"""What a run is like: the rules of its cluster and topics, and what goes wrong. Each seed draws a random subset (swarm testing)."""
+"""What a run is like: the rules of its cluster and topics, and what goes wrong. Each seed draws a random subset (swarm
+testing).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rules:
-    """`elr`: eligible leader replicas are kept (KIP-966). Sizes are small, so that segments roll and fetches end inside of them."""
+    """`elr`: eligible leader replicas are kept (KIP-966). Sizes are small, so that segments roll and fetches end inside
+    of them.
+    """
 
     brokers: int = 3
     partitions: int = 1

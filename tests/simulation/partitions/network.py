@@ -1,4 +1,5 @@
-"""The simulated network between brokers, controller and clients: delay, links that are cut in one direction or both, connections that break.
+"""The simulated network between brokers, controller and clients: delay, links that are cut in one direction or both,
+connections that break.
 
 What travels while a link is cut waits until it is mended, as TCP's packets do, or is lost with its connection.
 """
@@ -69,7 +70,9 @@ class Network:
         handle: Callable[[], Awaitable[Any]],
         seconds: float,
     ) -> Any:
-        """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became of it."""
+        """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became
+        of it.
+        """
         answers: list[Any] = []
         answered = trio.Event()
 
@@ -137,7 +140,9 @@ class Network:
 
 
 class Connection:
-    """One connection of a follower to a leader: requests arrive in order, and so do answers. The part of `NodeConnection` that fetchers use."""
+    """One connection of a follower to a leader: requests arrive in order, and so do answers. The part of
+    `NodeConnection` that fetchers use.
+    """
 
     def __init__(self, network: Network, source: SimBroker, target: SimBroker) -> None:
         self.network = network

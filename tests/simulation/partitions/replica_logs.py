@@ -59,7 +59,9 @@ def read_entries(log: Any, start: int) -> list[Entry]:
 
 
 class ReplicaLog:
-    """One replica, over the lives of its broker. Below `durable_end` all was said to be on disk; `leader` is the last epoch in which it led."""
+    """One replica, over the lives of its broker. Below `durable_end` all was said to be on disk; `leader` is the last
+    epoch in which it led.
+    """
 
     __slots__ = (
         "durable_end",

@@ -1,7 +1,9 @@
-"""One seeded run of brokers with the real partition layer: faults first, then a time without, in which all must come right.
+"""One seeded run of brokers with the real partition layer: faults first, then a time without, in which all must come
+right.
 
-Everything takes place inside `trio.run`, on simulated time: the next thing that happens is an event of the world or the deadline of a
-task, whichever comes first; then every task runs until it waits, in an order drawn from the seed, and the checker looks at all replicas.
+Everything takes place inside `trio.run`, on simulated time: the next thing that happens is an event of the world or the
+deadline of a task, whichever comes first; then every task runs until it waits, in an order drawn from the seed, and the
+checker looks at all replicas.
 """
 
 from __future__ import annotations
@@ -220,7 +222,8 @@ class World:
         self.after(self.prng.uniform(0.01, downtime), self.restart_of(broker))
 
     def _may_wipe(self, broker: SimBroker) -> bool:
-        """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is copied again.
+        """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is
+        copied again.
 
         Without eligible leader replicas nobody asks a broker that returns whether it has lost its disk (KAFKA-15495).
         """
@@ -417,7 +420,9 @@ class World:
             self.restart_of(broker)()
 
     async def _check_liveness(self) -> None:
-        """L1: producers go on, everybody comes back into sync; then, without producers, all have the same and nobody loops."""
+        """L1: producers go on, everybody comes back into sync; then, without producers, all have the same and nobody
+        loops.
+        """
         acked = self.acked
         if not await self.run_until(
             self.now + RECOVERY_SECONDS, lambda: self.acked > acked + 3 and self._is_in_order()

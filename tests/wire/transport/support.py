@@ -20,7 +20,8 @@ from wire.transport.registry import Registry, handles
 from wire.transport.server import Listener, serve_listener
 
 HEARTBEAT_VERSION = 4
-# The kernel hands bytes from one socket of this machine to the other within microseconds, or at its next turn where it is busy.
+# The kernel hands bytes from one socket of this machine to the other within microseconds, or at its next turn where it
+# is busy.
 SETTLED_SECONDS = 0.005
 
 

@@ -1,4 +1,6 @@
-"""Hooks see every request and its answer; a connection that is muted is answered, and not read until its time has come."""
+"""Hooks see every request and its answer; a connection that is muted is answered, and not read until its time has
+come.
+"""
 
 import socket
 

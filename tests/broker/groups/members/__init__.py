@@ -2,6 +2,6 @@
 
     python -m tests.broker.groups.members.<client> BOOTSTRAP GROUP TOPIC CLIENT_ID
 
-prints `PARTITION OFFSET` for every record, in a line of its own; when its stdin is closed it commits what it has read, leaves
-the group and ends.
+prints `PARTITION OFFSET` for every record, in a line of its own; when its stdin is closed it commits what it has read,
+leaves the group and ends.
 """

@@ -1,4 +1,6 @@
-"""BrokerHeartbeat: a broker is unfenced when it has caught up, fenced when it wants to, and let go when nothing is led by it."""
+"""BrokerHeartbeat: a broker is unfenced when it has caught up, fenced when it wants to, and let go when nothing is led
+by it.
+"""
 
 from tests.quorum.controller.handlers.asking import asked
 from wire.errors import ErrorCode

@@ -24,7 +24,9 @@ def _emptied_disks_stay_in_sync() -> Patch:
 
 
 def _emptied_disks_stay_eligible() -> Patch:
-    """A broker that may have lost data is struck from the ISRs, and not from the partitions that it could lead otherwise."""
+    """A broker that may have lost data is struck from the ISRs, and not from the partitions that it could lead
+    otherwise.
+    """
     real = brokers.changes_after_loss
 
     def after(state: Any, broker_id: int, keys: Any = None) -> Any:

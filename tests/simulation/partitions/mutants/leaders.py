@@ -1,4 +1,6 @@
-"""Bugs of leaders: the watermark, who is in sync, what is acknowledged. Numbers are those of Kafka's and Redpanda's trackers."""
+"""Bugs of leaders: the watermark, who is in sync, what is acknowledged. Numbers are those of Kafka's and Redpanda's
+trackers.
+"""
 
 from __future__ import annotations
 
