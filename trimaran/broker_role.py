@@ -39,11 +39,16 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     from zkcompat.consumer_offsets import open_consumer_offsets
     from zkcompat.settings import keeper_config
 
-    texts = {key: _text(value) for key, value in config.explicit.items() if value is not None}
-    async with open_consumer_offsets(keeper_config(connect, texts)) as offsets:
+    async with open_consumer_offsets(keeper_config(connect, texts_of(config))) as offsets:
         yield offsets
 
 
+def texts_of(config: ServerConfig) -> dict[str, str]:
+    """What was set, as it would stand in a file of properties."""
+    return {key: _text(value) for key, value in config.explicit.items() if value is not None}
+
+
 def _text(value: object) -> str:
-    """As it would stand in a file of properties."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

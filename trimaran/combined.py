@@ -10,14 +10,15 @@ import trio
 
 from broker.process.server import RunningBroker
 from node.config.server import ServerConfig
-from quorum.controller.server import RunningController, run_controller
+from quorum.controller.server import RunningController
 from trimaran.broker_role import run_broker_role
+from trimaran.controller_role import run_controller_role
 
 
 async def run_combined(
     config: ServerConfig, *, task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Runs both until it is cancelled; raises as `run_controller` and `run_broker_role` do."""
+    """Runs both until it is cancelled; raises as `run_controller_role` and `run_broker_role` do."""
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
         running: RunningController = await nursery.start(_run_controller, config, scope)
@@ -34,4 +35,4 @@ async def _run_controller(
     task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     with scope:
-        await run_controller(config, task_status=task_status)
+        await run_controller_role(config, task_status=task_status)

@@ -51,9 +51,9 @@ def roles_of(config: ServerConfig) -> list[Role]:
         return [run_combined]
     roles: list[Role] = []
     if "controller" in config["process.roles"]:
-        from quorum.controller.server import run_controller
+        from trimaran.controller_role import run_controller_role
 
-        roles.append(run_controller)
+        roles.append(run_controller_role)
     if "broker" in config["process.roles"]:
         from trimaran.broker_role import run_broker_role
 

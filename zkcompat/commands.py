@@ -10,7 +10,7 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import trio
 
+from node.runtime.clock import now_ms
 from wire.client.bootstrap import Address
 from wire.security.listener import ClientSecurity
 from zkcompat.keeper import (
@@ -46,20 +47,18 @@ from zkcompat.settings import (
 from zkcompat.status import MirrorStatus
 from zkcompat.tenure import WrongClusterError
 from zkcompat.tree import FoundZnode
-from zkcompat.verify import VerifyReport
-from zkcompat.verify import verify as verify_tree
 from zkcompat.znodes.broker_info import BROKER_IDS
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
+from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
 __all__ = [
     "MirrorLockedError",
     "QuorumUnreachableError",
     "TreeEntry",
-    "VerifyReport",
     "WrongClusterError",
     "ZooKeeperStatus",
     "ZooKeeperUnreachableError",
@@ -67,11 +66,12 @@ __all__ = [
     "run_mirror",
     "status",
     "tree",
-    "verify",
 ]
 
 CONNECT_SECONDS = 5.0
 QUORUM_SECONDS = 10.0
+# A mirror tells of itself every 5 s, and hears of the quorum twice a second.
+SILENCE_MS = 15_000
 FIRST_WORD_SECONDS = 1.0  # a quorum that is up answers in milliseconds
 # `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
 TREE_ENTRIES_MAX = 100_000
@@ -91,7 +91,10 @@ class MirrorLockedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperStatus:
-    """What the tree says about itself; None where it says nothing readable. `mirror_session` 0: nobody claims."""
+    """What the tree says about itself and its mirrors; None where it says nothing readable.
+
+    `mirror` is the one that leads, None when none says so. `claim_session` owns `/controller`, 0 when nobody does.
+    """
 
     connect: str
     cluster_id: str | None
@@ -101,14 +104,40 @@ class ZooKeeperStatus:
     published_offset: int | None
     published_epoch: int | None
     dirty: bool
-    mirror_session: int
+    claim_session: int
     live_brokers: tuple[int, ...]
     topics: int
+    mirror: MirrorReport | None
+    standbys: tuple[MirrorReport, ...]
+    asked_ms: int
+
+    @property
+    def lag_records(self) -> int | None:
+        """How many records of the quorum's log the tree does not show."""
+        if self.mirror is None or self.published_offset is None:
+            return None
+        return max(0, self.mirror.quorum_offset - self.published_offset)
 
     @property
     def mirror_alive(self) -> bool:
-        """A mirror's session holds `/controller`; a dead mirror's claim goes with its session timeout."""
-        return self.mirror_session != 0
+        """A mirror leads, and said so lately; one that is frozen does not, and one that died is gone."""
+        return self.mirror is not None and self.asked_ms - self.mirror.told_ms < SILENCE_MS
+
+    @property
+    def quorum_alive(self) -> bool:
+        """The mirror heard from the quorum lately."""
+        heard = self.mirror.quorum_heard_ms if self.mirror is not None else -1
+        return heard >= 0 and self.asked_ms - heard < SILENCE_MS
+
+    @property
+    def healthy(self) -> bool:
+        """Mirror and quorum are alive, and nothing is held back."""
+        return (
+            self.mirror is not None
+            and self.mirror_alive
+            and self.quorum_alive
+            and not self.mirror.quarantined
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +187,7 @@ def run_mirror(
 
 def status(zookeeper_connect: str, properties: Properties = NONE) -> ZooKeeperStatus:
     """Raises ZooKeeperUnreachableError."""
-    return _with_keeper(zookeeper_connect, properties, _status)
+    return with_keeper(zookeeper_connect, properties, _status)
 
 
 def tree(
@@ -174,7 +203,7 @@ def tree(
         found = await keeper.read_tree([root or "/"], [])
         return [_entry(p, z) for p, z in sorted(found.items())][:entries_max]
 
-    return _with_keeper(zookeeper_connect, properties, read)
+    return with_keeper(zookeeper_connect, properties, read)
 
 
 def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> TreeEntry | None:
@@ -184,43 +213,19 @@ def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> Tre
         found = await keeper.read(path)
         return None if found is None else _entry(path, found)
 
-    return _with_keeper(zookeeper_connect, properties, read)
-
-
-def verify(
-    bootstrap_controllers: str,
-    zookeeper_connect: str,
-    time_limit_seconds: float = 10.0,
-    properties: Properties = NONE,
-) -> VerifyReport:
-    """Compares every mirrored znode with the metadata image.
-
-    Raises ValueError, QuorumUnreachableError or ZooKeeperUnreachableError.
-    """
-    bootstrap = parse_controllers(bootstrap_controllers)
-    security = quorum_security(properties)
-    secrets = mirror_config(properties).secrets
-
-    async def read(keeper: Keeper) -> VerifyReport:
-        cluster_id = await find_cluster_id(bootstrap, QUORUM_SECONDS, security)
-        async with open_observer(cluster_id, bootstrap, security) as feed:
-            with trio.move_on_after(QUORUM_SECONDS):
-                await feed.wait_for(lambda f: f.ready)
-            if not feed.ready:
-                raise QuorumUnreachableError("the quorum has no leader, or its log cannot be read")
-            return await verify_tree(feed, keeper, cluster_id, time_limit_seconds, secrets=secrets)
-
-    return _with_keeper(zookeeper_connect, properties, read)
+    return with_keeper(zookeeper_connect, properties, read)
 
 
 async def _status(keeper: Keeper) -> ZooKeeperStatus:
     paths = (ClusterId.PATH, Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
-    cluster, claim, epoch, migration = [await keeper.read(path) for path in paths]
-    cluster_id = decode_or_none(ClusterId.decode, cluster.data) if cluster else None
-    controller = decode_or_none(Controller.decode, claim.data) if claim else None
-    controller_epoch = decode_or_none(ControllerEpoch.decode, epoch.data) if epoch else None
-    state = decode_or_none(Migration.decode, migration.data) if migration else None
+    found = await keeper.read_many(paths)
+    cluster_id = _decoded(found, ClusterId.PATH, ClusterId.decode)
+    controller = _decoded(found, Controller.PATH, Controller.decode)
+    controller_epoch = _decoded(found, ControllerEpoch.PATH, ControllerEpoch.decode)
+    state = _decoded(found, Migration.PATH, Migration.decode)
+    claim = found.get(Controller.PATH)
     ids = await keeper.children(BROKER_IDS)
+    reports = await _reports(keeper)
     return ZooKeeperStatus(
         connect=keeper.config.connect,
         cluster_id=None if cluster_id is None else cluster_id.id,
@@ -230,10 +235,29 @@ async def _status(keeper: Keeper) -> ZooKeeperStatus:
         published_offset=None if state is None else state.offset,
         published_epoch=None if state is None else state.epoch,
         dirty=state is not None and state.dirty,
-        mirror_session=claim.owner if claim else 0,
+        claim_session=claim.owner if claim else 0,
         live_brokers=tuple(sorted(int(name) for name in ids if name.isdecimal())),
         topics=len(await keeper.children(BROKER_TOPICS)),
+        mirror=next((report for report in reports if report.leads), None),
+        standbys=tuple(report for report in reports if not report.leads),
+        asked_ms=now_ms(),
     )
+
+
+async def _reports(keeper: Keeper) -> list[MirrorReport]:
+    """Of all mirrors, the freshest first."""
+    parent = REPORT_PARENTS[-1]
+    paths = [f"{parent}/{name}" for name in await keeper.children(parent)]
+    found = await keeper.read_many(paths)
+    reports = (decode_or_none(MirrorReport.decode, znode.data) for znode in found.values())
+    known = [report for report in reports if report is not None]
+    return sorted(known, key=lambda report: report.told_ms, reverse=True)
+
+
+def _decoded(
+    found: Mapping[str, FoundZnode], path: str, decode: Callable[[bytes | None], T]
+) -> T | None:
+    return decode_or_none(decode, found[path].data) if path in found else None
 
 
 def _entry(path: str, znode: FoundZnode) -> TreeEntry:
@@ -241,7 +265,8 @@ def _entry(path: str, znode: FoundZnode) -> TreeEntry:
     return TreeEntry(path, text, znode.owner != 0, znode.version)
 
 
-def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:
+def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:
+    """Runs trio with a session. Raises ZooKeeperUnreachableError, ValueError."""
     config = keeper_config(connect, properties)
 
     async def main() -> T:

@@ -28,7 +28,8 @@ class ImageFeed:
     """`ready` turns true when the image has caught up with the quorum's high watermark for the first time.
 
     `heard_ms` is when the quorum last committed something, no-op records included, -1 before that. `leader_address`
-    tells where the leader listens, None while that is not known.
+    tells where the leader listens, None while that is not known. `kept` is the newest image up to the offset
+    `kept_until`.
     """
 
     image: MetadataImage = EMPTY
@@ -37,6 +38,8 @@ class ImageFeed:
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     heard_ms: int = -1
     leader_address: Callable[[], tuple[str, int] | None] = lambda: None
+    kept_until: int = -1
+    kept: MetadataImage = EMPTY
     _changes: Changes = field(default_factory=Changes)
     _changed: Notifier = field(default_factory=Notifier)
 
@@ -47,6 +50,8 @@ class ImageFeed:
         self.image = image
         self.history.append(image)
         self.heard_ms = now_ms()
+        if image.provenance.offset <= self.kept_until:
+            self.kept = image
         self._wake()
 
     def lead_by(self, leader: Leader | None) -> None:

@@ -132,7 +132,9 @@ class Follower:
         if not suspects or image is None:
             return
         self.tenure.suspects.clear()
+        self.tenure.comparing = True
         await self._compare([(section, name) for (_, name), section in suspects.items()], image)
+        self.tenure.compared()
 
     async def _compare(
         self, entities: Entities, image: MetadataImage, *, dirty: bool = False

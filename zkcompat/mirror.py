@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import trio
 
@@ -23,6 +24,7 @@ from zkcompat.follower import Follower
 from zkcompat.keeper import Keeper, PathRefusedError, UncertainOutcomeError
 from zkcompat.quarantine import Quarantine
 from zkcompat.reporting import Reporting
+from zkcompat.resync import ResyncRequests
 from zkcompat.sections.registry import Sections, sections_of
 from zkcompat.standby import Standby
 from zkcompat.status import MirrorStatus
@@ -62,9 +64,26 @@ class MirrorConfig:
     secrets: bool = False
 
 
+class TurnOverError(Exception):
+    """It is another mirror's turn."""
+
+
+class Turn(Protocol):
+    """When to mirror, for those who need not look at the claim for that."""
+
+    async def wait(self) -> None:
+        """Returns when it is this mirror's turn."""
+
+    async def wait_over(self) -> None:
+        """Returns when it is so no more."""
+
+
 @dataclass(slots=True)
 class Mirror:
-    """Writes the images of `feed` through `keeper`. `run` is its only entrance."""
+    """Writes the images of `feed` through `keeper`. `run` is its only entrance.
+
+    `turn`: it mirrors only then, and at once; without it it waits while another mirror holds the claim.
+    """
 
     feed: ImageFeed
     keeper: Keeper
@@ -73,6 +92,7 @@ class Mirror:
     companions: Sequence[Companion] = ()
     status: MirrorStatus = field(default_factory=MirrorStatus)
     quarantine: Quarantine = field(default_factory=lambda: Quarantine(trio.current_time))
+    turn: Turn | None = None
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
         """Returns when the status is as wanted."""
@@ -99,9 +119,12 @@ class Mirror:
                 await Connecting(self.keeper, self.status).wait()
                 await check_cluster(self.keeper, self.cluster_id)
                 admitted.set()
-                await Standby(self.feed, self.keeper, self.status).wait()
+                await self._wait_turn()
                 began = trio.current_time()
                 await self._tenure()
+            except TurnOverError:
+                log.info("The mirror stands by: another controller leads")
+                self.status.tell("standby")
             except _ENDINGS as problem:
                 if trio.current_time() - began > GOOD_TENURE_SECONDS:
                     connection.succeeded()
@@ -111,6 +134,18 @@ class Mirror:
                 self._explain(problem, seconds)
                 self.status.tell("waiting")
                 await trio.sleep(seconds)
+
+    async def _wait_turn(self) -> None:
+        if self.turn is None:
+            await Standby(self.feed, self.keeper, self.status).wait()
+            return
+        self.status.tell("standby")
+        await self.turn.wait()
+
+    async def _end_with_turn(self) -> None:
+        if self.turn is not None:
+            await self.turn.wait_over()
+            raise TurnOverError
 
     def _explain(self, problem: Exception, seconds: float) -> None:
         self.status.last_problem = f"{type(problem).__name__}: {problem}"
@@ -150,17 +185,20 @@ class Mirror:
         try:
             await tenure.claim(self.feed.leader)
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_with_turn)
                 nursery.start_soon(tenure.keep_controller)
                 for companion in self.companions:
                     await companion.prepare(tenure, self.feed.image)
                 await follower.compare_all()
-                nursery.start_soon(Verifier(tenure, self.keeper, self.quarantine, interval).run)
+                verifier = Verifier(tenure, self.keeper, self.quarantine, interval)
+                nursery.start_soon(verifier.run)
+                nursery.start_soon(ResyncRequests(tenure, verifier).run)
                 nursery.start_soon(Sweeper(tenure, self.quarantine).run)
                 for companion in self.companions:
                     nursery.start_soon(companion.run, tenure)
                 await follower.follow()
         except BaseExceptionGroup as group:
-            raise only(group, *_ENDINGS) from None
+            raise only(group, *_ENDINGS, TurnOverError) from None
 
     def _sections(self) -> Sections:
         return sections_of(self.cluster_id, secrets=self.config.secrets)

@@ -98,16 +98,20 @@ async def _ask_cluster_id(host: str, port: int, security: ClientSecurity) -> str
 
 @asynccontextmanager
 async def open_observer(
-    cluster_id: str, bootstrap: Sequence[Address], security: ClientSecurity = PLAINTEXT
+    cluster_id: str,
+    bootstrap: Sequence[Address],
+    security: ClientSecurity = PLAINTEXT,
+    *,
+    keep_until: int = -1,
 ) -> AsyncIterator[ImageFeed]:
-    """A feed that follows the quorum while the body runs."""
-    feed = ImageFeed()
+    """A feed that follows the quorum while the body runs; it keeps the image at the offset `keep_until`."""
+    feed = ImageFeed(kept_until=keep_until)
     # Ids below -1 stand for addresses whose node id is not known yet.
     peers = tuple(Peer(-2 - number, host, port) for number, (host, port) in enumerate(bootstrap))
     identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
     settings = NodeSettings(identity, client_id=CLIENT_ID, security=security)
     node = QuorumNode(settings, MemoryLog(), MetadataLoader([feed]))
-    feed.leader_address = lambda: _leader_address(node)
+    feed.leader_address = lambda: leader_address(node)
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
         nursery.start_soon(tell_leaders, node, feed)
@@ -116,7 +120,8 @@ async def open_observer(
         nursery.cancel_scope.cancel()
 
 
-def _leader_address(node: QuorumNode) -> Address | None:
+def leader_address(node: QuorumNode) -> Address | None:
+    """Where the leader of the quorum listens, as the node knows it."""
     peer = node.leader_address
     return None if peer is None else (peer.host, peer.port)
 

@@ -95,11 +95,13 @@ class Tenure:
     written_before: int = 0
     # Entities, by section label and name, to be compared again by the writer.
     suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
+    comparing: bool = False
     verify_soon: AutoResetEvent = field(default_factory=AutoResetEvent)
     _index: SectionIndex = field(init=False)
     _claimed_as: bytes = b""
     _lock: trio.Lock = field(default_factory=trio.Lock)
     _suspected: Notifier = field(default_factory=Notifier)
+    _compared: Notifier = field(default_factory=Notifier)
     _published: Notifier = field(default_factory=Notifier)
 
     def __post_init__(self) -> None:
@@ -188,6 +190,17 @@ class Tenure:
         await trio.lowlevel.checkpoint()
         while not self.suspects:
             await self._suspected.wait()
+
+    async def wait_no_suspects(self) -> None:
+        """Returns when everything that was to be compared again is."""
+        await trio.lowlevel.checkpoint()
+        while self.suspects or self.comparing:
+            await self._compared.wait()
+
+    def compared(self) -> None:
+        """What was to be compared again is."""
+        self.comparing = False
+        self._compared.notify_all()
 
     def published(self, image: MetadataImage) -> None:
         """The tree shows `image`."""

@@ -5,7 +5,7 @@ import trio
 
 from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
-from tests.zkcompat.rig import Source, in_step, running, topics
+from tests.zkcompat.rig import PATIENCE, Source, in_step, running, topics
 from zkcompat.commands import (
     MirrorLockedError,
     TreeEntry,
@@ -26,7 +26,11 @@ def mirrored(connect):
     async def fill():
         async with running(connect, source) as mirror:
             await in_step(mirror, source)
-            return await trio.to_thread.run_sync(status, connect)
+            with trio.fail_after(PATIENCE):
+                while True:  # a mirror tells of itself once a second
+                    found = await trio.to_thread.run_sync(status, connect)
+                    if found.mirror and found.mirror.state == "in step":
+                        return found
 
     return connect, trio.run(fill)
 
@@ -41,6 +45,10 @@ def test_status_tells_claim_and_offset(mirrored):
     assert while_running.topics == 2
     assert while_running.published_offset == 6
     assert while_running.mirror_alive
+    assert while_running.quorum_alive
+    assert while_running.healthy
+    assert while_running.lag_records == 0
+    assert while_running.standbys == ()
     after = status(connect)
     assert not after.mirror_alive
     assert after.controller_id is None

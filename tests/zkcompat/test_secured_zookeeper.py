@@ -117,6 +117,7 @@ async def test_a_wrong_password_is_said(secured):
         with trio.fail_after(PATIENCE):
             while not keeper.is_refused:
                 await keeper.wait_connected(0.1)
+            assert not await keeper.wait_connected(0.1)
 
 
 # RFC 2831, 4: with its uri, which is ZooKeeper's here, replaced by ours the digests differ; these were computed by the

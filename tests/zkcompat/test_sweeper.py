@@ -12,7 +12,7 @@ from zkcompat.notes import NOTE_ROOTS
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
-async def gone(keeper, root):
+async def assert_gone(keeper, root):
     with trio.fail_after(PATIENCE):
         while await keeper.children(root):
             await trio.lowlevel.checkpoint()
@@ -31,7 +31,7 @@ async def test_old_notes_of_all_roots_are_swept(connect, monkeypatch):
         monkeypatch.setattr(sweeper, "LIFETIME_MS", 0)
         async with running(connect, source):
             for root in NOTE_ROOTS:
-                await gone(person, root)
+                await assert_gone(person, root)
 
 
 async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):

@@ -209,8 +209,18 @@ COMMANDS = (
     (("zk", "get"), "trimaran.cli.zk:get", "Print one znode."),
     (
         ("zk", "verify"),
-        "trimaran.cli.zk:verify",
+        "trimaran.cli.zk_check:verify",
         "Compare every mirrored znode with the metadata image.",
+    ),
+    (
+        ("zk", "diff"),
+        "trimaran.cli.zk_check:diff",
+        "Compare the tree with the metadata at an offset.",
+    ),
+    (
+        ("zk", "resync"),
+        "trimaran.cli.zk_check:resync",
+        "Have the mirror compare everything now; --dry-run prints what it would write.",
     ),
     (
         ("analyze",),

@@ -1,4 +1,4 @@
-"""`zk start|mirror|status|tree|get|verify`: a real ZooKeeper, and the mirror of the metadata in it."""
+"""`zk start|mirror|status|tree|get`: a real ZooKeeper, and the mirror of the metadata in it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
+    from zkcompat.commands import ZooKeeperStatus
 
 
 @contextmanager
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
+    from wire.client.errors import AuthenticationRefused
     from zkcompat import commands
     from zkcompat.zookeeper_process import ZooKeeperUnavailableError
 
@@ -52,6 +54,13 @@ def explained() -> Iterator[None]:
             "trimaran quorum status; or name it with -B HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
+    except AuthenticationRefused as error:
+        raise UserError(
+            "the controllers refuse us",
+            str(error),
+            "see security.protocol, sasl.mechanism and sasl.jaas.config in the file of -c",
+            exit_code=Exit.REFUSED,
+        ) from error
     except commands.MirrorLockedError as error:
         raise UserError(
             "another mirror runs here", str(error), "stop it, or give this one another --state"
@@ -71,10 +80,30 @@ def explained() -> Iterator[None]:
         ) from error
 
 
-def zookeeper_to_ask(given: str | None, data: Path) -> str:
+Config = Annotated[
+    Path | None,
+    Parameter(
+        name=["-c", "--config"],
+        help="A .properties file: zookeeper.* keys, those of the mirror's user, and a client's for the controllers.",
+    ),
+]
+
+
+def properties_of(config: Path | None) -> dict[str, str]:
+    """The file's settings. Raises UserError."""
+    from trimaran.properties import read_file
+
+    return {key: one.value for key, one in read_file(config).items()} if config else {}
+
+
+def zookeeper_to_ask(
+    given: str | None, data: Path, properties: Mapping[str, str] | None = None
+) -> str:
     """The ZooKeeper to ask, which is not known to be none. Raises UserError, ValueError."""
-    connect = zookeeper_of(given, data)
-    if error := why_no_zookeeper(connect):
+    settings = properties or {}
+    connect = given or settings.get("zookeeper.connect") or zookeeper_of(None, data)
+    is_encrypted = settings.get("zookeeper.ssl.client.enable", "").strip().lower() == "true"
+    if not is_encrypted and (error := why_no_zookeeper(connect)):
         raise error
     return connect
 
@@ -115,7 +144,7 @@ def mirror(
     zookeeper: Zookeeper = None,
     data: Data = DEFAULT_DATA,
     state: Annotated[Path | None, Parameter(name="--state")] = None,
-    config: Annotated[Path | None, Parameter(name=["-c", "--config"])] = None,
+    config: Config = None,
 ) -> None:
     """Mirrors a quorum's metadata into ZooKeeper until SIGTERM or Ctrl-C; the quorum may be Apache Kafka's.
 
@@ -124,7 +153,6 @@ def mirror(
         zookeeper: where to write, host:port with an optional chroot.
         data: the local cluster, when the two are not given.
         state: where the mirror keeps its ZooKeeper session between restarts.
-        config: a .properties file with Kafka's zookeeper.* keys.
     """
     from trimaran.logs import set_up_mirror
     from trimaran.properties import read_file
@@ -152,15 +180,70 @@ def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
 
 
 def status(
-    *, zookeeper: Zookeeper = None, data: Data = DEFAULT_DATA, output: Format = "table"
+    *,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    config: Config = None,
+    output: Format = "table",
 ) -> int:
-    """Shows what the mirror last wrote; exit code 1 when no mirror is alive."""
+    """Shows what is mirrored and by whom; exit code 1 when no mirror is alive, or it hears nothing of its quorum."""
     from zkcompat import commands
 
     with explained():
-        found = commands.status(zookeeper_to_ask(zookeeper, data))
-    show_fields({**asdict(found), "mirror_alive": found.mirror_alive}, output)
-    return Exit.OK if found.mirror_alive else Exit.NO
+        properties = properties_of(config)
+        found = commands.status(zookeeper_to_ask(zookeeper, data, properties), properties)
+    if output == "json":
+        show_json(
+            {
+                **asdict(found),
+                "lag_records": found.lag_records,
+                "mirror_alive": found.mirror_alive,
+                "quorum_alive": found.quorum_alive,
+                "healthy": found.healthy,
+            }
+        )
+    else:
+        show_fields(_status_fields(found), output)
+        for refusal in found.mirror.refusals if found.mirror else ():
+            print(f"held back: {refusal}")
+    return Exit.OK if found.mirror_alive and found.quorum_alive else Exit.NO
+
+
+def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
+    """What people want to know, in words."""
+    mirror = found.mirror
+    fields: dict[str, object] = {
+        "zookeeper": found.connect,
+        "cluster_id": found.cluster_id,
+        "controller_id": found.controller_id,
+        "controller_epoch": found.controller_epoch,
+        "kraft_controller_epoch": found.kraft_controller_epoch,
+        "published_offset": found.published_offset,
+        "published_epoch": found.published_epoch,
+        "dirty": found.dirty,
+        "live_brokers": found.live_brokers,
+        "topics": found.topics,
+        "mirror_alive": found.mirror_alive,
+    }
+    if mirror is not None:
+        fields |= {
+            "mirror": f"{mirror.state}, process {mirror.pid} on {mirror.host}",
+            "mirror_heard_of": _ago(found.asked_ms - mirror.told_ms),
+            "quorum_heard_of": "never"
+            if mirror.quorum_heard_ms < 0
+            else _ago(found.asked_ms - mirror.quorum_heard_ms),
+            "lag": f"{found.lag_records} records, {mirror.lag_ms / 1000:.1f} s",
+            "claims": mirror.claims,
+            "repairs": mirror.repairs,
+            "held_back": mirror.quarantined,
+            "last_problem": mirror.last_problem or None,
+        }
+    names = [f"{one.host} (process {one.pid}, {one.state})" for one in found.standbys]
+    return {**fields, "standbys": names}
+
+
+def _ago(milliseconds: int) -> str:
+    return f"{max(0, milliseconds) / 1000:.1f} s ago"
 
 
 def tree(
@@ -168,13 +251,16 @@ def tree(
     *,
     zookeeper: Zookeeper = None,
     data: Data = DEFAULT_DATA,
+    config: Config = None,
     output: Format = "table",
 ) -> None:
     """Prints the znodes at and below a path."""
     from zkcompat import commands
 
     with explained():
-        entries = commands.tree(zookeeper_to_ask(zookeeper, data), path)
+        properties = properties_of(config)
+        where = zookeeper_to_ask(zookeeper, data, properties)
+        entries = commands.tree(where, path, properties=properties)
     if output == "json":
         show_json([asdict(entry) for entry in entries])
         return
@@ -184,13 +270,20 @@ def tree(
 
 
 def get(
-    path: str, *, zookeeper: Zookeeper = None, data: Data = DEFAULT_DATA, output: Format = "table"
+    path: str,
+    *,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    config: Config = None,
+    output: Format = "table",
 ) -> int:
     """Prints the data of one znode; exit code 1 when it is not there."""
     from zkcompat import commands
 
     with explained():
-        entry = commands.get(zookeeper_to_ask(zookeeper, data), path)
+        properties = properties_of(config)
+        where = zookeeper_to_ask(zookeeper, data, properties)
+        entry = commands.get(where, path, properties)
     if entry is None:
         say(f"{path} does not exist")
         return Exit.NO
@@ -199,28 +292,3 @@ def get(
     else:
         print(entry.text or "")
     return Exit.OK
-
-
-def verify(
-    *,
-    controllers: ControllerBootstrap = None,
-    zookeeper: Zookeeper = None,
-    data: Data = DEFAULT_DATA,
-    output: Format = "table",
-) -> int:
-    """Compares every mirrored znode with the metadata image; exit code 1 when one differs."""
-    from zkcompat import commands
-
-    with explained():
-        report = commands.verify(
-            controllers_of(controllers, data), zookeeper_to_ask(zookeeper, data)
-        )
-    if output == "json":
-        show_json({**asdict(report), "in_step": report.in_step})
-        return Exit.OK if report.in_step else Exit.NO
-    for difference in report.differences:
-        print(f"{difference.kind:<9} {difference.path}")
-        if difference.kind == "different":
-            print(f"  expected {difference.expected}\n  found    {difference.found}")
-    print(report.summary() + ("" if report.settled else "  (the tree did not hold still)"))
-    return Exit.OK if report.in_step else Exit.NO

@@ -1,0 +1,151 @@
+"""`zk verify|diff|resync`: the tree beside the quorum."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import (
+    DEFAULT_DATA,
+    ControllerBootstrap,
+    Data,
+    DryRun,
+    Zookeeper,
+    controllers_of,
+)
+from trimaran.cli.output import Format, say, show_json, show_json_line
+from trimaran.cli.zk import Config, explained, properties_of, zookeeper_to_ask
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from zkcompat.checks import Target
+    from zkcompat.verify import VerifyReport
+
+
+def verify(
+    *,
+    controllers: ControllerBootstrap = None,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    config: Config = None,
+    watch: Annotated[float | None, Parameter(name="--watch")] = None,
+    output: Format = "table",
+) -> int:
+    """Compares every mirrored znode with the metadata image; exit code 1 when one differs.
+
+    Where the file says zookeeper.set.acl=true, rights that others should not have are differences, too.
+
+    Args:
+        watch: compare again so many seconds after each report, until Ctrl-C; JSON has a report a line then.
+    """
+    from zkcompat import checks
+
+    with explained():
+        target = _target(controllers, zookeeper, data, config)
+        if watch is None:
+            report = checks.verify(target)
+        elif output == "json":
+            report = checks.verify(
+                target, watch=lambda r: show_json_line(_json(r)), interval_seconds=watch
+            )
+        else:
+            report = checks.verify(target, watch=_show, interval_seconds=watch)
+    if output == "json":
+        show_json(_json(report))
+    else:
+        _show(report)
+    return Exit.OK if report.in_step else Exit.NO
+
+
+def diff(
+    *,
+    at: Annotated[int, Parameter(name="--at")],
+    controllers: ControllerBootstrap = None,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    config: Config = None,
+    output: Format = "table",
+) -> int:
+    """Compares the tree with the metadata as it was at an offset; exit code 1 when something differs.
+
+    Args:
+        at: the offset in the metadata log.
+    """
+    from zkcompat import checks
+
+    with explained():
+        target = _target(controllers, zookeeper, data, config)
+        try:
+            report, image = checks.diff(target, at)
+        except checks.OffsetUnknownError as error:
+            raise UserError(
+                f"there is no image at offset {at}",
+                str(error),
+                "trimaran zk status tells the published offset",
+                exit_code=Exit.NO,
+            ) from error
+    if image.provenance.offset != at:
+        say(
+            f"offset {at} is inside a batch: compared with {image.provenance.offset}, the batch before"
+        )
+    if output == "json":
+        show_json(_json(report))
+    else:
+        _show(report)
+    return Exit.OK if report.in_step else Exit.NO
+
+
+def resync(
+    *,
+    controllers: ControllerBootstrap = None,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    config: Config = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Has the mirror that leads compare everything now, and write what differs.
+
+    Args:
+        dry_run: only print what would be written; exit code 1 when that is something.
+    """
+    from zkcompat import checks
+
+    with explained():
+        target = _target(controllers, zookeeper, data, config)
+        if not dry_run:
+            done = checks.resync(target)
+            say("the mirror compared everything" if done else "no mirror answered within a minute")
+            return Exit.OK if done else Exit.TIMEOUT
+        operations = checks.planned_repairs(target)
+    for operation in operations:
+        print(operation.sentence)
+    say(f"{len(operations)} operations would be written")
+    return Exit.NO if operations else Exit.OK
+
+
+def _target(
+    controllers: str | None, zookeeper: str | None, data: Path, config: Path | None
+) -> Target:
+    from zkcompat.checks import Target
+
+    properties = properties_of(config)
+    connect = zookeeper_to_ask(zookeeper, data, properties)
+    return Target(controllers_of(controllers, data), connect, properties)
+
+
+def _json(report: VerifyReport) -> dict[str, object]:
+    return {**asdict(report), "in_step": report.in_step}
+
+
+def _show(report: VerifyReport) -> None:
+    for difference in report.differences:
+        print(f"{difference.kind:<10} {difference.path}")
+        if difference.kind == "different":
+            print(f"  expected {difference.expected}\n  found    {difference.found}")
+        elif difference.kind in ("acl", "unreadable"):
+            print(f"  {difference.found or 'it may not be read'}")
+    end = "" if report.settled else "  (the tree did not hold still)"
+    print(report.summary() + end, flush=True)

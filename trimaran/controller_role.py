@@ -1,0 +1,65 @@
+"""A controller with what `quorum/` may not know itself: the ZooKeeper mirror, where it is enabled."""
+
+from __future__ import annotations
+
+import trio
+
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig
+from quorum.controller.server import RunningController, run_controller
+from trimaran.broker_role import texts_of
+
+_KEY = "trimaran.zk.mirror.enable"
+
+
+async def run_controller_role(
+    config: ServerConfig,
+    *,
+    task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs a controller until it is cancelled; raises as `run_controller` does."""
+    mirrors = _mirrors(config)
+    async with trio.open_nursery() as nursery:
+        running: RunningController = await nursery.start(_run_controller, config)
+        if mirrors:
+            nursery.start_soon(_mirror, config, running)
+        task_status.started(running)
+
+
+async def _run_controller(
+    config: ServerConfig, *, task_status: trio.TaskStatus[RunningController]
+) -> None:
+    await run_controller(config, task_status=task_status)
+
+
+def _mirrors(config: ServerConfig) -> bool:
+    """Whether the mirror is enabled, and could run. Raises ConfigError."""
+    from zkcompat.legacy.settings import obeyed_kinds
+    from zkcompat.settings import is_enabled, keeper_config, mirror_config
+
+    texts = texts_of(config)
+    if not is_enabled(texts):
+        return False
+    connect = config["zookeeper.connect"]
+    if not connect:
+        raise ConfigError(_KEY, "true", "zookeeper.connect must say where to mirror to")
+    try:
+        mirror_config(texts)
+        keeper_config(connect, texts)
+        obeyed_kinds(texts)
+    except ValueError as error:
+        raise ConfigError(_KEY, "true", str(error)) from error
+    return True
+
+
+async def _mirror(config: ServerConfig, running: RunningController) -> None:
+    from zkcompat.in_controller import Controller, mirror_in_controller
+
+    controller = Controller(
+        node_id=running.node_id,
+        cluster_id=running.directory.meta_properties.cluster_id,
+        node=running.node,
+        loader=running.loader,
+        directory=running.directory.path,
+    )
+    await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config))

@@ -1,0 +1,96 @@
+"""The mirror inside a controller: the leader of the quorum mirrors, the others stand by.
+
+It reads the controller's own image and shares its loop; nothing that happens to it ends the controller. A leader knows
+better than any claim that it leads, so it takes the claim of its predecessor over at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from node.runtime.errors import NotLeaderError
+from quorum.metadata.loader import MetadataLoader
+from quorum.replica.node import QuorumNode
+from zkcompat.feed import ImageFeed
+from zkcompat.keeper import open_keeper
+from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
+from zkcompat.mirror import Mirror
+from zkcompat.observer import leader_address, tell_caught_up, tell_leaders
+from zkcompat.session_file import SESSION_FILE
+from zkcompat.settings import Properties, keeper_config, mirror_config
+from zkcompat.tenure import WrongClusterError
+
+log = logging.getLogger(__name__)
+
+# What only an operator can mend is tried again so often.
+RETRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What the mirror needs of the controller that it runs in."""
+
+    node_id: int
+    cluster_id: str
+    node: QuorumNode
+    loader: MetadataLoader
+    directory: Path
+
+
+class LeadershipTurn:
+    """While this controller leads the quorum."""
+
+    def __init__(self, controller: Controller, feed: ImageFeed) -> None:
+        self._node_id = controller.node_id
+        self._feed = feed
+        self._leader = controller.node.leader
+
+    async def wait(self) -> None:
+        """Returns when it leads, and the mirror has heard of it."""
+        await self._leader.wait_for(lambda leader: leader.leader_id == self._node_id)
+        await self._feed.wait_for(
+            lambda feed: feed.leader is not None and feed.leader.id == self._node_id
+        )
+
+    async def wait_over(self) -> None:
+        """Returns when it leads no more."""
+        await self._leader.wait_for(lambda leader: leader.leader_id != self._node_id)
+
+
+async def mirror_in_controller(
+    controller: Controller, connect: str, properties: Properties
+) -> None:
+    """Mirrors whenever the controller leads, until cancelled. Raises ValueError for a setting that is wrong."""
+    config = mirror_config(properties)
+    keeper = keeper_config(connect, properties)
+    kinds = obeyed_kinds(properties)
+    feed = ImageFeed(leader_address=lambda: leader_address(controller.node))
+    companions = [legacy_admin(feed, kinds, controller.node.settings.security)]
+    controller.loader.add_publisher(feed)
+    session_file = trio.Path(controller.directory / SESSION_FILE)
+    while True:
+        try:
+            async with (
+                open_keeper(keeper, session_file, keep_session=True) as opened,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(tell_leaders, controller.node, feed)
+                nursery.start_soon(_caught_up, controller.node, feed)
+                mirror = Mirror(feed, opened, controller.cluster_id, config, companions)
+                mirror.turn = LeadershipTurn(controller, feed)
+                await mirror.run()
+        except* WrongClusterError as group:
+            log.error("Nothing is mirrored: %s", group.exceptions[0])
+        except* Exception:  # the controller is not to end by it
+            log.exception("The mirror ended by a mistake of trimaran; it starts again")
+        await trio.sleep(RETRY_SECONDS)
+
+
+async def _caught_up(node: QuorumNode, feed: ImageFeed) -> None:
+    with suppress(NotLeaderError):  # told to stop before that
+        await tell_caught_up(node, feed)

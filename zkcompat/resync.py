@@ -1,0 +1,62 @@
+"""A request in ZooKeeper that the leading mirror compare everything now: whoever makes the znode sees it go when that
+is done.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import trio
+
+from zkcompat.claim import Step
+from zkcompat.keeper import Keeper, PathRefusedError
+from zkcompat.tenure import StepRefusedError, Tenure
+from zkcompat.verifier import Verifier
+from zkcompat.znodes.mirror_report import REPORT_PARENTS
+
+log = logging.getLogger(__name__)
+
+PATH = f"{REPORT_PARENTS[0]}/resync"
+# Whoever asks again and again does not keep the mirror from its work.
+PAUSE_SECONDS = 1.0
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncRequests:
+    tenure: Tenure
+    verifier: Verifier
+
+    async def run(self) -> None:
+        """Answers requests as long as the tenure lasts."""
+        while True:
+            changed = trio.Event()
+            try:
+                asked = await self.tenure.keeper.read(PATH, changed.set)
+            except PathRefusedError as refused:
+                log.warning("Requests for a resynchronisation cannot be read: %s", refused)
+                return
+            if asked is None:
+                await changed.wait()
+                continue
+            log.info("Comparing everything, as was asked for")
+            await self.verifier.verify()
+            await self.tenure.wait_no_suspects()
+            try:
+                await self.tenure.transact([Step("delete", PATH)])
+            except StepRefusedError as refused:
+                log.warning("The request for a resynchronisation stays: %s", refused)
+            await trio.sleep(PAUSE_SECONDS)
+
+
+async def request_resync(keeper: Keeper, time_limit_seconds: float) -> bool:
+    """True when a mirror did it. Raises PathRefusedError or UncertainOutcomeError."""
+    for parent in REPORT_PARENTS[:1]:
+        await keeper.ensure(parent, None)
+    await keeper.ensure(PATH, None)
+    with trio.move_on_after(time_limit_seconds):
+        while await keeper.read(PATH) is not None:
+            await keeper.wait_deleted(PATH, POLL_SECONDS)
+        return True
+    return False
