@@ -1,4 +1,6 @@
-"""Our source gives the rows of Spark's own Kafka connector, option by option: on Apache Kafka with aborts, and on ours."""
+"""Our source gives the rows of Spark's own Kafka connector, option by option: on Apache Kafka with aborts, and on
+ours.
+"""
 
 import json
 import subprocess

@@ -1,4 +1,6 @@
-"""`produce --transactional-id`, `consume --isolation`, `transactions list|describe|hanging|abort` against a real cluster."""
+"""`produce --transactional-id`, `consume --isolation`, `transactions list|describe|hanging|abort` against a real
+cluster.
+"""
 
 import json
 import signal

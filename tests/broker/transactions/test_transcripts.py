@@ -1,8 +1,8 @@
 """States, fencing and time of transactional ids as transcripts (`testdata/*.txt`).
 
-Commands: `init`, `add`, `verify`, `end`, `markers`, `advance`, `reload`, `epoch` (begins the transcript's id anew with a
-producer of that epoch), `limits`, `wait`. A producer is written `id/epoch`; ids count from 0. What a command leads to is printed,
-then the state if it has changed.
+Commands: `init`, `add`, `verify`, `end`, `markers`, `advance`, `reload`, `epoch` (begins the transcript's id anew
+with a producer of that epoch), `limits`, `wait`. A producer is written `id/epoch`; ids count from 0. What a command
+leads to is printed, then the state if it has changed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Interpreter:
 
     def do_markers(self):
         return [
-            f"{'commit' if one.state.shown == 'PrepareCommit' else 'abort'} as {one.producer_id - FIRST_ID}/{one.epoch} to "
+            f"{'commit' if one.state.shown == 'PrepareCommit' else 'abort'} "
+            f"as {one.producer_id - FIRST_ID}/{one.epoch} to "
             f"{' '.join(f'{topic}-{index}' for topic, index in sorted(one.partitions)) or 'nothing'}"
             for one in self.driver.write_markers()
         ]
