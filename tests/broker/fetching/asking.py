@@ -1,0 +1,67 @@
+"""Fetch requests of consumers and followers, and what is in their answers."""
+
+from __future__ import annotations
+
+from broker.handlers.fetch import fetch
+from tests.broker.batches import append, batch
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import registration, topic_id
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+
+VERSION = 17
+BROKERS = tuple(registration(node_id) for node_id in (0, 11, 12, 13))
+
+
+def wanted(index=0, offset=0, *, max_bytes=1 << 20, **fields):
+    return FetchPartition(
+        partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **fields
+    )
+
+
+def request(*partitions, follower=None, session_id=0, epoch=-1, topics=("t",), **fields):
+    state = ReplicaState()
+    if follower is not None:
+        state = ReplicaState(replica_id=follower, replica_epoch=100 + follower)
+    values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
+    asked = [
+        FetchTopic(topic=name, topic_id=topic_id(name), partitions=list(partitions))
+        for name in (topics if partitions else ())
+    ]
+    return FetchRequest(
+        replica_state=state, session_id=session_id, session_epoch=epoch, topics=asked, **values
+    )
+
+
+def start(harness, message, version=VERSION):
+    message = through_wire(message, version)
+    return fetch(message, harness.context, call(message, version))
+
+
+async def ask(harness, message, version=VERSION):
+    return await finished(start(harness, message, version))
+
+
+async def ask_one(harness, *partitions, version=VERSION, **fields):
+    """The answer for the only partition."""
+    response = await ask(harness, request(*partitions, **fields), version)
+    [answered] = response.responses
+    [data] = answered.partitions
+    return data
+
+
+def sizes(response):
+    """Partition index to bytes of records, in the order of the answer."""
+    return {
+        data.partition_index: data.records.size if data.records else 0
+        for answered in response.responses
+        for data in answered.partitions
+    }
+
+
+def fill(harness, *indexes, values=(b"a",)):
+    """One batch a value in each of the partitions; returns the size of a batch of one byte."""
+    for index in indexes:
+        for value in values:
+            append(harness, value, index=index)
+    harness.flush()
+    return len(batch(b"a"))

@@ -1,0 +1,221 @@
+"""The rules of what a Fetch is told, a test for each: where logs diverge, who leads instead, what an answer looks
+like.
+"""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from log.batches.batch import iter_batches
+from tests.broker.batches import append, batch
+from tests.broker.fetching.asking import (
+    BROKERS,
+    ask,
+    ask_one,
+    fill,
+    request,
+    sizes,
+    start,
+    wanted,
+)
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode
+from wire.transport.calls import DeferredResponse
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition() for _ in range(3)]), brokers=BROKERS)
+    return harness
+
+
+# -- divergence
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "expected"),
+    [
+        (0, 2, None),  # up to where the epoch ends here
+        (0, 3, (0, 2)),
+        (0, 9, (0, 2)),
+        (1, 2, (0, 2)),  # an epoch that this log does not have
+        (1, 1, (0, 2)),
+        (2, 3, None),
+        (2, 4, None),
+        (2, 5, (2, 4)),
+    ],
+)
+async def test_a_reader_is_told_where_its_epoch_ends_here(harness, last_epoch, offset, expected):
+    """KIP-595: and is given nothing until it has cut its log."""
+    fill(harness, 0, values=(b"a", b"b"))
+    harness.set_image(topic("t", partition(leader_epoch=2)), brokers=BROKERS)
+    fill(harness, 0, values=(b"c", b"d"))
+    data = await ask_one(harness, wanted(0, offset, last_fetched_epoch=last_epoch))
+    found = (data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+    assert (data.error_code, found) == (0, expected or (-1, -1))
+    assert bool(data.records) == (expected is None and offset < 4)
+
+
+async def test_a_divergence_is_told_at_once_and_until_it_is_mended(harness):
+    fill(harness, 0, values=(b"a", b"b"))
+    message = request(wanted(0, 5, last_fetched_epoch=0), epoch=0, max_wait_ms=60_000)
+    answer = start(harness, message)
+    assert not isinstance(answer, DeferredResponse)
+    again = await ask(harness, request(session_id=answer.session_id, epoch=1))
+    assert again.responses[0].partitions[0].diverging_epoch.end_offset == 2
+
+
+async def test_who_has_read_an_epoch_older_than_the_log_and_beyond_its_start_begins_anew(harness):
+    harness.set_image(topic("t", partition(leader_epoch=3)), brokers=BROKERS)
+    fill(harness, 0, values=(b"a", b"b"))
+    data = await ask_one(harness, wanted(0, 1, last_fetched_epoch=1))
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 0)
+
+
+# -- whose epoch, and who leads instead
+
+
+@pytest.mark.parametrize(("version", "named"), [(15, (-1, -1)), (16, (12, 4)), (17, (12, 4))])
+async def test_who_leads_instead_is_told(harness, version, named):
+    """KIP-951."""
+    harness.set_image(topic("t", partition((11, 12), 12, leader_epoch=4)), brokers=BROKERS)
+    response = await ask(harness, request(wanted()), version)
+    [data] = response.responses[0].partitions
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader = data.current_leader
+    assert (leader.leader_id, leader.leader_epoch) == named
+    assert [one.node_id for one in response.node_endpoints] == ([12] if version > 15 else [])
+
+
+async def test_who_leads_is_told_to_who_is_behind_and_not_for_other_errors(harness):
+    harness.set_image(topic("t", partition(leader_epoch=4)), brokers=BROKERS)
+    data = await ask_one(harness, wanted(current_leader_epoch=3))
+    assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (11, 4)
+    for refused in (wanted(current_leader_epoch=5), wanted(0, 77), wanted(9)):
+        data = await ask_one(harness, refused)
+        assert data.error_code != 0
+        assert data.current_leader.leader_id == -1
+
+
+async def test_an_error_comes_without_numbers(harness):
+    data = await ask_one(harness, wanted(9))
+    assert (data.high_watermark, data.records) == (-1, b"")
+
+
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [(-1, 0), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+async def test_a_session_is_held_to_the_epoch_that_it_named(harness, named, code):
+    """Also where it has listened to the partition for long."""
+    first = await ask(harness, request(wanted(current_leader_epoch=0), epoch=0))
+    harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
+    again = request(wanted(current_leader_epoch=named), session_id=first.session_id, epoch=1)
+    for data in (
+        one for found in (await ask(harness, again)).responses for one in found.partitions
+    ):
+        assert data.error_code == code
+    third = request(session_id=first.session_id, epoch=2)
+    codes = [
+        one.error_code
+        for found in (await ask(harness, third)).responses
+        for one in found.partitions
+    ]
+    assert codes == ([code] if code else []), "an error is repeated until it has passed"
+
+
+async def test_a_session_reads_the_topic_that_was_made_anew_under_its_name(harness):
+    first = await ask(harness, request(wanted(0, 0), epoch=0), 12)
+    harness.set_image()
+    new = topic("t", partition())._replace(id=b"another".ljust(16))
+    harness.set_image(new, brokers=BROKERS)
+    fill(harness, 0)
+    answer = await ask(harness, request(session_id=first.session_id, epoch=1), 12)
+    assert sizes(answer)[0] > 0
+
+
+# -- partitions that nobody used
+
+
+async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_log(harness):
+    harness.set_image(topic("t", partition((11, 12)), partition((11, 12))), brokers=BROKERS)
+    assert isinstance(
+        start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)),
+        DeferredResponse,
+    ), "that is nothing to tell at once"
+    first = await ask(harness, request(wanted(0), wanted(1), follower=12, epoch=0))
+    for data in first.responses[0].partitions:
+        assert (data.error_code, data.high_watermark, data.log_start_offset) == (0, 0, 0)
+        assert (data.last_stable_offset, data.records) == (0, b"")
+    assert harness.directory.partitions() == set()
+    deferred = start(
+        harness, request(follower=12, session_id=first.session_id, epoch=1, max_wait_ms=60_000)
+    )
+    assert isinstance(deferred, DeferredResponse)
+    append(harness, b"a", index=1)
+    with trio.fail_after(5):
+        assert set(sizes(await deferred.finish())) == {1}
+    assert harness.directory.partitions() == {("t", 1)}
+
+
+async def test_a_leader_that_begins_without_a_record_is_no_news_to_who_was_told_of_none(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    first = await ask(harness, request(wanted(0), follower=12, epoch=0))
+    harness.leader()
+    again = await ask(harness, request(follower=12, session_id=first.session_id, epoch=1))
+    assert again.responses == []
+
+
+async def test_who_asks_an_unused_partition_for_more_is_out_of_range(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    data = await ask_one(harness, wanted(0, 1), follower=12, epoch=0)
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# -- the shape of an answer
+
+
+async def test_a_full_fetch_is_answered_in_its_order_topic_by_topic(harness):
+    both = (topic("t", partition(), partition()), topic("u", partition(), partition()))
+    harness.set_image(*both, brokers=BROKERS)
+    response = await ask(harness, request(wanted(1), wanted(0), topics=("u", "t")))
+    found = [
+        (answered.topic_id, [data.partition_index for data in answered.partitions])
+        for answered in response.responses
+    ]
+    assert found == [(topic_id("u"), [1, 0]), (topic_id("t"), [1, 0])]
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+async def test_the_last_stable_offset_is_where_a_transaction_is_open(tmp_path, isolation_level):
+    """Who reads committed records alone stops there, also in a log that was just opened."""
+    before = open_harness(tmp_path)
+    before.set_image(topic("t", partition()), brokers=BROKERS)
+    append(before, b"a")
+    data = batch(b"b", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    before.leader().append(data, list(iter_batches(data)))
+    before.flush()
+    before.partitions.close()
+    before.directory.close(broker_epoch=5, high_watermarks={("t", 0): 2})
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()), brokers=BROKERS)
+    data = await ask_one(harness, wanted(0, 1), isolation_level=isolation_level)
+    assert data.high_watermark == 2
+    if isolation_level:
+        assert (data.last_stable_offset, data.records) == (1, b"")
+    else:
+        assert data.records.size > 0
+        assert not harness.leader().log.knows_producers, "not scanned for who does not go by it"
+
+
+async def test_who_reads_what_is_committed_alone_is_told_of_aborted_transactions(harness):
+    """None for who does not ask, a list for who does, be it empty."""
+    fill(harness, 0)
+    assert (await ask_one(harness, wanted())).aborted_transactions is None
+    for offset in (0, 1):
+        data = await ask_one(harness, wanted(0, offset), isolation_level=1)
+        assert data.aborted_transactions == []

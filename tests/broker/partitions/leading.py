@@ -1,0 +1,42 @@
+"""A leader on broker 11, what followers fetch of it, and which changes of the ISR it proposes."""
+
+from __future__ import annotations
+
+from broker.partitions.isr import FetchClock
+from tests.broker.batches import append
+from tests.broker.harness import partition, registration, topic
+
+LAG_SECONDS = 30
+BROKERS = tuple(registration(node_id) for node_id in (11, 12, 13, 14))
+
+
+class Followers:
+    """Fetches of several followers, each with a session of its own."""
+
+    def __init__(self, harness) -> None:
+        self.harness = harness
+        self.clocks: dict[int, FetchClock] = {}
+
+    def fetch(self, replica_id, offset, *, log_start=0, broker_epoch=None, session=0):
+        clock = self.clocks.setdefault((replica_id, session), FetchClock())
+        clock.tick(self.harness.now)
+        epoch = 100 + replica_id if broker_epoch is None else broker_epoch
+        self.harness.leader().record_fetch(replica_id, offset, log_start, epoch, clock)
+
+    def ask(self, replica_id, session=0):
+        """A request that leaves the partition out: nothing has changed there."""
+        self.clocks[replica_id, session].tick(self.harness.now)
+
+
+def lead(harness, replicas=(11, 12), **fields):
+    harness.set_image(topic("t", partition(replicas, **fields)), brokers=BROKERS)
+    return harness.leader()
+
+
+def proposals(harness):
+    return [tuple(member for member, _ in one.new_isr) for _, one in harness.isr_changes.submitted]
+
+
+def write(harness, *values):
+    append(harness, *(values or (b"x",)))
+    harness.flush()

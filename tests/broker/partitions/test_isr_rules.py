@@ -1,0 +1,265 @@
+"""The rules of a leader's ISR, a test for each sentence: who has kept up, and what is proposed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.harness import partition, registration, topic
+from tests.broker.partitions.leading import LAG_SECONDS, Followers, lead, proposals, write
+from wire.errors import ErrorCode
+
+
+@pytest.fixture
+def followers(harness):
+    return Followers(harness)
+
+
+# -- who has kept up
+
+
+def test_in_sync_to_the_last_moment_of_the_allowed_lag_and_no_longer(harness, followers):
+    leader = lead(harness)
+    followers.fetch(12, 0)
+    write(harness)
+    harness.now += LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 0.5
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_asks_again_for_the_same_has_lost_nothing(harness, followers):
+    """Its disk may take a while; it is as current as it was."""
+    leader = lead(harness)
+    followers.fetch(12, 0)
+    write(harness)
+    for _ in range(3):
+        harness.now += 1
+        followers.fetch(12, 0)
+    harness.now += LAG_SECONDS - 4
+    leader.drop_lagging()
+    assert proposals(harness) == []
+
+
+def test_who_has_what_there_was_at_its_last_fetch_was_current_then(harness, followers):
+    """A partition that is always written to: nobody ever stands at its end."""
+    leader = lead(harness)
+    for end in range(4):
+        followers.fetch(12, max(0, end - 1))
+        write(harness)
+        harness.now += 10
+    harness.now += LAG_SECONDS - 20  # the last fetch but one was 20 seconds ago
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 0.5
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_falls_behind_ever_more_leaves_though_it_fetches_all_the_time(harness, followers):
+    leader = lead(harness)
+    followers.fetch(12, 0)
+    write(harness, *[b"x"] * 50)
+    for offset in range(1, LAG_SECONDS + 2):
+        harness.now += 1
+        write(harness)
+        followers.fetch(12, offset)
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_asks_for_nothing_new_at_the_end_is_current(harness, followers):
+    """KIP-227: a request that leaves the partition out says that it stands where it stood."""
+    leader = lead(harness)
+    followers.fetch(12, 0)
+    harness.now += 10 * LAG_SECONDS
+    followers.ask(12)
+    write(harness)
+    harness.now += LAG_SECONDS - 1
+    leader.drop_lagging()
+    assert proposals(harness) == []
+
+
+def test_who_stands_at_the_end_is_in_sync_however_long_it_is_silent(harness, followers):
+    """There is nothing that it lacks."""
+    leader = lead(harness)
+    write(harness)
+    followers.fetch(12, 1)
+    harness.now += 10 * LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == []
+
+
+def test_a_new_session_takes_over_what_the_old_one_proved(harness, followers):
+    leader = lead(harness)
+    followers.fetch(12, 0)
+    harness.now += 100
+    followers.ask(12)
+    write(harness)
+    harness.now += 10
+    followers.fetch(12, 0, session=1)
+    harness.now += LAG_SECONDS - 11
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 2
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_a_new_leader_gives_its_isr_the_full_time_to_show_up(harness, followers):
+    """Also who has fetched, and is behind: it could not before."""
+    lead(harness)
+    write(harness, b"a", b"b")
+    leader = lead(harness, leader_epoch=1, partition_epoch=1)
+    followers.fetch(12, 0)
+    harness.now += LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 0.5
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_becomes_a_replica_and_a_member_at_once_has_the_full_time_too(harness):
+    leader = lead(harness, (11,))
+    write(harness)
+    lead(harness, (11, 12), isr=(11, 12), partition_epoch=1)
+    harness.now += LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 0.5
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_may_have_been_admitted_meanwhile_has_the_full_time_too(harness, followers):
+    """The log was let go of while the controller decided, and with it what the follower had proved."""
+    lead(harness, isr=(11,))
+    followers.fetch(12, 0)
+    harness.partitions.reopen([harness.partitions.find("t", 0)])
+    leader = harness.leader()
+    write(harness)
+    owner, change = harness.isr_changes.submitted[-1]
+    owner.isr_committed(change, (11, 12), 0, 1)
+    count = len(harness.isr_changes.submitted)
+    leader.drop_lagging()
+    assert len(harness.isr_changes.submitted) == count
+
+
+def test_a_member_of_the_isr_that_is_no_replica_any_more_leaves_it(harness, followers):
+    leader = lead(harness, (11, 12, 13), isr=(11, 12, 13))
+    lead(harness, (11, 13), isr=(11, 12, 13), partition_epoch=1)
+    followers.fetch(13, 0)
+    leader.drop_lagging()
+    assert proposals(harness) == [(11, 13)]
+
+
+def test_the_leader_never_drops_itself(harness):
+    leader = lead(harness, (11, 12, 13))
+    write(harness)
+    harness.now += 2 * LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_nobody_is_dropped_while_a_change_is_under_way(harness, followers):
+    leader = lead(harness, (11, 12, 13), isr=(11, 12))
+    followers.fetch(12, 0)
+    followers.fetch(13, 0)
+    assert proposals(harness) == [(11, 12, 13)]
+    write(harness)
+    harness.now += 2 * LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == [(11, 12, 13)]
+
+
+# -- changes of the ISR
+
+
+def test_a_change_names_members_by_the_incarnation_that_the_leader_saw(harness, followers):
+    """KIP-903: of those that it has not seen it says so."""
+    lead(harness, (11, 12, 13), isr=(11, 12))
+    lead(harness, (11, 13, 14), isr=(11, 12), partition_epoch=1)
+    followers.fetch(14, 0)
+    [(_, change)] = harness.isr_changes.submitted
+    assert change.new_isr == ((11, 111), (12, -1), (14, 114))
+
+
+def test_the_answer_of_another_epoch_changes_nothing(harness, followers):
+    leader = lead(harness, isr=(11,))
+    followers.fetch(12, 0)
+    [(owner, change)] = harness.isr_changes.submitted
+    owner.isr_committed(change, (11, 12), 1, 9)
+    assert (leader.isr.isr, leader.isr.proposed) == ((11,), (11, 12))
+
+
+def test_an_answer_older_than_metadata_changes_nothing(harness, followers):
+    leader = lead(harness, isr=(11,), partition_epoch=5)
+    followers.fetch(12, 0)
+    [(owner, change)] = harness.isr_changes.submitted
+    owner.isr_committed(change, (11, 12), 0, 4)
+    assert (leader.isr.isr, leader.isr.proposed) == ((11,), (11, 12))
+
+
+def test_the_controller_may_find_that_nothing_had_to_change(harness, followers):
+    """Then it answers with the partition epoch that we have."""
+    leader = lead(harness, isr=(11,), partition_epoch=5)
+    followers.fetch(12, 0)
+    [(owner, change)] = harness.isr_changes.submitted
+    owner.isr_committed(change, (11, 12), 0, 5)
+    assert (leader.isr.isr, leader.isr.proposed) == ((11, 12), None)
+
+
+def test_when_one_is_admitted_the_next_is_proposed(harness, followers):
+    lead(harness, (11, 12, 13), isr=(11,))
+    followers.fetch(12, 0)
+    followers.fetch(13, 0)
+    [(owner, change)] = harness.isr_changes.submitted
+    owner.isr_committed(change, (11, 12), 0, 1)
+    assert proposals(harness) == [(11, 12), (11, 12, 13)]
+
+
+def test_metadata_that_is_not_newer_leaves_the_isr(harness):
+    leader = lead(harness, isr=(11, 12), partition_epoch=5)
+    leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=5))
+    assert leader.isr.isr == (11, 12)
+    leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=6))
+    assert leader.isr.isr == (11,)
+
+
+def test_an_ended_epoch_proposes_nothing(harness, followers):
+    leader = lead(harness, isr=(11,))
+    followers.fetch(12, 0)
+    [(owner, change)] = harness.isr_changes.submitted
+    lead(harness, isr=(11,), leader_epoch=1, partition_epoch=1)
+    owner.isr_committed(change, (11, 12), 0, 1)
+    assert leader.isr.isr == (11,)
+    assert owner.isr_refused(change, ErrorCode.UNKNOWN_SERVER_ERROR) is False
+
+
+def test_a_follower_joins_with_what_is_committed_though_not_all_that_is_written(harness, followers):
+    leader = lead(harness, (11, 12, 13), isr=(11, 12))
+    write(harness, b"a")
+    followers.fetch(12, 1)
+    write(harness, b"b")
+    followers.fetch(13, 0)
+    assert (leader.high_watermark.offset, proposals(harness)) == (1, [])
+    followers.fetch(13, 1)
+    assert proposals(harness) == [(11, 12, 13)]
+
+
+def test_a_replica_whose_directory_failed_does_not_join(harness, followers):
+    """KIP-858: what it had is not there any more."""
+    elsewhere = registration(12, directories=(bytes(15) + b"\x09",))
+    state = topic("t", partition((11, 12), isr=(11,)))
+    harness.set_image(state, brokers=(registration(11), elsewhere))
+    followers.fetch(12, 0)
+    assert proposals(harness) == []
+
+
+def test_a_broker_that_metadata_does_not_know_does_not_join(harness, followers):
+    state = topic("t", partition((11, 12), isr=(11,)))
+    harness.set_image(state, brokers=(registration(11),))
+    followers.fetch(12, 0)
+    assert proposals(harness) == []
