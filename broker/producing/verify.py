@@ -1,7 +1,8 @@
 """Stage 4 of Produce: whether a transactional batch is of a transaction that is under way (KIP-890).
 
 The first batch of a transaction in a partition needs the word of the transaction's coordinator; those that follow it do
-not, as long as the transaction is open there. A marker that arrives between the word and the append makes it void.
+not, as long as the transaction is open there. A marker that arrives between the word and the append makes it void,
+unless every transaction has its own epoch.
 Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
 """
 
@@ -14,6 +15,10 @@ from typing import Protocol
 from broker.coordination.shard import Producer
 from broker.producing.partition_append import PartitionAppend
 from wire.errors import ErrorCode, KafkaError
+
+# From here on every transaction has an epoch of its own: a marker that ends this one fences the batch. One that comes
+# before the answer ends the transaction before, which the coordinator has waited for.
+EPOCH_BUMP_VERSION = 12
 
 NOT_IN_TRANSACTION = "the partition is not part of the transaction"
 ENDED_MEANWHILE = "the transaction was ended before the batch came"
@@ -62,7 +67,8 @@ async def verify(
     for one in appends:
         batch, leader = one.batches[0], one.leader
         assert leader is not None
-        one.verified_from = leader.log.log_end_offset
+        if version < EPOCH_BUMP_VERSION:
+            one.verified_from = leader.log.log_end_offset
         by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
     for producer, theirs in by_producer.items():
         keys = {(one.topic, one.index) for one in theirs}

@@ -66,9 +66,9 @@ class Outcome:
 class LocalCluster:
     """A 3 + 3 cluster of ours, driven by the commands a user has."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self.data = data
-        self.state = json.loads(self.run("up", "-d", "--zk", "-o", "json").stdout)
+        self.state = json.loads(self.run("up", "-d", *options, "-o", "json").stdout)
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "trimaran", *words, "--data", str(self.data)]
@@ -81,16 +81,18 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return str(self.state["bootstrap"])
 
-    def victims(self) -> list[dict[str, str]]:
-        return [n for n in self.state["nodes"] if n["role"] in {"controller", "broker"}]
+    def victims(self, *roles: str) -> list[dict[str, str]]:
+        return [n for n in self.state["nodes"] if n["role"] in roles]
 
 
-def kill_and_restart(cluster: LocalCluster, prng: random.Random, kills: dict[str, int]) -> None:
-    """Kills for `KILL_FOR_SECONDS`; every victim is up again at the end."""
+def kill_and_restart(
+    cluster: LocalCluster, prng: random.Random, kills: dict[str, int], *roles: str
+) -> None:
+    """Kills nodes of these roles for `KILL_FOR_SECONDS`; every victim is up again at the end."""
     deadline = time.monotonic() + KILL_FOR_SECONDS
     while time.monotonic() < deadline:
         began = time.monotonic()
-        victim = prng.choice(cluster.victims())
+        victim = prng.choice(cluster.victims(*roles))
         cluster.run("chaos", "kill", victim["name"])
         kills[victim["role"]] = kills.get(victim["role"], 0) + 1
         time.sleep(RESTART_AFTER_SECONDS)
@@ -110,12 +112,12 @@ def one_run(seed: int, keep: Path | None) -> Outcome:
     prng = random.Random(seed)
     data = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
     kills: dict[str, int] = {}
-    cluster = LocalCluster(data)
+    cluster = LocalCluster(data, "--zk")
     try:
         cluster.run("topics", "create", TOPIC, "-p", str(PARTITIONS), "-r", "3")
         history = History()
         with ProducerLoad(cluster.bootstrap, TOPIC, PRODUCERS, history):
-            kill_and_restart(cluster, prng, kills)
+            kill_and_restart(cluster, prng, kills, "controller", "broker")
             history.wait_for_ack_after(time.monotonic(), SETTLE_SECONDS_MAX)
         verdict = audit(cluster.bootstrap, TOPIC, PARTITIONS, history)
         zk_ok, zk = verify_zookeeper(cluster)

@@ -38,6 +38,7 @@ TOOLS = {
     "features": "org.apache.kafka.tools.FeatureCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
 }
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -120,11 +120,11 @@ class Coordinator:
         return dict.fromkeys(partitions, self.code)
 
 
-async def verified(harness, coordinator, *named):
+async def verified(harness, coordinator, *named, version=VERSION):
     """Those that were not clear at once are asked about, and appended then."""
     response, appends = resolved(harness, *named)
     asked = go_through(harness, appends, transactional_id="x")
-    await verify(asked, coordinator, "x", VERSION)
+    await verify(asked, coordinator, "x", version)
     append(asked, ACKS_LEADER, harness.directories.storage_failed)
     return outcomes(response)
 
@@ -156,20 +156,38 @@ async def test_what_the_coordinator_does_not_know_is_not_appended(harness, code)
 async def test_a_marker_that_comes_before_the_append_makes_the_word_void(harness):
     """T4: the word was about the transaction that the marker ends (KIP-890)."""
 
-    def abort():
-        append_end_marker(
-            harness.leader("t", 0),
-            EndMarker(is_commit=False, coordinator_epoch=0),
-            producer_id=7,
-            producer_epoch=0,
-            transaction_version=0,
-            now_ms=now_ms(),
-        )
-
-    found = await verified(harness, Coordinator(meanwhile=abort), ("t", transactional()))
+    abort = marker(harness, is_commit=False, epoch=0)
+    coordinator = Coordinator(meanwhile=abort)
+    found = await verified(harness, coordinator, ("t", transactional()), version=11)
     assert found == [[(0, "INVALID_TXN_STATE", -1)]]
     assert harness.leader("t", 0).log.last_stable_offset(1) == 1
-    assert await verified(harness, Coordinator(), ("t", transactional())) == [[(0, "NONE", 1)]]
+    again = await verified(harness, Coordinator(), ("t", transactional()), version=11)
+    assert again == [[(0, "NONE", 1)]]
+
+
+async def test_the_marker_of_the_transaction_before_may_come_until_the_answer_is_here(harness):
+    """Version 2: the coordinator has waited for it, and the batch has the epoch after it."""
+    await verified(harness, Coordinator(), ("t", transactional(epoch=0)))
+    commit = marker(harness, is_commit=True, epoch=1)
+    found = await verified(harness, Coordinator(meanwhile=commit), ("t", transactional(epoch=1)))
+    assert found == [[(0, "NONE", 2)]]
+    abort = marker(harness, is_commit=False, epoch=2)
+    late = await verified(
+        harness, Coordinator(meanwhile=abort), ("t", transactional(epoch=1, sequence=1))
+    )
+    assert late == [[(0, "NONE", 3)]], "nobody had to be asked"
+
+
+def marker(harness, *, is_commit, epoch):
+    """Appends a marker when it is called."""
+    return lambda: append_end_marker(
+        harness.leader("t", 0),
+        EndMarker(is_commit=is_commit, coordinator_epoch=0),
+        producer_id=7,
+        producer_epoch=epoch,
+        transaction_version=0 if epoch == 0 else 2,
+        now_ms=now_ms(),
+    )
 
 
 async def test_what_waits_keeps_no_records(harness):
