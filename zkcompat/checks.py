@@ -97,7 +97,7 @@ def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
             raise OffsetUnknownError(f"the log ends at offset {newest}")
         if image.provenance.offset < 0:
             raise OffsetUnknownError(
-                f"the records up to offset {offset} have gone into a later snapshot"
+                f"offset {offset} is inside the first batch, or its records went into a later snapshot"
             )
         verification = Verification(view.feed, view.keeper, view.sections)
         return await verification.against(image), image

@@ -86,12 +86,14 @@ def test_everything_is_compared_when_that_is_asked_for(mirrored):
 
 def test_the_tree_is_compared_with_an_older_image(mirrored):
     cluster, connect = mirrored
+    before = status(cluster, connect)["published_offset"]
+    topics = status(cluster, connect)["topics"]
     cluster.run("topics", "create", "later")
-    until(lambda: status(cluster, connect)["topics"] >= 2, "the new topic in ZooKeeper")
+    until(lambda: status(cluster, connect)["topics"] > topics, "the new topic in ZooKeeper")
     newest = status(cluster, connect)["published_offset"]
     done = cluster.run("zk", "diff", "--at", newest, "-z", connect, "-o", "json", check=False)
     assert json.loads(done.stdout)["differences"] == []
-    done = cluster.run("zk", "diff", "--at", 1, "-z", connect, "-o", "json", check=False)
+    done = cluster.run("zk", "diff", "--at", before, "-z", connect, "-o", "json", check=False)
     assert done.returncode == 1
     extra = {d["path"] for d in json.loads(done.stdout)["differences"] if d["kind"] == "extra"}
     assert "/brokers/topics/later" in extra
