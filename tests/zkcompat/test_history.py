@@ -10,6 +10,8 @@ from tests.zkcompat.history import Write, load
 from zkcompat.operations import Kind
 from zkcompat.plan import plan
 from zkcompat.render import render
+from zkcompat.repair import reconcile
+from zkcompat.tree import FoundZnode
 from zkcompat.znodes.config_change import ConfigChange
 
 # What that controller had read from ZooKeeper at its start, before it wrote anything.
@@ -103,3 +105,34 @@ def _by_entity(writes):
         )
         entities[found.group(1)].append(write)
     return dict(entities)
+
+
+def test_the_tree_that_kafka_left_is_taken_over_with_writes_for_brokers_only():
+    """And for the state that a person had deleted, which Kafka did not make again."""
+    batches, steps = load()
+    _, first = _our_writes(batches)
+    tree = {path: znode.data for path, znode in render(first, "").items()}
+    for _, writes in steps:
+        for write in writes:
+            if write.kind == "delete":
+                tree.pop(write.path, None)
+            elif "_0000" not in write.path:  # no note
+                tree[write.path] = write.data.encode() if write.data else None
+    image = EMPTY
+    for batch in batches:
+        if batch.last_offset > steps[-1][0]:  # after it was finalized
+            break
+        delta = MetadataDelta(image)
+        for record in batch.records:
+            delta.replay(record)
+        image = delta.apply(Provenance(batch.last_offset, batch.epoch, 0))
+    found = {
+        path: FoundZnode(data)
+        for path, data in tree.items()
+        if not path.startswith("/brokers/ids/")
+    }
+    operations = reconcile(found, image, "", 1)
+    brokers = {path for path in render(image, "") if path.startswith("/brokers/ids/")}
+    assert {op.path for op in operations} == {STATE_OF_RISKY, *brokers}
+    assert brokers
+    assert {op.kind for op in operations} == {Kind.CREATE}
