@@ -1,4 +1,4 @@
-"""What a run of consume-transform-produce must come to: every input once in the output, and nothing of what was aborted.
+"""What a run of consume-transform-produce must come to: every input once in the output, nothing of what was aborted.
 
 Pure functions over what was seen; `tests/chaos/test_exactly_once.py` gives them broken histories.
 """
@@ -62,7 +62,7 @@ def judge(
     output: Mapping[Place, bytes],
     read_along: Iterable[tuple[Place, bytes]],
 ) -> Verdict:
-    """`sent` were tried, `acked` of them certainly arrived; `output` is what a read_committed reader finds at the end."""
+    """`sent` were tried, `acked` of them certainly arrived; `output` is what a read_committed reader finds at last."""
     along = list(read_along)
     seen = [*output.values(), *(value for _, value in along)]
     counts = Counter(output.values())

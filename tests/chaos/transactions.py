@@ -1,10 +1,10 @@
 """`./dev chaos --transactions [RUNS]`: consume-transform-produce under kill -9, judged by read_committed readers.
 
-A run: 3 controllers, 3 brokers; a producer fills a topic; members of one group copy it to another in transactions, of which
-every tenth is aborted; a reader reads along. Every two seconds a random broker dies by SIGKILL, in runs of even seeds a
-controller, too. When all are up
-again, everything must arrive: each acknowledged input exactly once, nothing of an aborted transaction, and the reader must get
-to the end (no last stable offset is stuck). A run without a kill, a commit or an abort counts as failed.
+A run: 3 controllers, 3 brokers; a producer fills a topic; members of one group copy it to another in transactions, of
+which every tenth is aborted; a reader reads along. Every two seconds a random broker dies by SIGKILL, in runs of even
+seeds a controller, too. When all are up again, everything must arrive: each acknowledged input exactly once, nothing of
+an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a kill, a
+commit or an abort counts as failed.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ def one_run(seed: int) -> bool:
         is_ok = verdict.ok and min(sum(kills.values()), run.commits, run.aborts) > 0
         killed = " ".join(f"{role}s {count}" for role, count in sorted(kills.items()))
         print(
-            f"seed {seed}: {'ok' if is_ok else 'FAILED'}  killed {killed}  inputs {len(run.acked)}  commits {run.commits}  "
-            f"aborts {run.aborts}  members anew {run.restarts}  {verdict}  arrived after {settled:.1f} s  "
+            f"seed {seed}: {'ok' if is_ok else 'FAILED'}  killed {killed}  inputs {len(run.acked)}  "
+            f"commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  {verdict}  arrived after {settled:.1f} s  "
             f"({time.monotonic() - began:.0f} s)",
             flush=True,
         )
