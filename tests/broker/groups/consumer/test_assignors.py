@@ -1,0 +1,126 @@
+"""Both assignors against what must hold for any group, and the uniform one against a naive twin."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput, done
+from broker.groups.consumer.assignors.range import assign_ranges
+from broker.groups.consumer.assignors.uniform import assign_uniformly
+
+TOPICS = [bytes([number]) * 16 for number in range(5)]
+
+
+@st.composite
+def groups(draw, *, homogeneous=None):
+    """Members with subscriptions and targets of before, which may be out of date in every way."""
+    counts = {topic: draw(st.integers(1, 9)) for topic in TOPICS}
+    same = draw(st.booleans()) if homogeneous is None else homogeneous
+    shared = frozenset(draw(st.sets(st.sampled_from(TOPICS))))
+    members = []
+    for number in range(draw(st.integers(1, 9))):
+        topics = shared if same else frozenset(draw(st.sets(st.sampled_from(TOPICS))))
+        target = draw(
+            st.dictionaries(
+                st.sampled_from(TOPICS), st.frozensets(st.integers(0, 11), min_size=1), max_size=3
+            )
+        )
+        instance = draw(st.none() | st.just(f"i{number}"))
+        members.append(AssignedMember(f"m{number}", topics, target, instance))
+    return AssignmentInput(tuple(members), counts)
+
+
+def partitions(assignment, member_id):
+    return {(t, p) for t, numbers in assignment[member_id].items() for p in numbers}
+
+
+def check_complete(given_, assignment):
+    """Every partition that somebody reads once, to somebody who reads it; everybody is told."""
+    assert assignment.keys() == {member.id for member in given_.members}
+    owners = Counter(one for m in given_.members for one in partitions(assignment, m.id))
+    wanted = {t for member in given_.members for t in member.topics}
+    assert owners == Counter((t, p) for t in wanted for p in range(given_.topics[t]))
+    for member in given_.members:
+        assert assignment[member.id].keys() <= member.topics
+        assert all(assignment[member.id].values())
+
+
+@given(groups())
+def test_every_partition_once(given_):
+    check_complete(given_, done(assign_uniformly(given_)))
+    check_complete(given_, done(assign_ranges(given_)))
+
+
+@given(groups(homogeneous=True))
+def test_uniform_is_even_where_all_read_the_same(given_):
+    assignment = done(assign_uniformly(given_))
+    sizes = [len(partitions(assignment, member.id)) for member in given_.members]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(groups(homogeneous=True))
+def test_uniform_moves_no_more_than_it_must(given_):
+    """The twin counts: each member keeps what it has up to its quota, the largest quotas for who has most."""
+    assignment = done(assign_uniformly(given_))
+    taken, held = set(), {}
+    for member in given_.members:
+        held[member.id] = set()
+        for topic, numbers in member.target.items():
+            for number in numbers:
+                one = (topic, number)
+                valid = topic in member.topics and number < given_.topics[topic]
+                if valid and one not in taken:
+                    taken.add(one)
+                    held[member.id].add(one)
+    total = sum(given_.topics[topic] for topic in given_.members[0].topics)
+    quota, extra = divmod(total, len(given_.members))
+    sizes = sorted(map(len, held.values()), reverse=True)
+    keeps = sum(min(size, quota + (i < extra)) for i, size in enumerate(sizes))
+    kept = sum(len(held[m.id] & partitions(assignment, m.id)) for m in given_.members)
+    assert kept == keeps
+
+
+@given(groups())
+def test_uniform_is_even_among_those_who_read_a_topic(given_):
+    """Nobody could give a partition to another reader of its topic and both be nearer to each other."""
+    assignment = done(assign_uniformly(given_))
+    sizes = {member.id: len(partitions(assignment, member.id)) for member in given_.members}
+    for member in given_.members:
+        for topic in assignment[member.id]:
+            for other in given_.members:
+                if topic in other.topics:
+                    assert sizes[member.id] - sizes[other.id] <= 1
+
+
+@given(groups())
+@settings(max_examples=50)
+def test_what_is_assigned_stays(given_):
+    for assignor in (assign_uniformly, assign_ranges):
+        first = done(assignor(given_))
+        members = tuple(
+            AssignedMember(m.id, m.topics, first[m.id], m.instance_id) for m in given_.members
+        )
+        assert done(assignor(AssignmentInput(members, given_.topics))) == first
+
+
+@given(groups(homogeneous=True))
+def test_ranges_are_runs_and_topics_go_together(given_):
+    """Members in order: static ones by name first; of each topic runs of sizes that differ by one."""
+    assignment = done(assign_ranges(given_))
+    order = sorted(given_.members, key=lambda m: (m.instance_id is None, m.instance_id or m.id))
+    for topic in given_.members[0].topics:
+        runs = [sorted(assignment[member.id].get(topic, ())) for member in order]
+        assert [p for run in runs for p in run] == list(range(given_.topics[topic]))
+        sizes = list(map(len, runs))
+        assert sizes == sorted(sizes, reverse=True)
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_large_group_comes_in_many_pieces():
+    members = tuple(AssignedMember(f"m{n:05}", frozenset(TOPICS[:1])) for n in range(5_000))
+    given_ = AssignmentInput(members, {TOPICS[0]: 10_000})
+    for assignor in (assign_uniformly, assign_ranges):
+        assert sum(1 for _ in assignor(given_)) >= 5

@@ -1,0 +1,137 @@
+"""librdkafka with `group.protocol=consumer` against real processes: sharing, patterns, a killed coordinator, migration."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType
+from confluent_kafka.admin import AdminClient
+
+from tests.broker.groups.test_clients import PARTITIONS, Cluster, trimaran
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    data = tmp_path_factory.mktemp("consumer-groups")
+    try:
+        yield Cluster(data)
+    finally:
+        trimaran("down", data=data)
+
+
+class Members:
+    """Consumers of one group, polled in turn; `read` has how often each record came, and `owned` who has what."""
+
+    def __init__(self, cluster, group, topics):
+        self.cluster, self.group, self.topics = cluster, group, topics
+        self.consumers = {}
+        self.read = {}
+
+    def add(self, name, **config):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": self.group,
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **config,
+            }
+        )
+        consumer.subscribe(self.topics)
+        self.consumers[name] = consumer
+
+    def drop(self, name):
+        self.consumers.pop(name).close()
+
+    def owned(self):
+        return {
+            name: sorted((one.topic, one.partition) for one in consumer.assignment())
+            for name, consumer in self.consumers.items()
+        }
+
+    def poll_until(self, reached):
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not reached():
+            assert time.monotonic() < deadline, (self.owned(), len(self.read))
+            for consumer in self.consumers.values():
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    place = message.topic(), message.partition(), message.offset()
+                    self.read[place] = self.read.get(place, 0) + 1
+                    consumer.commit(message, asynchronous=False)
+
+    def shares(self, *sizes):
+        """Whether the members have so many partitions each, no two the same."""
+        owned = self.owned().values()
+        together = [one for mine in owned for one in mine]
+        return sorted(map(len, owned)) == sorted(sizes) and len(set(together)) == len(together)
+
+    def close(self):
+        for consumer in self.consumers.values():
+            consumer.close()
+
+
+def described(cluster, group):
+    """By a client that does not remember who coordinated the group before."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return admin.describe_consumer_groups([group])[group].result(WAIT_SECONDS)
+
+
+def test_members_share_and_a_killed_coordinator_loses_nothing(cluster):
+    cluster.create("shared")
+    cluster.produce("shared", 400)
+    with closing(Members(cluster, "shared", ["shared"])) as members:
+        members.add("a")
+        members.poll_until(lambda: members.shares(PARTITIONS))
+        members.add("b")
+        members.poll_until(lambda: members.shares(2, 2) and len(members.read) >= 100)
+        found = described(cluster, "shared")
+        assert found.type == ConsumerGroupType.CONSUMER
+        assert len(found.members) == 2
+        node = cluster.coordinator("shared")
+        trimaran("chaos", "kill", f"broker-{node}", data=cluster.data)
+        try:
+            members.poll_until(lambda: len(members.read) == 400)
+        finally:
+            trimaran("chaos", "restart", f"broker-{node}", data=cluster.data)
+        assert set(members.read.values()) == {1}
+        members.drop("a")
+        members.poll_until(lambda: members.shares(PARTITIONS))
+    assert cluster.committed("shared", "shared") == [100] * PARTITIONS
+    assert described(cluster, "shared").state == ConsumerGroupState.EMPTY
+
+
+def test_a_pattern_is_resolved_by_the_broker(cluster):
+    cluster.create("logs-a")
+    cluster.produce("logs-a", 8)
+    with closing(Members(cluster, "pattern", ["^logs-.*"])) as members:
+        members.add("a")
+        members.poll_until(lambda: members.shares(PARTITIONS) and len(members.read) == 8)
+
+
+def test_a_group_moves_to_the_new_protocol_and_back_while_it_reads(cluster):
+    cluster.create("moving")
+    with closing(Members(cluster, "moving", ["moving"])) as members:
+        members.add("old", **{"group.protocol": "classic"})
+        cluster.produce("moving", 100)
+        members.poll_until(lambda: members.shares(PARTITIONS) and len(members.read) == 100)
+        assert described(cluster, "moving").type == ConsumerGroupType.CLASSIC
+        members.add("new")
+        members.poll_until(lambda: members.shares(2, 2))
+        cluster.produce("moving", 100)
+        members.poll_until(lambda: len(members.read) == 200)
+        assert described(cluster, "moving").type == ConsumerGroupType.CONSUMER
+        members.drop("new")
+        members.poll_until(lambda: members.shares(PARTITIONS))
+        cluster.produce("moving", 100)
+        members.poll_until(lambda: len(members.read) == 300)
+        assert described(cluster, "moving").type == ConsumerGroupType.CLASSIC
+        assert set(members.read.values()) == {1}
+    assert cluster.committed("moving", "moving") == [75] * PARTITIONS
