@@ -37,6 +37,8 @@ TOOLS = {
     "metadata-shell": "org.apache.kafka.shell.MetadataShell",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",

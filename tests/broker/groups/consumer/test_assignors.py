@@ -37,7 +37,7 @@ def partitions(assignment, member_id):
     return {(t, p) for t, numbers in assignment[member_id].items() for p in numbers}
 
 
-def check_complete(given_, assignment):
+def assert_complete(given_, assignment):
     """Every partition that somebody reads once, to somebody who reads it; everybody is told."""
     assert assignment.keys() == {member.id for member in given_.members}
     owners = Counter(one for m in given_.members for one in partitions(assignment, m.id))
@@ -50,8 +50,8 @@ def check_complete(given_, assignment):
 
 @given(groups())
 def test_every_partition_once(given_):
-    check_complete(given_, done(assign_uniformly(given_)))
-    check_complete(given_, done(assign_ranges(given_)))
+    assert_complete(given_, done(assign_uniformly(given_)))
+    assert_complete(given_, done(assign_ranges(given_)))
 
 
 @given(groups(homogeneous=True))

@@ -114,6 +114,7 @@ def test_a_pattern_is_resolved_by_the_broker(cluster):
     with closing(Members(cluster, "pattern", ["^logs-.*"])) as members:
         members.add("a")
         members.poll_until(lambda: members.shares(PARTITIONS) and len(members.read) == 8)
+        assert {topic for topic, _, _ in members.read} == {"logs-a"}
 
 
 def test_a_group_moves_to_the_new_protocol_and_back_while_it_reads(cluster):
