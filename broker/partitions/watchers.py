@@ -1,7 +1,7 @@
 """Who wants to hear when a partition has more to give.
 
-A fetch reads many partitions and parks once: it leaves an `Interest` with each, which marks the partition as
-worth another look and wakes the one parked task. No task and no event per partition.
+A fetch reads many partitions and waits once: it leaves an `Interest` with each, which marks the partition as
+worth another look and wakes the one task that waits. No task and no event per partition.
 """
 
 from __future__ import annotations

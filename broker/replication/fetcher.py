@@ -2,7 +2,7 @@
 
 Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
 
-A round: send the positions that changed; append what comes; wait until it is durable; send. While an answer is parked
+A round: send the positions that changed; append what comes; wait until it is durable; send. While a fetch waits
 at the leader, news does not wait for it: partitions that begin to follow go in a second request, upon which our leaders
 release the first at once, and Kafka's answer both in turn. Answers are processed in order.
 """
@@ -45,9 +45,9 @@ log = logging.getLogger(__name__)
 
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2
-# Partitions that were just made are empty. While a fetch is parked they go to the leader at most so often, all of them
-# at once: who makes topics one after another has each exchange serve several, and the first write to one of them waits
-# so long at most (in Kafka for the end of the long poll).
+# Partitions that were just made are empty. While a fetch waits there they go to the leader at most so often, all of
+# them at once: who makes topics one after another has each exchange serve several, and the first write to one of
+# them waits so long at most (in Kafka for the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
 
 LATEST = -1

@@ -190,7 +190,7 @@ def recover_segment(
 
 
 def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bool) -> None:
-    """A log never grows shorter without a word. Zeros are what preallocation and power cuts leave,
+    """A log that grows shorter is always reported. Zeros are what preallocation and power cuts leave,
     nobody wrote them.
     """
     files, file = segment.files, segment.file

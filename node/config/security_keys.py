@@ -97,7 +97,7 @@ SERVER_SECURITY = (
         importance="low",
     ),
 )
-# Of each, a value other than the default is a rule about who may connect, as whom, or what he may create.
+# Of each, a value other than the default is a rule about who may connect, as whom, or what they may create.
 REFUSED = (
     ConfigKey(
         "ssl.principal.mapping.rules",

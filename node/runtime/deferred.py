@@ -2,9 +2,9 @@
 
 The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have `broker.coordination`,
 which shares `Result`. A decision is a plain function that reads state and returns `Result(records, response)`; the
-runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and parks the
-response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong to
-the state machine, whose `replay` is the same function.
+runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and defers the
+response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong
+to the state machine, whose `replay` is the same function.
 """
 
 from __future__ import annotations
@@ -113,5 +113,5 @@ class ReplicatedState(Generic[R]):
             raise
 
     def close(self) -> None:
-        """Fails everything that is parked with NotLeaderError."""
+        """Fails every deferred response with NotLeaderError."""
         self._committed.close()

@@ -17,7 +17,7 @@ from node.runtime.errors import NotLeaderError
 
 
 class _Waiter:
-    """One parked task, in the heap of each watermark it waits for; `task` is None once it was woken or gave up."""
+    """One waiting task, in the heap of each watermark it waits for; `task` is None once it was woken or gave up."""
 
     __slots__ = ("marks", "task")
 
@@ -106,7 +106,7 @@ class Watermark:
 async def wait_any_reached(wanted: Iterable[tuple[Watermark, int]]) -> None:
     """Returns as soon as any watermark has reached its offset or is closed; the caller looks which.
 
-    A long poll over many partitions waits so, with one park and no task of its own for each.
+    A long poll over many partitions waits so, with one wait and no task of its own for each.
     """
     pairs = list(wanted)
     if any(mark.closed or mark.offset >= offset for mark, offset in pairs):

@@ -1,4 +1,4 @@
-"""Moves of partitions: AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860).
+"""Reassignment of partitions: AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860).
 
     replicas [1,2,3] → [1,2,4]:   replicas [1,2,4,3] adding [4] removing [3]   until 4 is in sync
                                   replicas [1,2,4]                             by the leader's AlterPartition

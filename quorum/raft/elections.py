@@ -2,8 +2,8 @@
 
 Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from
 Kafka: who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries
-again after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers
-are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
+again after a short random pause instead of the rest of its election timeout; in a static quorum requests of unknown
+nodes are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _is_unknown_sender(state: State, sender: int) -> bool:
 
 def contradicts(state: State, leader_id: int, epoch: int) -> bool:
     """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no
-    leader, or a node id is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with
+    leader, or a node id is used twice. Whoever says so is refused: Kafka's controller ends here, and with
     one message to each the whole quorum.
     """
     known = state.election.leader_id
@@ -67,7 +67,7 @@ def contradicts(state: State, leader_id: int, epoch: int) -> bool:
 def _claim_refusal(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> ErrorCode | None:
-    """What is wrong with a request by which somebody says that he leads, or led, an epoch."""
+    """What is wrong with a request by which a node says that it leads, or led, an epoch."""
     error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
     if error is None and contradicts(state, request.leader_id, request.epoch):
         return ErrorCode.INVALID_REQUEST
@@ -90,9 +90,8 @@ def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
         return state.make_response(VoteResponse, error)
-    if not _is_for_us(
-        state, request.voter
-    ):  # a letter for somebody else: its epoch is no news to us
+    if not _is_for_us(state, request.voter):
+        # meant for another voter: its epoch is no news to us
         return state.make_response(VoteResponse, ErrorCode.INVALID_VOTER_KEY)
     if request.epoch > state.epoch:
         state.become_unattached(request.epoch, now)

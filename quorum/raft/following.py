@@ -66,7 +66,7 @@ def check_response_header(
 
 
 def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse) -> bool:
-    """Only he who leads has a log to copy, and says that he does."""
+    """Only the leader has a log to copy, and says that it leads."""
     return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
@@ -94,7 +94,7 @@ def on_fetch_response(state: State, response: FetchResponse, now: float) -> None
     if not isinstance(role, Follower):
         return
     if not _makes_progress(state, response):
-        # his silence counts: a voter looks for another leader when its fetch timeout is over
+        # the silence counts: a voter looks for another leader when its fetch timeout is over
         state.requests.back_off(role.leader, now)
         return
     if response.diverging is not None:
@@ -159,7 +159,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
         return
     fetch = role.snapshot
     is_gone = response.error != 0 or response.snapshot_id != fetch.snapshot_id
-    # what we hold meanwhile is more, and committed: whom we asked beside him leads too
+    # what we hold meanwhile is more, and committed: whoever else we asked leads too
     is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
     end = fetch.position + len(response.data)
     if (

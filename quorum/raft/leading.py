@@ -178,7 +178,7 @@ def _respond_time(state: State, leader: Leader, request: FetchRequest, now: floa
 
 
 def _wake(state: State, leader: Leader, now: float) -> None:
-    """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
+    """Answers the deferred fetches that have something to learn. Their offsets were counted when they came."""
     for deferred in list(leader.leader_state.deferred.values()):
         respond_at = _respond_time(state, leader, deferred.request, now)
         if respond_at <= now:

@@ -15,7 +15,7 @@ from quorum.raft.types import Peer, Timeouts
 from wire.client.backoff import exponential_seconds
 
 # Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever
-# id he likes: when there are so many, the idle ones are forgotten.
+# id it likes: when there are so many, the idle ones are forgotten.
 CONNECTIONS_MAX = 64
 
 

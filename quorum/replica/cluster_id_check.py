@@ -9,10 +9,9 @@ from wire.errors import ErrorCode
 
 
 class ClusterIdCheck:
-    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his
-    own.
+    """A directory of another cluster ends the process, if a majority says so before any node has accepted us.
 
-    One alone may be the stranger himself.
+    One node alone may itself be of another cluster.
     """
 
     __slots__ = ("_addresses", "_identity")

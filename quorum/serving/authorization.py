@@ -110,6 +110,6 @@ ACL_JUDGE = _AclJudge()
 
 
 def may_ask_for_tokens(ctx: Guarded, connection: ConnectionInfo) -> bool:
-    """A delegation token is for who has shown who he is: nobody on plain text, nobody without a certificate."""
+    """A delegation token is for authenticated users: nobody on plain text, nobody without a certificate."""
     protocol = ctx.config.protocol_of(connection.listener)
     return protocol.startswith("SASL") or (protocol == "SSL" and connection.principal != ANONYMOUS)

@@ -1,4 +1,4 @@
-"""`features list|upgrade|downgrade`: the levels that all nodes of a cluster have agreed on (KIP-584)."""
+"""`features list|upgrade|downgrade`: the feature levels of a cluster (KIP-584)."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def storage_format(
 ) -> int:
     """Formats the directories of a node, as Kafka's kafka-storage format does.
 
-    A controller without controller.quorum.voters belongs to a dynamic quorum, and says who votes first.
+    A controller without controller.quorum.voters belongs to a dynamic quorum, and is told its initial voters.
 
     Args:
         config: the node's properties file.

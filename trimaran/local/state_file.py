@@ -121,7 +121,7 @@ def _parse(text: str) -> ClusterState:
 
 
 def as_seen_now(state: ClusterState) -> ClusterState:
-    """The same state with nodes that are gone marked `dead`, for when the supervisor died without a word."""
+    """The same state with nodes that are gone marked `dead`, for when the supervisor was killed."""
     if state.is_up():
         return state
     nodes = (

@@ -33,7 +33,7 @@ class FieldPlan(NamedTuple):
 
     @property
     def fixed(self) -> str:
-        """The `struct` letter of a fixed-size field, else an empty string."""
+        """The `struct` format code of a fixed-size field, else an empty string."""
         return self.shape.wire.fmt if self.shape.wire else ""
 
 
@@ -53,7 +53,7 @@ class StructPlan(NamedTuple):
 
     @property
     def fixed_format_codes(self) -> str | None:
-        """The `struct` letters of all that is not tagged, if that has one size."""
+        """The `struct` format codes of all that is not tagged, if that has one size."""
         if not self.plain or not all(p.fixed for p in self.plain):
             return None
         return "".join(p.fixed for p in self.plain)

@@ -24,7 +24,7 @@ def bad_tag(name: str, tag: int) -> NoReturn:
 
 
 def array_format(item: str, count: int) -> str:
-    """The `struct` letters of so many numbers or UUIDs."""
+    """The `struct` format codes of so many numbers or UUIDs."""
     return f"{count}{item}" if len(item) == 1 else item * count
 
 

@@ -42,15 +42,15 @@ class Source:
         return name
 
     def packer(self, fmt: str) -> str:
-        """The name of a function that packs these `struct` letters."""
+        """The name of a function that packs these `struct` format codes."""
         return self._bind_struct("pack", fmt)
 
     def unpacker(self, fmt: str) -> str:
-        """The name of a function that unpacks these `struct` letters from a buffer and place."""
+        """The name of a function that unpacks these `struct` format codes from a buffer and place."""
         return self._bind_struct("unpack_from", fmt)
 
     def iterator(self, fmt: str) -> str:
-        """The name of a function that unpacks these letters again and again until a buffer's end."""
+        """The name of a function that unpacks these codes again and again until a buffer's end."""
         return self._bind_struct("iter_unpack", fmt)
 
     def _bind_struct(self, method: str, fmt: str) -> str:
@@ -76,5 +76,5 @@ class Source:
 
 
 def fixed_size(fmt: str) -> int:
-    """Bytes of values of these `struct` letters."""
+    """Bytes of values of these `struct` format codes."""
     return struct.calcsize(">" + fmt)

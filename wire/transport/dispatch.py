@@ -56,7 +56,7 @@ class DeferredFrame:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = await self._apart(self._error, self.route.told(error))
+            response = await self._apart(self._error, self.route.as_kafka_error(error))
         if self.route.hooks is not None:
             self.route.hooks.end(self.call, response)
         return await self._apart(_encode, response, self.call.header)
@@ -160,7 +160,7 @@ def _stage_one(
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-        return route.told(error)
+        return route.as_kafka_error(error)
     if isinstance(response, DeferredResponse):
         held = decoded.size if response.holds_request else 0
         return DeferredFrame(response, route, call, held)
@@ -177,12 +177,12 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredR
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            told, version = route.told(error), call.header.api_version
+            refused, version = route.as_kafka_error(error), call.header.api_version
             if route.takes_frame:
-                return await run_apart(_error_response_to_frame, route, request, told)
+                return await run_apart(_error_response_to_frame, route, request, refused)
             if call.heavy:
-                return await run_apart(route.error_response_to, request, told, version)
-            return route.error_response_to(request, told, version)
+                return await run_apart(route.error_response_to, request, refused, version)
+            return route.error_response_to(request, refused, version)
 
     return DeferredResponse(cast(Any, finish))
 

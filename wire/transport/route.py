@@ -66,7 +66,7 @@ class Route:
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """What to answer for what `told` made of an exception; `special` is the handler's own way to say it.
+        """What to answer for what `as_kafka_error` made of an exception; `special` is the handler's own way to say it.
 
         Raises:
             CloseConnection: no answer can say it.
@@ -82,7 +82,7 @@ class Route:
         special = None if self.on_error is None else partial(self.on_error, request)
         return self.error_response(error, version, special)
 
-    def told(self, error: Exception) -> KafkaError:
+    def as_kafka_error(self, error: Exception) -> KafkaError:
         """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in
         our log.
         """
