@@ -1,4 +1,6 @@
-"""Groups of KIP-848: Apache Kafka 4.3's consumer and tools with our brokers, and `__consumer_offsets` of either kind."""
+"""Groups of KIP-848: Apache Kafka 4.3's consumer and tools with our brokers, and `__consumer_offsets` of either
+kind.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,6 @@
-"""librdkafka with `group.protocol=consumer` against real processes: sharing, patterns, a killed coordinator, migration."""
+"""librdkafka with `group.protocol=consumer` against real processes: sharing, patterns, a killed coordinator,
+migration.
+"""
 
 from __future__ import annotations
 
