@@ -330,8 +330,17 @@ class Checker:
         self.promised.setdefault(node.id, {}).update(promised)
 
     def repaired(self, node: SimNode) -> None:
+        """R15: it knows a watermark at or above all that it had on disk and that may be committed.
+
+        Of a batch whose length was damaged nobody knows the end. It is enough that the watermark is above its
+        beginning: watermarks are ends of batches, so either this batch is committed up to its end, or another one
+        stands in its place and this one never was.
+        """
         self.count("R15 repaired")
-        if (node.raft.high_watermark or 0) < max(self.promised.pop(node.id), default=0):
+        promised, watermark = self.promised.pop(node.id, {}), node.raft.high_watermark or 0
+        below = max((end for end in promised if end <= watermark), default=0)
+        is_same = self.committed.get(below, promised.get(below)) == promised.get(below)
+        if watermark == below < max(promised, default=0) and is_same:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
     def opened(self, node: SimNode, election: Election) -> None:

@@ -367,8 +367,9 @@ class SimLog:
         return False
 
     def durable_chains(self) -> dict[int, int]:
-        """Fingerprints of everything that survives a power cut, by the ends of batches."""
-        return {e.next: e.chain for e in self.entries if e.next <= self.flushed_offset}
+        """Fingerprints of everything that survives a power cut, by the ends of batches; and of where the log begins."""
+        durable = {e.next: e.chain for e in self.entries if e.next <= self.flushed_offset}
+        return {self.start_offset: self.start_chain, **durable}
 
     def durable_chain_at(self, offset: int) -> int | None:
         """As `chain_at`, of what survives a power cut for certain."""

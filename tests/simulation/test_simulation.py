@@ -21,7 +21,7 @@ MUTANT_SEEDS = 60
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 # Seeds that found something once, in the core or in the checker, run for ever.
-REGRESSIONS = (424,)
+REGRESSIONS = (424, 771123)
 
 
 @pytest.mark.slow
