@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,8 +95,8 @@ class _Connector:
 
 
 class _Channel:
-    """To the controller: a request whose answer is lost is sent again, as the real channel does when a connection
-    breaks.
+    """To the controller. A request whose answer is lost is sent again, as the real channel does when a connection
+    breaks. What was taken for lost may arrive late.
     """
 
     def __init__(self, broker: SimBroker) -> None:
@@ -106,12 +107,24 @@ class _Channel:
         with trio.move_on_after(min(timeout, 3.0)):
             while True:
                 with suppress(Lost):
-                    await world.network.travel(broker.id, CONTROLLER, may_be_lost=True)
+                    try:
+                        await world.network.travel(broker.id, CONTROLLER, may_be_lost=True)
+                    except Lost:
+                        self._may_arrive_late(request)
+                        raise
                     response = world.controller.serve(broker, request)
                     await world.network.travel(CONTROLLER, broker.id, may_be_lost=True)
                     return response
                 await trio.sleep(RETRY_SECONDS)
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _may_arrive_late(self, request: Message) -> None:
+        world = self._broker.world
+        is_registration = isinstance(request, BrokerRegistrationRequest)
+        if world.prng.random() < 0.5 and not is_registration:
+            world.after(
+                world.prng.uniform(0.05, 1.5), lambda: world.controller.serve(self._broker, request)
+            )
 
 
 class SimBroker:
@@ -204,26 +217,20 @@ class SimBroker:
         self.maintenance = Maintenance(
             self.partitions, self.directories, MaintenanceTimes(), world.now_ms
         )
-        absent: Any = None
-        self.context = Context(
-            config=_config(),
-            node_id=self.id,
-            cluster_id=CLUSTER,
-            metadata=self.metadata,
-            partitions=self.partitions,
-            directories=self.directories,
-            moves=absent,
-            controller=absent,
-            forwarder=absent,
-            topic_creation=absent,
-            fetch_sessions=FetchSessions(100),
-            producer_ids=absent,
-            groups=absent,
-            limits=BrokerLimits(fetch_bytes_max=10 << 20),
-            broker_epoch=lambda: self._epoch_of(life),
-            now_ms=world.now_ms,
-            kraft_version=lambda: 1,
-        )
+        given = {
+            "config": _config(),
+            "node_id": self.id,
+            "cluster_id": CLUSTER,
+            "metadata": self.metadata,
+            "partitions": self.partitions,
+            "directories": self.directories,
+            "fetch_sessions": FetchSessions(100),
+            "limits": BrokerLimits(fetch_bytes_max=10 << 20),
+            "broker_epoch": lambda: self._epoch_of(life),
+            "now_ms": world.now_ms,
+        }
+        # The handlers that are called here ask for nothing else.
+        self.context = Context(**(dict.fromkeys(one.name for one in fields(Context)) | given))  # type: ignore[arg-type]
 
     def _epoch_of(self, life: int) -> int:
         return self.epoch if life == self.life else -1

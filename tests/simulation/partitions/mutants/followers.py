@@ -53,18 +53,6 @@ def _keeps_what_diverges() -> Patch:
     return mock.patch.object(FollowerEpoch, "truncate_diverging", return_value=None)
 
 
-def _takes_the_watermark_before_it_cuts() -> Patch:
-    """KAFKA-14704."""
-    real = Fetcher._take
-
-    def take(self: Fetcher, followed: Any, data: Any) -> bool:
-        if not data.error_code:
-            followed.follower.take_watermark(data.high_watermark, data.log_start_offset)
-        return real(self, followed, data)
-
-    return mock.patch.object(Fetcher, "_take", take)
-
-
 def _keeps_the_watermark_when_it_cuts() -> Patch:
     """KAFKA-9491: nothing is cut of what is known to be committed, and nothing held to the log's end."""
 
@@ -198,11 +186,10 @@ def _start_at_keeps_the_watermark() -> Patch:
 
 
 FOLLOWERS = (
-    ("cuts to the watermark", _cuts_to_the_watermark, SAFETY),
+    ("cuts to the watermark", _cuts_to_the_watermark, (*SAFETY, "P6")),
     ("one answer is enough", _one_answer_is_enough, (*SAFETY, "P10", "L1")),
     ("cuts where its own epoch ends", _cuts_where_its_own_epoch_ends, (*SAFETY, "P10", "L1")),
     ("keeps what diverges", _keeps_what_diverges, (*SAFETY, "P10", "L1")),
-    ("takes the watermark before it cuts", _takes_the_watermark_before_it_cuts, SAFETY),
     ("keeps the watermark when it cuts", _keeps_the_watermark_when_it_cuts, (*SAFETY, "P6")),
     ("takes answers of ended epochs", _takes_answers_of_ended_epochs, (*SAFETY, "P10", "L1")),
     ("asks before it is flushed", _asks_before_it_is_flushed, (*SAFETY, "P3")),
