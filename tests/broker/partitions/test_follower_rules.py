@@ -65,6 +65,21 @@ def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
     assert where(follower) == (1, 0, 0)
 
 
+def test_a_flush_that_does_not_cover_what_came_meanwhile_makes_nobody_ready(harness):
+    """Two answers may be under way: the second comes while the first is being flushed."""
+    follower = follow(harness).open_follower()
+    heard = []
+    follower.on_ready = heard.append
+    follower.append(record(0))
+    flush = follower.log.prepare_flush()
+    follower.append(record(1))
+    flush.run()
+    follower._flushed(follower.log.finish_flush(flush))
+    assert heard == []
+    harness.flush()
+    assert heard == [follower]
+
+
 def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harness):
     follow(harness).open_follower().append(record(0))
     follower = follow(harness, 1).open_follower()

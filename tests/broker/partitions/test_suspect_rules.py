@@ -107,6 +107,25 @@ async def test_offsets_that_cannot_be_there_take_it_out_of_service_too(harness, 
     assert await look(harness)
 
 
+EPOCH_END = 15  # of a batch: no CRC covers it
+
+
+async def test_an_epoch_that_nobody_has_begun_takes_it_out_of_service(harness):
+    flip(harness, BATCH_BYTES + EPOCH_END)
+    assert await look(harness)
+
+
+async def test_an_epoch_older_than_the_one_before_takes_it_out_of_service(harness):
+    """Epoch 1 becomes epoch 0 again."""
+    harness.set_image(state(epoch=1))
+    for value in (b"d", b"e"):
+        append(harness, value)
+    harness.flush()
+    assert not await look(harness), "0, 0, 0, 1, 1"
+    flip(harness, 4 * BATCH_BYTES + EPOCH_END)
+    assert await look(harness), "0, 0, 0, 1, 0"
+
+
 async def test_sound_records_change_nothing(harness):
     assert not await look(harness)
 
