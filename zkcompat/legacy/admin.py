@@ -72,13 +72,19 @@ class LegacyAdmin:
         """
         self._tenure, self._prepared = tenure, image
         self._desk, self._begun, self._halves = Desk(), {}, {}
+        desk, keeper = self._desk, tenure.keeper
         for root in WATCHED:
-            await tenure.keeper.watch_below(root, is_of_interest, self._desk.hear)
-        await find_requests(tenure.keeper, self._desk)
+            await keeper.watch_below(root, is_of_interest, desk.hear)
+        finders = [find_requests(keeper, desk)]
         if self.kinds:
-            await find_topics(tenure.keeper, image, self._desk, known=tenure.known)
-            if tenure.known:
-                await find_notes(tenure.keeper, self._desk, tenure.written_before)
+            finders.append(find_topics(keeper, image, desk, known=tenure.known))
+        if self.kinds and tenure.known:
+            finders.append(find_notes(keeper, desk, tenure.written_before))
+        for finder in finders:
+            try:
+                await finder
+            except PathRefusedError as refused:  # what is locked is no reason not to mirror
+                log.warning("What tools wrote cannot be looked at: %s", refused)
 
     async def run(self, tenure: Tenure) -> None:
         """See `Companion`."""
@@ -226,14 +232,14 @@ class LegacyAdmin:
         return obeyed
 
     async def _ask(self, order: Order, tenure: Tenure) -> bool:
-        """False where the tool took its request back meanwhile."""
+        """False where the request is gone, or locked."""
         claim: Sequence[Step] = order.claim
         refused: list[str] = []
         for ask in order.asks:
             try:
                 refused += await self._ask_fenced(ask, claim, tenure)
-            except StepRefusedError as taken_back:
-                log.info("A tool took back what it wrote: %s", taken_back)
+            except StepRefusedError as refused_claim:
+                log.warning("What a tool wrote is not there, or locked: %s", refused_claim)
                 return False
             claim = ()
         _warn(refused)
@@ -257,9 +263,11 @@ class LegacyAdmin:
             return
         try:
             await tenure.transact(steps)
-        except StepRefusedError as refused:  # somebody was there before us, or wrote more
-            log.debug("%s", refused)
-            self._desk.hear(refused.step.path)
+        except StepRefusedError as refused:
+            if refused.reason == "BadVersion":  # a tool wrote more
+                self._desk.hear(refused.step.path)
+            elif refused.reason != "NoNode":  # it is gone already
+                log.warning("What a tool wrote cannot be removed: %s", refused)
 
 
 async def _read(paths: Sequence[str], tenure: Tenure) -> FoundTree:

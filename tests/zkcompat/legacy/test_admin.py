@@ -3,9 +3,11 @@
 import json
 
 import trio
+from kazoo.security import make_acl, make_digest_acl
 
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.zkcompat.legacy.rig import CREATED, obeying
+from tests.zkcompat.rig import connected
 from zkcompat.legacy.orders import Kind
 
 
@@ -181,6 +183,40 @@ async def test_without_the_option_a_tools_wait_ends(tmp_path, connect, caplog):
         assert not admin.topics
         assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to delete topic t") == 1
         assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to create topic t") == 1
+
+
+async def test_what_is_locked_stops_nothing(tmp_path, connect, caplog):
+    """Requests that the mirror may not read."""
+    auth = {"auth": [("digest", "owner:secret")], "secured": True}
+    async with obeying(tmp_path, connect) as admin, connected(connect, **auth) as owner:
+        for path in ("/admin/delete_topics/a", "/admin/preferred_replica_election"):
+            await owner.ensure(path, b"{}")
+            await owner.hide(path)
+        await admin.create("b")
+        await admin.write("/admin/delete_topics/b", None)
+        await admin.gone("/admin/delete_topics/b")
+        await admin.until(lambda image: not image.topics.by_name)
+        assert "cannot be looked at" in caplog.text
+
+
+async def test_a_request_that_cannot_be_removed_is_obeyed_once(tmp_path, connect, caplog):
+    auth = {"auth": [("digest", "owner:secret")], "secured": True}
+    async with obeying(tmp_path, connect) as admin, connected(connect, **auth) as owner:
+        await admin.create("t")
+        client = owner._client
+        lock = [
+            make_digest_acl("owner", "secret", all=True),
+            make_acl("world", "anyone", read=True),
+        ]
+        await owner._answer(client.set_acls_async("/admin/delete_topics", lock))
+        await owner.ensure("/admin/delete_topics/none", None)
+        await admin.until_tree(lambda: _said(caplog, "cannot be removed"))
+        await admin.create("u")
+        assert caplog.text.count("delete topic none: no such topic") == 1
+
+
+async def _said(caplog, text):
+    return text in caplog.text
 
 
 async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):

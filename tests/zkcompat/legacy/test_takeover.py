@@ -150,6 +150,20 @@ def _named(*names):
     return [DeleteTopicState(name=name, topic_id=bytes(16)) for name in names]
 
 
+async def test_a_parent_that_is_locked_stops_no_mirror(tmp_path, connect, caplog):
+    owner = connected(connect, auth=[("digest", "owner:secret")], secured=True)
+    async with cluster(tmp_path) as running, connected(connect) as hands, owner as lock:
+        await first_mirror(running, connect)
+        for path in ("/admin/delete_topics", "/config/changes"):
+            await lock.hide(path)
+        await Admin(running, None, None, hands, connect).write("/brokers/topics/new", CREATED)
+        async with mirroring(running, connect) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            await admin.until(lambda image: "new" in image.topics.by_name)
+        assert "What tools wrote cannot be looked at: /admin/delete_topics" in caplog.text
+        assert "What tools wrote cannot be looked at: /config/changes" in caplog.text
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
     ("request_name", "path", "data"),
