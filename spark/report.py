@@ -6,10 +6,7 @@ One Spark session, each view read once. `index.html` and `plotly.min.js` are all
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -18,30 +15,20 @@ from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import Analysis, Verdict
 from spark.analyses.catalogue import choose
+from spark.analyses.plots import nothing
+from spark.analyses.running import Outcome, run_all
 from spark.origins.discovery import find_log_directories
 from spark.origins.origin import DataUnreadable
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
-# Of the wide view only what the analyses use: Spark does not prune columns of Python sources.
-BATCH_SCHEMA = (
-    "topic string, partition int, base_offset bigint, record_count int, batch_bytes int, compression string, "
-    "max_timestamp timestamp"
-)
-# A dozen small queries: compiling each costs more than running it.
-SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
-}
+Tell = Callable[[Outcome], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An analysis done: its figure as HTML, or why there is none."""
+    """An analysis done: its figure as HTML."""
 
     analysis: Analysis
     verdicts: tuple[Verdict, ...]
@@ -50,52 +37,74 @@ class Section:
     seconds: float
 
 
-def write_report(data: Path, target: Path, names: Sequence[str] | None = None) -> Path:
-    """Analyses the node directories below `data` and writes a report into the folder `target`.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is analysed: node directories below `data`, by `analyses`; `nodes` are those found."""
+
+    data: Path
+    nodes: tuple[int, ...]
+    analyses: tuple[Analysis, ...]
+    since_ms: int | None = None
+
+
+def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | None = None) -> Job:
+    """Looks at what is asked for, before Java is started.
 
     Args:
         data: a cluster's directory, or any that holds (directories of) log directories, ours or Apache Kafka's.
-        target: made if it is not there.
         names: analyses to run; all when None.
+        since_ms: records, batches and events before it are left out; None: nothing is.
+
+    Raises:
+        UnknownAnalysis: for a name. DataUnreadable: no node directories there.
+    """
+    analyses = tuple(choose(names))
+    nodes = tuple(sorted({d.node_id for d in find_log_directories([str(data)])}))
+    if not nodes:
+        raise DataUnreadable(f"no log directory (meta.properties) below {data}")
+    return Job(data, nodes, analyses, since_ms)
+
+
+def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
+    """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
+    from spark.session import session
+
+    spark = session(app_name="trimaran report")
+    outcomes = []
+    for outcome in run_all(spark, job.analyses, _loader(spark, job)):
+        outcomes.append(outcome)
+        tell(outcome)
+    return outcomes
+
+
+def write_report(
+    data: Path,
+    target: Path,
+    names: Sequence[str] | None = None,
+    *,
+    since_ms: int | None = None,
+    tell: Tell = lambda _: None,
+) -> Path:
+    """Analyses the node directories below `data` and writes a report into the folder `target`, made if need be.
 
     Returns:
         The path of `index.html`.
 
     Raises:
-        UnknownAnalysis: for a name. DataUnreadable: no node directories there. Damaged data is told in the report
-            instead.
-        JavaNotFound: Spark cannot run.
+        As `plan_report` and `analyse`. Damaged data is told in the report instead.
     """
-    analyses = choose(names)
-    nodes = sorted({d.node_id for d in find_log_directories([str(data)])})
-    if not nodes:
-        raise DataUnreadable(f"no log directory (meta.properties) below {data}")
-    from spark.session import session
+    job = plan_report(data, names, since_ms)
+    return write_pages(job, analyse(job, tell), target)
 
-    spark = session(app_name="trimaran report")
-    with _settings(spark):
-        sections = list(_run(spark, data, analyses))
+
+def write_pages(job: Job, outcomes: Sequence[Outcome], target: Path) -> Path:
+    """The report of outcomes; gives the path of `index.html`."""
+    sections = [_drawn(outcome) for outcome in outcomes]
     target.mkdir(parents=True, exist_ok=True)
     _write_plotly(target)
     index = target / "index.html"
-    index.write_text(_page(data, nodes, sections))
+    index.write_text(_page(job.data, job.nodes, sections))
     return index
-
-
-@contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
-    """Ours for the time of the report; the session may be the caller's."""
-    before = {key: spark.conf.get(key, None) for key in SETTINGS}
-    for key, value in SETTINGS.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
 
 
 def _write_plotly(target: Path) -> None:
@@ -104,65 +113,52 @@ def _write_plotly(target: Path) -> None:
     (target / "plotly.min.js").write_text(get_plotlyjs())
 
 
-def _run(spark: SparkSession, data: Path, analyses: Sequence[Analysis]) -> Iterator[Section]:
-    from pyspark.errors import PySparkException
-
-    views: dict[str, DataFrame] = {}
-
-    def view(name: str) -> DataFrame:
-        if name not in views:
-            views[name] = _load(spark, name, data)
-        return views[name]
-
-    try:
-        for analysis in analyses:
-            try:
-                yield _one(analysis, view)
-            except PySparkException as error:
-                why = f"{analysis.title}: not possible: {_cause(error)}"
-                yield Section(analysis, (Verdict("bad", why),), f"<p>{escape(why)}</p>", 0, 0.0)
-    finally:
-        for frame in views.values():
-            frame.unpersist()
+def _drawn(outcome: Outcome) -> Section:
+    analysis, frame = outcome.analysis, outcome.frame
+    made = nothing(outcome.verdicts[0].text) if frame is None else analysis.plot(frame)
+    html = made.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    rows = 0 if frame is None else len(frame)
+    return Section(analysis, outcome.verdicts, html, rows, outcome.seconds)
 
 
-def _one(analysis: Analysis, view: Callable[[str], DataFrame]) -> Section:
-    started = time.monotonic()
-    frame = _computed(analysis, view)
-    made = analysis.plot(frame).to_html(
-        full_html=False, include_plotlyjs=False, config={"displaylogo": False}
-    )
-    verdicts = tuple(analysis.evaluate(frame))
-    return Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
+# The time of a row, by view: `since_ms` acts on it.
+TIMES = {
+    "records": "timestamp",
+    "batches": "max_timestamp",
+    "metadata_records": "timestamp",
+    "metadata_batches": "base_timestamp",
+    "isr_changes": "ts",
+    "leader_changes": "ts",
+    "config_history": "ts",
+    "acl_history": "ts",
+    "topic_history": "ts",
+    "feature_history": "ts",
+    "voter_history": "ts",
+    "group_offsets": "timestamp",
+    "group_members": "timestamp",
+    "transactions": "timestamp",
+    "partition_history": "to_ts",
+    "broker_history": "to_ts",
+    "quorum_epochs": "to_ts",
+}
 
 
-def _computed(analysis: Analysis, view: Callable[[str], DataFrame]) -> pd.DataFrame:
-    from pyspark.errors import PySparkException
-
-    if analysis.also is not None:
-        with suppress(
-            PySparkException
-        ):  # a directory without a metadata log, or with a damaged one
-            return analysis.compute(view(analysis.view), view(analysis.also)).toPandas()
-    return analysis.compute(view(analysis.view)).toPandas()
-
-
-def _cause(error: PySparkException) -> str:
-    """The line of ours in an executor's traceback, else Spark's first line."""
-    text = str(error)
-    found = re.search(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)", text)
-    return found.group(1) if found else text.strip().splitlines()[0]
-
-
-def _load(spark: SparkSession, view: str, data: Path) -> DataFrame:
-    """The view's DataFrame, read from the files once."""
+def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
+    """Views over the job's data, with the columns asked for."""
     from spark.sources import VIEWS
 
-    source, options = VIEWS[view]
-    reader = spark.read.format(source).options(**options)
-    if view == "batches":
-        reader = reader.schema(BATCH_SCHEMA)
-    return reader.load(str(data)).cache()
+    def load(view: str, schema: str) -> DataFrame:
+        source, options = VIEWS[view]
+        time = TIMES.get(view)
+        if job.since_ms is None or time is None:
+            return spark.read.format(source).options(**options).schema(schema).load(str(job.data))
+        if f"{time} timestamp" not in schema:
+            schema = f"{schema}, {time} timestamp"
+        frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
+        # what has no end yet counts, and so does what has no time
+        return frame.where(f"{time} IS NULL OR unix_millis({time}) >= {job.since_ms}")
+
+    return load
 
 
 # --- HTML
@@ -173,6 +169,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f5f6f8; margin: 0; }
 main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; }
+h2 small { font-size: .75rem; font-weight: 500; color: #7a8694; }
 .lead, .question { color: #586473; margin: 0 0 1rem; }
 section { background: #fff; border: 1px solid #e2e6eb; border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.25rem 0; }
 ul.verdicts { list-style: none; padding: 0; margin: 0; }
@@ -185,7 +182,8 @@ li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { conten
 details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
 pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem;
   line-height: 1.4; }
-nav a { margin-right: 1rem; color: #2f6db3; text-decoration: none; font-size: .9rem; }
+nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
+  text-decoration: none; font-size: .9rem; }
 """
 HOW_TO = """import spark
 session = spark.session()
@@ -218,7 +216,7 @@ def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
 def _section(section: Section) -> str:
     analysis = section.analysis
     sql = escape(analysis.sql.strip().replace("{", "").replace("}", ""))
-    return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)}</h2>
+    return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)} <small>{analysis.number}</small></h2>
 <p class="question">{escape(analysis.question)}</p>
 {section.figure}
 <details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s), function

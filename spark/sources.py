@@ -31,6 +31,16 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
     },
     "records": ("kafka_log", {"level": "records", "includeHeaders": "true"}),
     "batches": ("kafka_log", {"level": "batches"}),
+    "segments": ("kafka_log", {"level": "segments"}),
+    "group_offsets": ("kafka_log", {"level": "group_offsets"}),
+    "group_members": ("kafka_log", {"level": "group_members"}),
+    "transactions": ("kafka_log", {"level": "transactions"}),
+    # Every replica, up to the last whole batch; every controller's copy.
+    "replica_batches": ("kafka_log", {"level": "batches", "replicas": "all", "end": "log_end"}),
+    "metadata_batches_all": (
+        "kafka_metadata",
+        {"table": "batches", "nodes": "all", "includeUncommitted": "true"},
+    ),
 }
 
 

@@ -1,9 +1,9 @@
-"""What an analysis is: SQL over our views, a plot of the small result, and verdicts in plain words."""
+"""What an analysis is: SQL over our views, a plot of its small result, and verdicts in plain words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -11,68 +11,51 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pyspark.sql import DataFrame
 
-POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
-
-BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
-    "#2f6db3",
-    "#3a8f5c",
-    "#d9a520",
-    "#dd7a2b",
-    "#c23b3b",
-    "#9aa3ad",
-)
-PALETTE = (BLUE, ORANGE, GREEN, "#7a5bb0", AMBER, "#3c9fa8", "#b35a86", "#6b7a2f", RED, "#5c6670")
-STATE_COLOURS = {
-    "ok": GREEN,
-    "under_replicated": AMBER,
-    "under_min_isr": ORANGE,
-    "offline": RED,
-    "deleted": GREY,
-}
+Level = Literal["ok", "warn", "bad", "info"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One line of the report's head."""
 
-    level: Literal["ok", "warn", "bad", "info"]
+    level: Level
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`compute` takes the view's DataFrame; `sql` is what it runs, to be shown and used in a session with `views()`.
+    """`compute` takes the views' DataFrames by name; `sql` is what it runs, to be used in a session with `views()`.
 
-    `also` is a second view that tells more where it can be read; `compute` takes it second, and does without.
+    Args:
+        number: its place in the catalogue, such as M5 (metadata) or D10 (data).
+        views: those it takes, each with the columns that it reads, as a schema of Spark.
+        optional: those of them that it does without where they cannot be read.
+        needs: what there must be for it to apply, for the words "not applicable: there are no …".
+        plot: a figure of the rows (at most `ROWS_MAX`, the gravest first).
+        evaluate: verdicts; none says that it does not apply.
     """
 
+    number: str
     name: str
     title: str
     question: str
-    view: str
+    views: Mapping[str, str]
+    needs: str
     sql: str
     compute: Callable[..., DataFrame]
     plot: Callable[[pd.DataFrame], go.Figure]
     evaluate: Callable[[pd.DataFrame], Sequence[Verdict]]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    also: str | None = None
+    optional: frozenset[str] = frozenset()
 
 
-def figure(height: int = 360, **layout: Any) -> go.Figure:
-    """An empty figure in the report's style."""
-    import plotly.graph_objects as go
+ROWS_MAX = 20_000  # of a result that is collected: bounds memory, whatever the data; frames are ordered by gravity
 
-    made = go.Figure()
-    made.update_layout(
-        template="plotly_white",
-        height=height,
-        margin={"l": 90, "r": 30, "t": 30, "b": 50},
-        font={"family": "system-ui, sans-serif", "size": 13},
-        colorway=PALETTE,
-        legend={"orientation": "h", "y": 1.12},
-        **layout,
-    )
-    return made
+
+def run(sql: str, /, **frames: DataFrame) -> DataFrame:
+    """The SQL over DataFrames named as its `{placeholders}`."""
+    first = next(iter(frames.values()))
+    given: dict[str, Any] = dict(frames)
+    return first.sparkSession.sql(sql, **given)
 
 
 def seconds_text(seconds: float) -> str:
@@ -81,7 +64,9 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"
 
 
 def bytes_text(size: float) -> str:
@@ -91,3 +76,15 @@ def bytes_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def count_text(number: float, noun: str) -> str:
+    """`1 broker`, `2,000 brokers`, `no broker`."""
+    if not number:
+        return f"no {noun}"
+    ending = "" if number == 1 else "s"
+    if noun.endswith("y") and ending:
+        noun, ending = noun[:-1], "ies"
+    if noun.endswith(("atch", "ss")) and ending:
+        ending = "es"
+    return f"{number:,.0f} {noun}{ending}"

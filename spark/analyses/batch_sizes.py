@@ -1,10 +1,18 @@
-"""D5: how large batches are, and how many records they carry, by topic and codec."""
+"""D5: how large batches are, and how many records they carry, by codec."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import Analysis, Verdict, figure
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    run,
+)
+from spark.analyses.plots import (
+    figure,
+    nothing,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,12 +22,12 @@ if TYPE_CHECKING:
 RECORDS_MEAN_MIN = 5.0  # fewer records a batch, and headers and requests are most of the work
 
 SQL = """
-SELECT topic, compression, CAST(pow(2, floor(log2(record_count))) AS BIGINT) AS records_from,
+SELECT compression, CAST(pow(2, floor(log2(record_count))) AS BIGINT) AS records_from,
        count(*) AS batches, sum(record_count) AS records, sum(batch_bytes) AS bytes
 FROM {batches}
 WHERE record_count > 0
 GROUP BY ALL
-ORDER BY topic, compression, records_from
+ORDER BY compression, records_from
 """
 
 
@@ -27,13 +35,15 @@ def batch_sizes(batches: DataFrame) -> DataFrame:
     """Batches by their number of records, in powers of two: `records_from` to twice that, exclusive.
 
     Returns:
-        topic string, compression string, records_from long, batches long, records long, bytes long
+        compression string, records_from long, batches long, records long, bytes long
     """
-    return batches.sparkSession.sql(SQL, batches=batches)
+    return run(SQL, batches=batches)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """Which share of the records came in batches of which size, by codec."""
+    if frame.empty:
+        return nothing("no batches")
     made = figure(
         height=300, barmode="stack", xaxis_title="records in the batch", yaxis_title="records"
     )
@@ -42,13 +52,15 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         type="category", categoryorder="array", categoryarray=[_range(s) for s in sizes]
     )
     for codec, rows in frame.groupby("compression"):
-        by_size = rows.groupby("records_from")["records"].sum()
-        made.add_bar(x=[_range(s) for s in by_size.index], y=by_size, name=str(codec))
+        made.add_bar(
+            x=[_range(s) for s in rows["records_from"]], y=rows["records"], name=str(codec)
+        )
+    made.update_layout(showlegend=True)
     return made
 
 
 def _range(start: int) -> str:
-    return "1" if start == 1 else f"{start}–{2 * start - 1}"
+    return "1" if start == 1 else f"{start:,}–{2 * start - 1:,}"
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
@@ -56,17 +68,18 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return []
     mean = float(frame["records"].sum() / frame["batches"].sum())
     codecs = ", ".join(sorted(frame["compression"].unique()))
-    level = "ok" if mean >= RECORDS_MEAN_MIN else "warn"
-    advice = "" if level == "ok" else " Producers might linger longer."
+    advice = "" if mean >= RECORDS_MEAN_MIN else " Producers might linger longer."
     text = f"Batches: {mean:.1f} records each on average ({codecs}).{advice}"
-    return [Verdict("ok", text) if level == "ok" else Verdict("warn", text)]
+    return [Verdict("warn" if advice else "ok", text)]
 
 
 ANALYSIS = Analysis(
+    number="D5",
     name="batch_sizes",
     title="Batch sizes",
     question="Do producers fill their batches?",
-    view="batches",
+    views={"batches": "compression string, record_count int, batch_bytes int"},
+    needs="batches in data logs",
     sql=SQL,
     compute=batch_sizes,
     plot=plot,

@@ -1,30 +1,81 @@
-"""All analyses in the order of the report."""
+"""All analyses in the order of the report: what operators and auditors need most comes first."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 from spark.analyses import (
     batch_sizes,
+    broker_availability,
+    compression,
+    config_log,
+    consumer_lag,
+    controller_silence,
     controller_timeline,
+    duplicates,
+    features_and_voters,
+    isr_storms,
+    key_skew,
+    leader_balance,
     leadership_churn,
+    log_matching,
+    metadata_churn,
+    open_transactions,
     partition_availability,
     partition_skew,
+    producer_anomalies,
+    producer_id_rate,
+    rack_exposure,
+    reassignments,
+    rebalances,
+    record_sizes,
+    recovery_waterfall,
+    replica_divergence,
     replication_timeline,
+    retention,
     throughput,
+    timestamps,
+    topic_lifecycle,
+    unclean_elections,
 )
 from spark.analyses.analysis import Analysis
 
 ANALYSES: dict[str, Analysis] = {
     module.ANALYSIS.name: module.ANALYSIS
     for module in (
-        controller_timeline,
         partition_availability,
         replication_timeline,
-        leadership_churn,
+        consumer_lag,
+        recovery_waterfall,
+        unclean_elections,
+        replica_divergence,
+        broker_availability,
+        config_log,
+        open_transactions,
         throughput,
+        compression,
+        controller_timeline,
+        controller_silence,
+        key_skew,
+        retention,
+        isr_storms,
+        timestamps,
+        leadership_churn,
+        leader_balance,
+        rack_exposure,
+        topic_lifecycle,
+        reassignments,
+        metadata_churn,
+        log_matching,
+        producer_id_rate,
+        features_and_voters,
         partition_skew,
         batch_sizes,
+        producer_anomalies,
+        duplicates,
+        rebalances,
+        record_sizes,
     )
 }
 
@@ -34,11 +85,18 @@ class UnknownAnalysis(ValueError):
 
 
 def choose(names: Sequence[str] | None) -> list[Analysis]:
-    """The analyses named, all without names; dashes and underscores are the same. Raises UnknownAnalysis."""
+    """The analyses named (`consumer-lag`, `consumer_lag`, `D10`), all without names. Raises UnknownAnalysis."""
     if not names:
         return list(ANALYSES.values())
-    wanted = [name.replace("-", "_") for name in names]
-    for name in wanted:
+    numbers = {analysis.number.lower(): name for name, analysis in ANALYSES.items()}
+    chosen = []
+    for given in names:
+        name = numbers.get(given.lower(), given.replace("-", "_").lower())
         if name not in ANALYSES:
-            raise UnknownAnalysis(f"no analysis is called {name}; there are: {', '.join(ANALYSES)}")
-    return [ANALYSES[name] for name in wanted]
+            near = difflib.get_close_matches(name, ANALYSES, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UnknownAnalysis(
+                f"no analysis is called {given}{hint} There are: {', '.join(ANALYSES)}"
+            )
+        chosen.append(ANALYSES[name])
+    return chosen

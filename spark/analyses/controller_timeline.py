@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
-    PALETTE,
-    RED,
     Analysis,
+    Level,
     Verdict,
-    figure,
+    count_text,
+    run,
     seconds_text,
+)
+from spark.analyses.plots import (
+    GREEN,
+    RED,
+    nothing,
+    spans,
 )
 
 if TYPE_CHECKING:
@@ -23,85 +29,76 @@ GAP_MS_MAX = (
 )
 
 SQL = """
-SELECT epoch, leader_id, from_ts, to_ts, seconds, records, gap_before_ms
+SELECT epoch, leader_id, from_ts, to_ts, seconds, records, gap_before_ms,
+       count(*) OVER () AS epochs, max(gap_before_ms) OVER () AS gap_max_ms
 FROM {quorum_epochs}
-ORDER BY epoch
+ORDER BY epoch DESC
 """
 
 
 def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
-    """One row for each epoch of the quorum, in order.
+    """One row for each epoch of the quorum, the latest first.
 
     Returns:
         epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
         (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
-        its first: an upper bound of the time without a leader, since a leader may have had nothing to write)
+        its first: an upper bound of the time without a leader, since a leader may have had nothing to write), epochs
+        long (in all), gap_max_ms long
     """
-    return quorum_epochs.sparkSession.sql(SQL, quorum_epochs=quorum_epochs)
+    return run(SQL, quorum_epochs=quorum_epochs)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """A bar for each epoch on its leader's line, and the gaps between their records in red."""
-    leaders = sorted({int(v) for v in frame["leader_id"].dropna()})
-    made = figure(height=160 + 44 * (len(leaders) + 1), barmode="overlay")
-    for index, leader in enumerate(leaders):
-        led = frame[frame["leader_id"] == leader]
-        made.add_bar(
-            orientation="h",
-            y=[f"controller {leader}"] * len(led),
-            base=led["from_ts"],
-            x=(led["seconds"] * 1000).clip(lower=1),
-            marker_color=PALETTE[index % len(PALETTE)],
-            customdata=led[["epoch", "seconds", "records"]],
-            hovertemplate="epoch %{customdata[0]}<br>%{customdata[1]:.1f} s, %{customdata[2]} records<extra></extra>",
-            text=[f"epoch {e}" for e in led["epoch"]],
-            showlegend=False,
-        )
-    gaps = frame[frame["gap_before_ms"].fillna(0) > 0]
-    made.add_bar(
-        orientation="h",
-        y=["no records"] * len(gaps),
-        base=[
-            t - _milliseconds(g)
-            for t, g in zip(gaps["from_ts"], gaps["gap_before_ms"], strict=True)
-        ],
-        x=gaps["gap_before_ms"],
-        marker_color=RED,
-        text=[seconds_text(g / 1000) for g in gaps["gap_before_ms"]],
-        textposition="outside",
-        showlegend=False,
-    )
-    made.update_layout(xaxis={"type": "date", "title": "UTC"})
-    return made
-
-
-def _milliseconds(number: float) -> pd.Timedelta:
     import pandas as pd
 
-    return pd.Timedelta(milliseconds=number)
+    if frame.empty:
+        return nothing("no epoch of a quorum in the log")
+    shown = frame.head(300).iloc[::-1]
+    leaders = shown["leader_id"].map(lambda v: "unknown" if v != v else f"controller {int(v)}")
+    bars_ = shown.assign(who=leaders, kind="leads", end=shown["to_ts"])[
+        ["who", "from_ts", "end", "kind"]
+    ]
+    gaps = shown[shown["gap_before_ms"].fillna(0) > 0]
+    silent = pd.DataFrame(
+        {
+            "who": "no records",
+            "from_ts": gaps["from_ts"] - pd.to_timedelta(gaps["gap_before_ms"], unit="ms"),
+            "end": gaps["from_ts"],
+            "kind": "silence",
+        }
+    )
+    both = pd.concat([bars_, silent]).sort_values("from_ts")
+    return spans(both, "who", "from_ts", "end", "kind", colours={"leads": GREEN, "silence": RED})
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
-        return [Verdict("warn", "the metadata log names no leader")]
-    gaps = frame["gap_before_ms"].dropna()
-    longest = float(gaps.max()) if len(gaps) else 0.0
-    leader = frame["leader_id"].iloc[-1]
+        return []
+    last = frame.iloc[0]
+    longest = last["gap_max_ms"]
+    leader = last["leader_id"]
     now = "unknown" if leader != leader else f"controller {int(leader)}"
-    text = f"{len(frame)} epoch{'s' if len(frame) > 1 else ''}; {now} leads at the end"
-    if len(gaps):
+    text = f"{count_text(last['epochs'], 'epoch')}; {now} leads at the end"
+    if longest == longest:
         text += (
             f"; longest gap between the records of two epochs {seconds_text(longest / 1000)}"
             " (the time without a leader is at most that)"
         )
-    return [Verdict("ok" if longest <= GAP_MS_MAX else "warn", f"Controllers: {text}.")]
+    level: Level = "warn" if longest == longest and longest > GAP_MS_MAX else "ok"
+    return [Verdict(level, f"Controllers: {text}.")]
 
 
 ANALYSIS = Analysis(
+    number="M1",
     name="controller_timeline",
     title="Controller timeline",
     question="Who led the metadata quorum, for how long, and how long was the log silent in between?",
-    view="quorum_epochs",
+    views={
+        "quorum_epochs": "epoch int, leader_id int, from_ts timestamp, to_ts timestamp, seconds double, "
+        "records bigint, gap_before_ms bigint"
+    },
+    needs="epochs of a metadata quorum",
     sql=SQL,
     compute=controller_timeline,
     plot=plot,

@@ -1,70 +1,82 @@
-"""M3: when leaders and in-sync replicas changed, by cause."""
+"""M3: when leaders changed, why, and of which brokers and topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import Analysis, Verdict, figure
-from spark.analyses.buckets import bucket_ms, literal
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    nothing,
+    over_time,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     from pyspark.sql import DataFrame
 
-SQL = """
-SELECT timestamp_millis(floor(unix_millis(from_ts) / :bucket_ms) * :bucket_ms) AS ts, cause, :bucket_ms AS bucket_ms,
-       count(*) AS changes, count(DISTINCT topic_id, partition) AS partitions
-FROM {partition_history}
-WHERE cause NOT IN ('create', 'delete', 'snapshot')
-GROUP BY ALL
-ORDER BY ts, cause
+SHOWN_MAX = 12
+
+SQL = f"""
+WITH changes AS (
+  SELECT {bucketed("ts")} AS ts, cause, topic, prev_leader FROM {{leader_changes}}
+  WHERE unix_millis(ts) BETWEEN :low_ms AND :high_ms
+)
+SELECT 'time' AS kind, ts, cause, CAST(NULL AS STRING) AS name, :bucket_ms AS bucket_ms, count(*) AS changes
+FROM changes GROUP BY ts, cause
+UNION ALL
+(SELECT 'topic', NULL, NULL, topic, :bucket_ms, count(*) AS changes FROM changes GROUP BY topic
+ ORDER BY changes DESC, topic LIMIT {SHOWN_MAX})
+UNION ALL
+(SELECT 'broker', NULL, NULL, coalesce(CAST(prev_leader AS STRING), 'none'), :bucket_ms, count(*) AS changes
+ FROM changes GROUP BY prev_leader ORDER BY changes DESC LIMIT {SHOWN_MAX})
+ORDER BY kind, ts, cause, changes DESC
 """
 
 
-def leadership_churn(partition_history: DataFrame) -> DataFrame:
-    """Changes of partitions after their creation, by time and cause.
+def leadership_churn(leader_changes: DataFrame) -> DataFrame:
+    """Changes of leaders after the partitions' creation, by time and cause; the topics and brokers that changed most.
 
     Returns:
-        ts timestamp (start of its bucket), cause string, bucket_ms int, changes long, partitions long
+        kind string (time, topic, broker), ts timestamp (start of its bucket), cause string, name string (topic, or the
+        leader before), bucket_ms int, changes long
     """
-    width = bucket_ms(partition_history, "from_ts")
-    return partition_history.sparkSession.sql(
-        literal(SQL, bucket_ms=width), partition_history=partition_history
-    )
+    return run(in_window(SQL, window_of(leader_changes, "ts")), leader_changes=leader_changes)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """Stacked bars by cause."""
-    made = figure(
-        height=300, barmode="stack", yaxis_title="changes", xaxis={"type": "date", "title": "UTC"}
-    )
-    for cause, rows in frame.groupby("cause"):
-        made.add_bar(
-            x=rows["ts"],
-            y=rows["changes"],
-            width=rows["bucket_ms"],
-            offset=0,
-            name=str(cause).replace("_", " "),
-        )
-    if frame.empty:
-        made.add_annotation(
-            text="nothing changed after the partitions were created", showarrow=False
-        )
-    return made
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return nothing("no leader changed after the partitions were created")
+    width = float(shown["bucket_ms"].iloc[0])
+    return over_time(shown, "changes", "cause", y_title="changes of leaders", width_ms=width)
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
-    counts = frame.groupby("cause")["changes"].sum()
-    told = ", ".join(f"{n} × {cause.replace('_', ' ')}" for cause, n in counts.items())
-    return [Verdict("info", f"Changes of partitions: {told or 'none'}.")]
+    by_time = frame[frame["kind"] == "time"]
+    if by_time.empty:
+        return [Verdict("ok", "Leaders: none changed after the partitions were created.")]
+    counts = by_time.groupby("cause")["changes"].sum().sort_values(ascending=False)
+    told = ", ".join(f"{n:,} × {str(cause).replace('_', ' ')}" for cause, n in counts.items())
+    busiest = frame[frame["kind"] == "broker"].iloc[0]
+    text = f"{count_text(counts.sum(), 'change')} of leaders: {told}; most away from broker {busiest['name']}"
+    return [Verdict("info", f"Leaders: {text}.")]
 
 
 ANALYSIS = Analysis(
+    number="M3",
     name="leadership_churn",
-    title="Leadership and ISR changes",
-    question="When did leaders and in-sync replicas change, and why?",
-    view="partition_history",
+    title="Changes of leaders",
+    question="When did leaders change, why, and where?",
+    views={"leader_changes": "ts timestamp, topic string, prev_leader int, cause string"},
+    needs="changes of leaders",
     sql=SQL,
     compute=leadership_churn,
     plot=plot,

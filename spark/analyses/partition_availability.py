@@ -4,124 +4,119 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import STATE_COLOURS, Analysis, Verdict, figure, seconds_text
+from spark.analyses.analysis import (
+    Analysis,
+    Level,
+    Verdict,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    ROWS_SHOWN,
+    STATE_COLOURS,
+    bars,
+    nothing,
+    short,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
     from pyspark.sql import DataFrame
 
-SHOWN_MAX = 40  # bars that a person can read; the worst come first
-
 OUTAGE_SECONDS_BAD = 1.0  # an election takes less
+SLO_PERCENT = 99.9
 
 SQL = """
-WITH marked AS (
-  SELECT *, max(CASE WHEN state NOT IN ('offline', 'deleted') THEN from_offset END)
-              OVER (PARTITION BY topic_id, partition) AS last_online
+WITH partitions AS (
+  SELECT topic, partition,
+         sum(CASE WHEN state != 'deleted' THEN seconds ELSE 0 END) AS seconds,
+         sum(CASE WHEN state = 'offline' AND to_ts IS NOT NULL THEN seconds ELSE 0 END) AS offline,
+         sum(CASE WHEN state = 'under_min_isr' THEN seconds ELSE 0 END) AS under_min_isr,
+         sum(CASE WHEN state = 'under_replicated' THEN seconds ELSE 0 END) AS under_replicated,
+         max(CASE WHEN to_ts IS NULL THEN state END) AS state_at_end,
+         sum(CASE WHEN state = 'offline' AND to_ts IS NULL THEN seconds ELSE 0 END) AS offline_at_end,
+         max(unclean) AS unclean
   FROM {partition_history}
-), told AS (
-  SELECT *, CASE WHEN state = 'offline' AND (last_online IS NULL OR from_offset > last_online)
-                 THEN 'offline_at_end' ELSE state END AS kind
-  FROM marked
+  GROUP BY topic_id, topic, partition
 )
-SELECT topic, partition,
-       sum(seconds)                                      AS seconds,
-       sum(if(kind = 'offline', seconds, 0))             AS offline,
-       sum(if(kind = 'under_min_isr', seconds, 0))       AS under_min_isr,
-       sum(if(kind = 'under_replicated', seconds, 0))    AS under_replicated,
-       max(if(to_ts IS NULL, state, NULL))               AS state_at_end,
-       sum(if(kind = 'offline_at_end', seconds, 0))      AS offline_at_end,
-       max(unclean)                                      AS unclean,
-       round(100 * (1 - try_divide(sum(if(kind IN ('offline', 'under_min_isr'), seconds, 0)), sum(seconds))), 3)
-                                                         AS available_percent
-FROM told
-GROUP BY topic_id, topic, partition
+SELECT *, 100 * (1 - (offline + under_min_isr) / nullif(seconds, 0)) AS available_percent,
+       count(*) OVER () AS partitions,
+       sum(CASE WHEN offline > 0 THEN 1 ELSE 0 END) OVER () AS were_offline,
+       sum(CASE WHEN under_min_isr > 0 THEN 1 ELSE 0 END) OVER () AS were_under_min_isr,
+       sum(CASE WHEN state_at_end = 'offline' THEN 1 ELSE 0 END) OVER () AS are_offline,
+       100 * (1 - sum(offline + under_min_isr) OVER () / nullif(sum(seconds) OVER (), 0)) AS cluster_percent
+FROM partitions
 ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, topic, partition
 """
 
 
 def partition_availability(partition_history: DataFrame) -> DataFrame:
-    """One row for each partition that ever was, the worst first.
+    """One row for each partition that ever was, the worst first; the last columns are of all of them.
 
     Returns:
         topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
         under_replicated double (seconds in the state; offline only up to when the partition was online again, for at
         the log's end the brokers may just have been shut down), state_at_end string (null: deleted), offline_at_end
-        double, unclean boolean, available_percent double (neither offline nor below the minimum ISR)
+        double, unclean boolean, available_percent double (neither offline nor below the minimum ISR), partitions long,
+        were_offline long, were_under_min_isr long, are_offline long, cluster_percent double
     """
-    return partition_history.sparkSession.sql(SQL, partition_history=partition_history)
+    return run(SQL, partition_history=partition_history)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """Stacked seconds in the three bad states, for the worst partitions."""
     bad = frame[(frame["offline"] + frame["under_min_isr"] + frame["under_replicated"]) > 0]
-    shown = bad.head(SHOWN_MAX).iloc[::-1]
-    made = figure(height=max(220, 120 + 18 * len(shown)), barmode="stack")
-    names = [f"{t}-{p}" for t, p in zip(shown["topic"], shown["partition"], strict=True)]
-    for state in ("offline", "under_min_isr", "under_replicated"):
-        made.add_bar(
-            orientation="h",
-            y=names,
-            x=shown[state],
-            name=state.replace("_", " "),
-            marker_color=STATE_COLOURS[state],
-            hovertemplate="%{y}: %{x:.2f} s<extra>" + state.replace("_", " ") + "</extra>",
-        )
-    made.update_layout(xaxis_title="seconds", margin_l=190)
+    shown = bad.head(ROWS_SHOWN)
     if shown.empty:
-        made.add_annotation(text="every partition was whole all the time", showarrow=False)
-    return made
+        return nothing("every partition was whole all the time")
+    names = [f"{t}-{p}" for t, p in zip(shown["topic"], shown["partition"], strict=True)]
+    states = ("offline", "under_min_isr", "under_replicated")
+    series = {state: shown[state] for state in states}
+    return bars(names, series, x_title="seconds", colours=STATE_COLOURS)
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
-    verdicts = []
-    total = len(frame)
-    offline = frame[frame["offline"] > 0]
-    if len(offline):
-        worst = offline.iloc[0]
-        verdicts.append(
-            Verdict(
-                "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn",
-                f"Availability: {len(offline)} of {total} partitions were offline for a time; "
-                f"{worst['topic']}-{worst['partition']} "
-                f"longest, {seconds_text(worst['offline'])}.",
-            )
-        )
+    if frame.empty:
+        return []
+    verdicts, worst = [], frame.iloc[0]
+    total = worst["partitions"]
+    if worst["were_offline"]:
+        name = f"{short(worst['topic'])}-{worst['partition']}"
+        text = f"{worst['were_offline']:,} of {total:,} partitions were offline for a time"
+        level: Level = "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn"
+        text = f"Availability: {text}; {name} longest, {seconds_text(worst['offline'])}."
+        verdicts.append(Verdict(level, text))
     else:
-        verdicts.append(
-            Verdict(
-                "ok",
-                f"Availability: none of {total} partitions was offline and came back.",
-            )
+        text = f"Availability: none of {total:,} partitions was offline and came back."
+        verdicts.append(Verdict("ok", text))
+    percent = worst["cluster_percent"]
+    if percent == percent:
+        level = "ok" if percent >= SLO_PERCENT else "warn"
+        text = f"{percent:.4g} % of the partitions' time with a leader and enough in-sync replicas"
+        verdicts.append(Verdict(level, f"Availability: {text}."))
+    if worst["were_under_min_isr"]:
+        longest = seconds_text(float(frame["under_min_isr"].max()))
+        text = (
+            f"{worst['were_under_min_isr']:,} partitions fell below it, the longest for {longest}"
         )
-    small = frame[frame["under_min_isr"] > 0]
-    if len(small):
-        longest = seconds_text(float(small["under_min_isr"].max()))
-        verdicts.append(
-            Verdict(
-                "warn",
-                f"Minimum ISR: {len(small)} partitions fell below it, the longest for {longest}.",
-            )
-        )
-    at_end = frame[frame["state_at_end"] == "offline"]
-    if len(at_end):
-        verdicts.append(
-            Verdict(
-                "info",
-                f"At the end of the log {len(at_end)} partitions have no leader: were the brokers shut down?",
-            )
-        )
-    if frame["unclean"].any():
-        verdicts.append(Verdict("bad", "Unclean elections took place: records may be lost."))
+        verdicts.append(Verdict("warn", f"Minimum ISR: {text}."))
+    if worst["are_offline"]:
+        text = f"At the end of the log {worst['are_offline']:,} partitions have no leader"
+        verdicts.append(Verdict("info", f"{text}: were the brokers shut down?"))
     return verdicts
 
 
 ANALYSIS = Analysis(
+    number="M5",
     name="partition_availability",
     title="Partition availability",
     question="How long was each partition offline, below its minimum ISR, or under-replicated?",
-    view="partition_history",
+    views={
+        "partition_history": "topic_id string, topic string, partition int, to_ts timestamp, seconds double, "
+        "state string, unclean boolean"
+    },
+    needs="partitions in the metadata log",
     sql=SQL,
     compute=partition_availability,
     plot=plot,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import Analysis, Verdict, figure
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    run,
+)
+from spark.analyses.plots import (
+    GREY,
+    figure,
+    nothing,
+    short,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,7 +24,6 @@ if TYPE_CHECKING:
 SKEW_MAX = (
     2.0  # busiest partition over the mean: more, and one broker and one consumer carry the topic
 )
-BARS_MAX = 80
 
 SQL = """
 WITH held AS (
@@ -25,11 +34,18 @@ WITH held AS (
   WHERE to_ts IS NULL AND state != 'deleted' AND topic IN (SELECT topic FROM held)
   UNION
   SELECT topic, partition FROM held
+), ranked AS (
+  SELECT topic, partition, coalesce(records, 0) AS records, coalesce(bytes, 0) AS bytes,
+         row_number() OVER (PARTITION BY topic ORDER BY coalesce(records, 0)) AS rank
+  FROM there LEFT JOIN held USING (topic, partition)
 )
-SELECT topic, partition, coalesce(records, 0) AS records, coalesce(bytes, 0) AS bytes,
-       coalesce(records, 0) / avg(coalesce(records, 0)) OVER (PARTITION BY topic) AS to_mean
-FROM there LEFT JOIN held USING (topic, partition)
-ORDER BY topic, partition
+SELECT topic, partition, records, bytes,
+       records / avg(records) OVER t AS to_mean,
+       2 * sum(rank * records) OVER t / (count(*) OVER t * sum(records) OVER t)
+         - (count(*) OVER t + 1) / count(*) OVER t AS gini,
+       count(*) OVER t AS partitions, sum(CASE WHEN records = 0 THEN 1 ELSE 0 END) OVER t AS empty
+FROM ranked WINDOW t AS (PARTITION BY topic)
+ORDER BY to_mean DESC, records DESC, topic, partition
 """
 # Partitions are numbered without gaps; those above the last one with records are known to the metadata log only.
 WITHOUT_METADATA_SQL = """
@@ -40,57 +56,65 @@ GROUP BY topic
 
 
 def partition_skew(batches: DataFrame, partition_history: DataFrame | None = None) -> DataFrame:
-    """One row for each partition of every topic that holds records; empty partitions count.
+    """One row for each partition of every topic that holds records, the most skewed first; empty partitions count.
 
     Args:
         partition_history: tells which partitions there are; without it empty ones above the last with records are
             missed.
 
     Returns:
-        topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic)
+        topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic),
+        gini double (of its topic: 0 even, towards 1 all in one), partitions long, empty long (of its topic)
     """
-    spark = batches.sparkSession
     if partition_history is None:
-        partition_history = spark.sql(WITHOUT_METADATA_SQL, batches=batches)
-    return spark.sql(SQL, batches=batches, partition_history=partition_history)
+        partition_history = run(WITHOUT_METADATA_SQL, batches=batches)
+    return run(SQL, batches=batches, partition_history=partition_history)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
-    """Records by partition, a colour for each topic."""
-    shown = frame.nlargest(BARS_MAX, "records").sort_values(["topic", "partition"])
-    made = figure(height=320, yaxis_title="records")
-    for topic, rows in shown.groupby("topic"):
-        made.add_bar(
-            x=[f"{topic}-{p}" for p in rows["partition"]],
-            y=rows["records"],
-            name=str(topic),
-            customdata=rows["to_mean"],
-            hovertemplate="%{x}: %{y:,} records, %{customdata:.2f} × the mean<extra></extra>",
+    """The Lorenz curves of the most skewed topics: the diagonal is even."""
+    if frame.empty:
+        return nothing("no records")
+    made = figure(height=420, xaxis_title="share of partitions", yaxis_title="share of records")
+    made.add_scatter(x=[0, 1], y=[0, 1], name="even", line={"dash": "dot", "color": GREY})
+    worst = frame.groupby("topic")["gini"].first().nlargest(8).index
+    for topic in worst:
+        records = frame[frame["topic"] == topic]["records"].sort_values().cumsum()
+        n = len(records)
+        made.add_scatter(
+            x=[i / n for i in range(n + 1)],
+            y=[0.0, *(records / max(records.iloc[-1], 1))],
+            name=short(topic),
         )
+    made.update_layout(showlegend=True)
     return made
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
-    frame = frame[frame["records"].groupby(frame["topic"]).transform("sum") > 0]
+    frame = frame[frame["to_mean"].notna()]
     if frame.empty:
         return []
     worst = frame.loc[frame["to_mean"].idxmax()]
-    name = f"{worst['topic']}-{worst['partition']}"
+    name = f"{short(worst['topic'])}-{worst['partition']}"
     text = f"Skew: {name} holds {worst['to_mean']:.2f} × the mean of its topic, the most of all"
-    records = frame.loc[frame["topic"] == worst["topic"], "records"]
-    if empty := int((records == 0).sum()):
-        text += f"; {empty} of its {len(records)} partitions {'is' if empty == 1 else 'are'} empty"
+    if empty := int(worst["empty"]):
+        text += f"; {empty} of its {worst['partitions']} partitions {'is' if empty == 1 else 'are'} empty"
     return [Verdict("ok" if worst["to_mean"] <= SKEW_MAX else "warn", text + ".")]
 
 
 ANALYSIS = Analysis(
+    number="D2",
     name="partition_skew",
     title="Partition skew",
     question="Are the records spread evenly over the partitions of each topic?",
-    view="batches",
-    also="partition_history",
+    views={
+        "batches": "topic string, partition int, record_count int, batch_bytes int",
+        "partition_history": "topic string, partition int, to_ts timestamp, state string",
+    },
+    optional=frozenset(("partition_history",)),
+    needs="records in data logs",
     sql=SQL,
     compute=partition_skew,
     plot=plot,

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
-    POINTS_MAX,
-    STATE_COLOURS,
     Analysis,
     Verdict,
-    figure,
+    count_text,
+    run,
     seconds_text,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    STATE_COLOURS,
+    figure,
+    nothing,
 )
 
 if TYPE_CHECKING:
@@ -18,72 +23,87 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pyspark.sql import DataFrame
 
-STATES = ("offline", "under_min_isr", "under_replicated", "ok")
+STATES = ("offline", "under_min_isr", "under_replicated")
 
-SQL = """
+SQL = f"""
 WITH edges AS (
-  SELECT from_ts AS ts, state, 1 AS step FROM {partition_history} WHERE state != 'deleted'
+  SELECT from_ts AS ts, state, 1 AS step FROM {{partition_history}} WHERE state != 'deleted'
   UNION ALL
-  SELECT to_ts, state, -1 FROM {partition_history} WHERE state != 'deleted' AND to_ts IS NOT NULL
+  SELECT to_ts, state, -1 FROM {{partition_history}} WHERE state != 'deleted' AND to_ts IS NOT NULL
 ), steps AS (
-  SELECT ts, state, sum(step) AS step FROM edges GROUP BY ts, state HAVING sum(step) != 0
-  UNION ALL
-  SELECT max(timestamp_millis(unix_millis(from_ts) + CAST(seconds * 1000 AS BIGINT))), 'ok', 0 FROM {partition_history}
+  SELECT ts, sum(step) AS partitions,
+         sum(CASE WHEN state = 'offline' THEN step ELSE 0 END) AS offline,
+         sum(CASE WHEN state = 'under_min_isr' THEN step ELSE 0 END) AS under_min_isr,
+         sum(CASE WHEN state = 'under_replicated' THEN step ELSE 0 END) AS under_replicated
+  FROM edges GROUP BY ts
+), running AS (
+  SELECT ts, sum(partitions) OVER w AS partitions, sum(offline) OVER w AS offline,
+         sum(under_min_isr) OVER w AS under_min_isr, sum(under_replicated) OVER w AS under_replicated
+  FROM steps WINDOW w AS (ORDER BY ts)
 )
-SELECT ts, state, sum(step) OVER (PARTITION BY state ORDER BY ts) AS partitions
-FROM steps
-ORDER BY ts, state
+SELECT {bucketed("ts")} AS ts, :bucket_ms AS bucket_ms, max(offline) AS offline, max(under_min_isr) AS under_min_isr,
+       max(under_replicated) AS under_replicated, max(offline + under_min_isr + under_replicated) AS not_whole,
+       max(partitions) AS partitions,
+       max_by(struct(offline, under_min_isr, under_replicated), running.ts) AS last
+FROM running WHERE unix_millis(running.ts) BETWEEN :low_ms AND :high_ms
+GROUP BY 1 ORDER BY 1
 """
 
 
 def replication_timeline(partition_history: DataFrame) -> DataFrame:
-    """How many partitions are in a state from each moment on at which that number changed, and at the log's end.
+    """How many partitions were in a state, by time; buckets in which nothing changed are as the one before ended.
 
     Returns:
-        ts timestamp, state string, partitions long
+        ts timestamp (start of its bucket), bucket_ms int, offline long, under_min_isr long, under_replicated long (the
+        most at once within the bucket), not_whole long (the most in any of the three at once), partitions long,
+        last struct of the three (at the bucket's end)
     """
-    return partition_history.sparkSession.sql(SQL, partition_history=partition_history)
+    window = window_of(partition_history, "from_ts")
+    return run(in_window(SQL, window), partition_history=partition_history)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
-    """Stacked steps, the worst state at the bottom."""
+    """Steps of the states, the most at once within each bucket, then as the bucket ended."""
+    import pandas as pd
+
+    if frame.empty:
+        return nothing("no partition in the log")
     made = figure(height=320, yaxis_title="partitions", xaxis={"type": "date", "title": "UTC"})
-    wide = frame.pivot_table(index="ts", columns="state", values="partitions", aggfunc="last")
-    wide = wide.ffill().fillna(0)
-    if len(wide) > POINTS_MAX // 4:
-        wide = wide.iloc[:: -(-len(wide) // (POINTS_MAX // 4))]
+    width = pd.Timedelta(milliseconds=float(frame["bucket_ms"].iloc[0]))
     for state in STATES:
-        if state in wide:
-            made.add_scatter(
-                x=wide.index,
-                y=wide[state],
-                name=state.replace("_", " "),
-                stackgroup="all",
-                line={"shape": "hv", "width": 0.5, "color": STATE_COLOURS[state]},
-            )
+        ends = [row[state] for row in frame["last"]]
+        times = [t for ts in frame["ts"] for t in (ts, ts + width)]
+        values = [v for pair in zip(frame[state], ends, strict=True) for v in pair]
+        made.add_scatter(
+            x=times,
+            y=values,
+            name=state.replace("_", " "),
+            fill="tozeroy",
+            line={"shape": "hv", "width": 1.5, "color": STATE_COLOURS[state]},
+        )
+    made.update_yaxes(rangemode="tozero")
     return made
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
-    bad = frame[frame["state"].isin(["offline", "under_min_isr", "under_replicated"])]
-    most = int(bad["partitions"].max()) if len(bad) else 0
-    span = seconds_text((frame["ts"].max() - frame["ts"].min()).total_seconds())
-    return [
-        Verdict(
-            "info",
-            f"Replication: the log covers {span}; {most} partition{'s' * (most != 1)} under-replicated at once at "
-            f"most.",
-        )
-    ]
+    most = int(frame["not_whole"].max())
+    width = float(frame["bucket_ms"].iloc[0]) / 1000
+    span = seconds_text((frame["ts"].max() - frame["ts"].min()).total_seconds() + width)
+    text = f"the log covers {span}; {count_text(most, 'partition')} not whole at once at most"
+    return [Verdict("info", f"Replication: {text}.")]
 
 
 ANALYSIS = Analysis(
+    number="M5b",
     name="replication_timeline",
     title="Replication over time",
-    question="How many partitions were in sync, under-replicated, below their minimum ISR, or offline at each moment?",
-    view="partition_history",
+    question="How many partitions were under-replicated, below their minimum ISR, or offline at each moment?",
+    views={
+        "partition_history": "topic_id string, partition int, from_ts timestamp, to_ts timestamp, state string"
+    },
+    needs="partitions in the metadata log",
     sql=SQL,
     compute=replication_timeline,
     plot=plot,

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import Analysis, Verdict, bytes_text, figure, seconds_text
-from spark.analyses.buckets import bucket_ms, literal
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    bytes_text,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    distinct_labels,
+    figure,
+    nothing,
+    short,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,109 +26,129 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TOPICS_SHOWN_MAX = 10
-PARTITIONS_SHOWN_MAX = 60
+PARTITIONS_SHOWN_MAX = 40
 
-SQL = """
-SELECT topic, partition, timestamp_millis(floor(unix_millis(max_timestamp) / :bucket_ms) * :bucket_ms) AS ts,
-       :bucket_ms / 1000.0D AS bucket_seconds, sum(record_count) AS records, sum(batch_bytes) AS bytes,
-        count(*) AS batches
-FROM {batches}
-GROUP BY ALL
-ORDER BY topic, partition, ts
+SQL = f"""
+WITH inside AS (
+  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, record_count, batch_bytes,
+         unix_millis(max_timestamp) BETWEEN :low_ms AND :high_ms AS in_window FROM {{batches}}
+), totals AS (
+  SELECT sum(record_count) AS all_records, sum(batch_bytes) AS all_bytes, count(DISTINCT topic) AS topics,
+         count(DISTINCT topic, partition) AS partitions,
+         sum(CASE WHEN in_window THEN 0 ELSE record_count END) AS outside FROM inside
+), topics AS (
+  SELECT topic FROM inside GROUP BY topic ORDER BY sum(record_count) DESC, topic LIMIT {TOPICS_SHOWN_MAX}
+), busiest AS (
+  SELECT topic, partition FROM inside GROUP BY topic, partition
+  ORDER BY sum(record_count) DESC, topic, partition LIMIT {PARTITIONS_SHOWN_MAX}
+), by_topic AS (
+  SELECT CASE WHEN t.topic IS NULL THEN 'other topics' ELSE i.topic END AS topic, ts, sum(record_count) AS records,
+         sum(batch_bytes) AS bytes FROM inside i LEFT JOIN topics t ON t.topic = i.topic WHERE in_window GROUP BY 1, 2
+), by_partition AS (
+  SELECT i.topic, i.partition, ts, sum(record_count) AS records, sum(batch_bytes) AS bytes
+  FROM inside i JOIN busiest USING (topic, partition) WHERE in_window GROUP BY 1, 2, 3
+)
+SELECT 'topic' AS kind, topic, CAST(NULL AS INT) AS partition, ts, records, bytes, :bucket_ms AS bucket_ms, totals.*
+FROM by_topic CROSS JOIN totals
+UNION ALL
+SELECT 'partition', topic, partition, ts, records, bytes, :bucket_ms, totals.* FROM by_partition CROSS JOIN totals
+ORDER BY kind DESC, topic, partition, ts
 """
 
 
 def throughput(batches: DataFrame) -> DataFrame:
-    """What was written, by partition and time; times are those of the batches' latest record.
+    """What was written, by time: of the largest topics and the busiest partitions; times are those of batches.
 
     Returns:
-        topic string, partition int, ts timestamp (start of its bucket), bucket_seconds double, records long,
-        bytes long (as stored: compressed, with headers), batches long
+        kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket), records long,
+        bytes long (as stored: compressed, with headers), bucket_ms int, and of all: all_records long, all_bytes long,
+        topics long, partitions long, outside long (records whose time is far from all others)
     """
-    width = bucket_ms(batches, "max_timestamp")
-    return batches.sparkSession.sql(literal(SQL, bucket_ms=width), batches=batches)
+    return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """Above, records a second by topic; below, by partition as a heat map."""
+    import pandas as pd
     from plotly.subplots import make_subplots
 
-    top = frame.groupby("topic")["records"].sum().nlargest(TOPICS_SHOWN_MAX).index
-    partitions = _wide(frame)
+    if frame.empty:
+        return nothing("no records up to the high watermark")
+    width = float(frame["bucket_ms"].iloc[0]) / 1000
+    topics = frame[frame["kind"] == "topic"]
+    partitions = frame[frame["kind"] == "partition"]
+    named = partitions.assign(
+        name=partitions["topic"] + "-" + partitions["partition"].astype("Int64").astype(str)
+    )
+    wide = named.pivot_table(index="name", columns="ts", values="records", aggfunc="sum") / width
+    step = pd.Timedelta(seconds=width)
+    wide = wide.reindex(columns=pd.date_range(frame["ts"].min(), frame["ts"].max(), freq=step))
+    base = figure(height=480 + 14 * len(wide))
     made = make_subplots(
         rows=2,
         cols=1,
         shared_xaxes=True,
-        vertical_spacing=0.08,
+        vertical_spacing=0.06,
         row_heights=[0.45, 0.55],
-        figure=figure(height=460 + 10 * len(partitions.columns)),
+        figure=base,
     )
-    for topic in top:
-        series = _filled(frame[frame["topic"] == topic])
-        made.add_scatter(x=series.index, y=series, name=topic, line_shape="hv", row=1, col=1)
+    for topic, rows in topics.groupby("topic", sort=False):
+        rate = _filled(rows, width)
+        made.add_scatter(x=rate.index, y=rate, name=short(topic), line_shape="hv", row=1, col=1)
     made.add_heatmap(
-        x=partitions.index,
-        y=list(partitions.columns),
-        z=partitions.T,
+        x=list(wide.columns),
+        y=distinct_labels(list(wide.index)),
+        z=wide.to_numpy(),
         colorscale="Blues",
         colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
+        hoverongaps=False,
         row=2,
         col=1,
     )
     made.update_yaxes(title_text="records/s", rangemode="tozero", row=1, col=1)
+    made.update_yaxes(type="category", autorange="reversed", automargin=True, row=2, col=1)
     made.update_xaxes(title_text="UTC", row=2, col=1)
-    made.update_layout(margin_l=160, showlegend=True)
+    made.update_layout(showlegend=True)
     return made
 
 
-def _filled(rows: pd.DataFrame) -> pd.Series[float]:
+def _filled(rows: pd.DataFrame, width: float) -> pd.Series[float]:
     """Records a second, with zeros where nothing was written."""
     import pandas as pd
 
-    if rows.empty:
-        return pd.Series(dtype=float)
-    width = float(rows["bucket_seconds"].iloc[0])
     series = rows.groupby("ts")["records"].sum() / width
     step = pd.Timedelta(seconds=width)
     every = pd.date_range(series.index.min() - step, series.index.max() + step, freq=step)
     return series.reindex(every, fill_value=0)
 
 
-def _wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """Time × partition, the busiest partitions only."""
-    import pandas as pd
-
-    if frame.empty:
-        return pd.DataFrame()
-    named = frame.assign(name=frame["topic"] + "-" + frame["partition"].astype(str))
-    busiest = named.groupby("name")["records"].sum().nlargest(PARTITIONS_SHOWN_MAX).index
-    named = named[named["name"].isin(busiest)]
-    width = float(frame["bucket_seconds"].iloc[0])
-    wide = named.pivot_table(index="ts", columns="name", values="records", aggfunc="sum") / width
-    every = pd.date_range(wide.index.min(), wide.index.max(), freq=pd.Timedelta(seconds=width))
-    return wide.reindex(every)
-
-
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("info", "Throughput: no records up to the high watermark.")]
-    width = float(frame["bucket_seconds"].iloc[0])
-    peak = float((frame.groupby("ts")["records"].sum() / width).max())
-    span = (frame["ts"].max() - frame["ts"].min()).total_seconds() + width
-    partitions = len(frame[["topic", "partition"]].drop_duplicates())
+    one, topics = frame.iloc[0], frame[frame["kind"] == "topic"]
+    width = float(one["bucket_ms"]) / 1000
+    peak = float((topics.groupby("ts")["records"].sum() / width).max())
+    span = (topics["ts"].max() - topics["ts"].min()).total_seconds() + width
     text = (
-        f"Throughput: {frame['records'].sum():,} records ({bytes_text(float(frame['bytes'].sum()))} stored) in "
-        f"{partitions} "
-        f"partitions (topics: {frame['topic'].nunique()}) over {seconds_text(span)}; peak {peak:,.0f} records/s."
+        f"{one['all_records']:,} records ({bytes_text(float(one['all_bytes']))} stored) in {one['partitions']:,} "
+        f"partitions (topics: {one['topics']:,}) over {seconds_text(span)}; peak {peak:,.0f} records/s"
     )
-    return [Verdict("info", text)]
+    verdicts = [Verdict("info", f"Throughput: {text}.")]
+    if one["outside"]:
+        text = f"{count_text(one['outside'], 'record')} left out of the times, whose clocks are far from all others"
+        verdicts.append(Verdict("warn", f"Throughput: {text}."))
+    return verdicts
 
 
 ANALYSIS = Analysis(
+    number="D1",
     name="throughput",
     title="Throughput",
     question="How much was written, where and when?",
-    view="batches",
+    views={
+        "batches": "topic string, partition int, record_count int, batch_bytes int, max_timestamp timestamp"
+    },
+    needs="records in data logs",
     sql=SQL,
     compute=throughput,
     plot=plot,

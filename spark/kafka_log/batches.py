@@ -15,6 +15,7 @@ from log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_valid_crc
 from log.batches.columns import DATA_BYTES_MAX, decode_columns
 from log.batches.records import records_bytes
 from log.old_formats.old_batches import as_v2, timestamp_type_id
+from spark.column import TIMESTAMP
 from spark.kafka_log.wanted import Wanted
 from spark.origins.damage import lose
 from spark.origins.origin import Located, Range
@@ -22,7 +23,6 @@ from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import decode_control_key
 
 CHUNK_BATCHES = 5_000  # of one Arrow batch: about a MiB
-TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 class BatchRow(NamedTuple):

@@ -19,7 +19,13 @@ from spark.origins.cluster import ClusterSettings, cluster_settings
 from spark.origins.directories import DirectorySettings
 
 SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
-LEVELS = ("records", "batches", "segments")
+# Levels that decode an internal topic, which they name themselves.
+DECODED_TOPICS = {
+    "group_offsets": "__consumer_offsets",
+    "group_members": "__consumer_offsets",
+    "transactions": "__transaction_state",
+}
+LEVELS = ("records", "batches", "segments", *DECODED_TOPICS)
 DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes", "verifyCrc")
 BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -75,7 +81,7 @@ class LogOptions:
         parsed = cls(
             directories=None if cluster else _directories(o, committed, fail),
             cluster=cluster,
-            topics=topics_wanted(o),
+            topics=_topics(o, level),
             starting=starting_limit(o, default),
             ending=ending_limit(o),
             strict_times=strategy == "error",
@@ -100,6 +106,11 @@ class LogOptions:
         )
         o.finish()
         return parsed
+
+
+def _topics(o: Options, level: str) -> TopicsWanted:
+    wanted = topics_wanted(o)
+    return TopicsWanted((DECODED_TOPICS[level],)) if level in DECODED_TOPICS else wanted
 
 
 def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
@@ -130,6 +141,11 @@ def _refuse_what_does_not_apply(o: Options, parsed: LogOptions, *, streaming: bo
             f"it is of level=records, this is level={parsed.level}",
             "includeHeaders",
             "includeBatchInfo",
+        )
+    if parsed.level in DECODED_TOPICS:
+        o.refuse(
+            f"level={parsed.level} reads {DECODED_TOPICS[parsed.level]}",
+            *("subscribe", "subscribePattern", "assign", "includeControl"),
         )
     if parsed.level == "segments":
         o.refuse(

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from log.inspection.reader import SegmentFile, scan_batches
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import TIMESTAMP
 from spark.kafka_log.wanted import Wanted
 from spark.origins.file_range import LogFiles
 from spark.origins.replicas import Replica

@@ -17,7 +17,8 @@ startingOffsets, endingOffsets      earliest, latest JSON {"topic":{"0":23}}; -2
 startingTimestamp, endingTimestamp                   milliseconds; starting/endingOffsetsByTimestamp by partition
 startingOffsetsByTimestampStrategy  error            latest: a time that no record has reached is the end
 failOnDataLoss                      true             false: what is missing or damaged is warned of and left out
-level                               records          records | batches | segments
+level                               records          records | batches | segments | group_offsets | group_members |
+                                                     transactions (decoded internal topics, which they name themselves)
 end                                 high_watermark   as the directory's checkpoint has it | log_end
 replicas                            leader           leader: the latest epoch's, the most advanced | all
 includeHeaders, includeControl      false            headers; control batches (their raw records, at level records)
@@ -32,6 +33,7 @@ maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -43,8 +45,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark.column import schema_of
 from spark.columns import columns_of, spark_schema
 from spark.kafka_log.batches import BATCH_SCHEMA, read_batches
+from spark.kafka_log.decoded import DECODED
+from spark.kafka_log.decoded_rows import read_decoded
 from spark.kafka_log.filters import EVERYTHING, OffsetFilter
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log, plan_segments
@@ -63,6 +68,7 @@ READERS: dict[str, Read] = {
     "records": read_records,
     "batches": read_batches,
     "segments": read_segments,
+    **{level.name: partial(read_decoded, level) for level in DECODED.values()},
 }
 
 
@@ -102,6 +108,8 @@ class KafkaLogSource(DataSource):
 
 
 def _offered(options: LogOptions) -> pa.Schema:
+    if options.level in DECODED:
+        return schema_of(DECODED[options.level].columns)
     return {"records": ALL_COLUMNS, "batches": BATCH_SCHEMA, "segments": SEGMENT_SCHEMA}[
         options.level
     ]
@@ -147,7 +155,7 @@ class LogReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._filters = EVERYTHING
-        if options.level != "segments":
+        if options.level in ("records", "batches"):
             self.pushFilters = pushes(self._push)  # type: ignore[method-assign]
 
     def _push(self, filters: Sequence[Any]) -> None:

@@ -36,6 +36,7 @@ from spark.kafka_metadata.plan import MetadataTask, plan_metadata
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
 from spark.kafka_metadata.tables.table import Table
+from spark.told import told_without_frames
 
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
 
@@ -64,11 +65,14 @@ class KafkaMetadataSource(DataSource):
         return "kafka_metadata"
 
     def schema(self) -> StructType:
-        return spark_schema(TABLES[parse_options(self.options).table].schema)
+        with told_without_frames():
+            return spark_schema(TABLES[parse_options(self.options).table].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_options(self.options)
-        return TableReader(options, columns_of(schema, TABLES[options.table].schema, self.name()))
+        with told_without_frames():
+            options = parse_options(self.options)
+            columns = columns_of(schema, TABLES[options.table].schema, self.name())
+            return TableReader(options, columns)
 
 
 class TableReader(DataSourceReader):
@@ -79,8 +83,12 @@ class TableReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        table = TABLES[self._options.table]
-        return [InputPartition(task) for task in plan_table(table, self._options, self._columns)]
+        with told_without_frames():
+            table = TABLES[self._options.table]
+            tasks = plan_table(table, self._options, self._columns)
+            return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return TABLES[self._options.table].read(partition.value, self._columns, self._options)
+        with told_without_frames():
+            read = TABLES[self._options.table].read
+            yield from read(partition.value, self._columns, self._options)

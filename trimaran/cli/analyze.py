@@ -1,62 +1,124 @@
-"""`analyze`: Spark over the logs of a cluster, a report with plots."""
+"""`analyze`: Spark over the logs of a cluster: verdicts in the terminal, a report with plots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
-from trimaran.cli.output import say
+from trimaran.cli.output import say, show_json
+from trimaran.cli.spark_errors import explained
 from trimaran.errors import Exit, UserError
 
+if TYPE_CHECKING:
+    from spark.analyses.running import Outcome
 
-@contextmanager
-def _explained(data: Path) -> Iterator[None]:
-    """Failures of Spark's room as errors for people."""
-    from spark.analyses.catalogue import UnknownAnalysis
-    from spark.origins.origin import DataUnreadable
-    from spark.session import JavaNotFound
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        fix = "pip install 'trimaran[spark]'"
-        raise UserError("Spark is not installed", f"{error}", fix) from error
-    except JavaNotFound as error:
-        fix = "install a JDK 17 or newer, or: pip install 'trimaran[java]'"
-        raise UserError("Spark cannot run here", f"{error}", fix) from error
-    except UnknownAnalysis as error:
-        raise UserError(
-            "there is no such analysis",
-            f"{error}",
-            "trimaran analyze without a name runs all",
-            exit_code=Exit.USAGE,
-        ) from error
-    except DataUnreadable as error:
-        fix = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
-        raise UserError(f"the logs in {data} cannot be read", f"{error}", fix) from error
+PROGRESS_SECONDS = 3.0
+MARKS = {"ok": "good", "warn": "look", "bad": "BAD ", "info": "info"}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def analyze(
     *names: str,
     data: Data = DEFAULT_DATA,
     html: Annotated[Path | None, Parameter(name="--html")] = None,
+    since: Annotated[str | None, Parameter(name="--since")] = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Reads the metadata log and the data logs of the node directories below DATA and writes a report.
+    """Reads the metadata log and the data logs of the node directories below DATA, tells verdicts, writes a report.
 
     Args:
-        names: analyses to run; all when none is named.
+        names: analyses to run, by name or number (consumer-lag, D10); all when none is named.
         data: a local cluster's directory, or any directory that holds directories of nodes, ours or Apache Kafka's.
-        html: the folder of the report; `DATA/report` when not given.
+        html: the folder of the report; `DATA/report` when not given (none is written with --json alone).
+        since: leaves out what is older: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
+        json: verdicts as JSON on stdout.
     """
-    target = html or data / "report"
-    with _explained(data):
-        from spark.report import write_report
+    since_ms = None if since is None else since_milliseconds(since)
+    target = html or (None if json else data / "report")
+    with explained(data):
+        from spark.report import analyse, plan_report, write_pages
 
-        index = write_report(data.resolve(), target.resolve(), names=list(names) or None)
-    say("open the report in a browser:")
-    print(index)
+        job = plan_report(data.resolve(), list(names) or None, since_ms)
+        with Progress(len(job.analyses)) as progress:
+            outcomes = analyse(job, lambda one: _tell(one, progress, quiet=json))
+        index = None if target is None else write_pages(job, outcomes, target.resolve())
+    if json:
+        show_json([_as_json(one) for one in outcomes])
+    elif index is not None:
+        say("open the report in a browser:")
+        print(index)
+
+
+def since_milliseconds(text: str, now: datetime | None = None) -> int:
+    """The time that `--since` says. Raises UserError."""
+    try:
+        if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdecimal():
+            age = timedelta(seconds=float(text[:-1]) * UNITS[text[-1]])
+            when = (now or datetime.now(UTC)) - age
+        else:
+            when = datetime.fromisoformat(text)
+            when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise UserError(
+            f"--since {text} is no time",
+            "it is neither a time nor an age",
+            "such as --since 2026-01-31T12:00:00Z, or --since 6h (s, m, h, d)",
+            exit_code=Exit.USAGE,
+        ) from None
+    return int(when.timestamp() * 1000)
+
+
+def _tell(outcome: Outcome, progress: Progress, *, quiet: bool) -> None:
+    progress.done()
+    if not quiet:
+        for verdict in outcome.verdicts:
+            progress.line(f"{MARKS[verdict.level]}  {verdict.text}")
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    analysis = outcome.analysis
+    return {
+        "number": analysis.number,
+        "name": analysis.name,
+        "verdicts": [{"level": v.level, "text": v.text} for v in outcome.verdicts],
+        "rows": None if outcome.frame is None else len(outcome.frame),
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+class Progress:
+    """Says on stderr every three seconds how far it is."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._started = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._speak, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def done(self) -> None:
+        self._done += 1
+
+    def line(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def _speak(self) -> None:
+        while not self._over.wait(PROGRESS_SECONDS):
+            seconds = time.monotonic() - self._started
+            what = "starting Spark" if not self._done else f"{self._done} of {self._total} analyses"
+            self.line(f"  … {what}, {seconds:.0f} s")

@@ -225,7 +225,12 @@ COMMANDS = (
     (
         ("analyze",),
         "trimaran.cli.analyze:analyze",
-        "Read the logs with Spark and write a report with plots.",
+        "Read the logs with Spark: verdicts, and a report with plots.",
+    ),
+    (
+        ("sql",),
+        "trimaran.cli.sql:sql",
+        "Ask the logs in SQL.",
     ),
     (
         ("doctor",),

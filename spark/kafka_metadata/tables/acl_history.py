@@ -16,9 +16,8 @@ from quorum.metadata.as_json import (
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
 from quorum.metadata.scram import MECHANISMS
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step
 from wire.primitives import uuid_to_text
 from wire.records.security import (

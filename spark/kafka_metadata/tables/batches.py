@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from log.batches.batch import has_valid_crc
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.table import BOOL, INT, LONG, STRING, Column, Table, rows_to_arrow
+from spark.kafka_metadata.tables.table import Table
 
 CHUNK_ROWS = 10_000
 

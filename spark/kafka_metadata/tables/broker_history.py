@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from quorum.metadata.cluster_delta import ClusterDelta
 from quorum.metadata.image import BrokerRegistration, ClusterImage
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import Fold, folded
 from spark.kafka_metadata.tables.partitions import BROKER_RECORDS
-from spark.kafka_metadata.tables.table import INT, LONG, STRING, STRINGS, Column
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.primitives import uuid_to_text
 from wire.records.brokers import (

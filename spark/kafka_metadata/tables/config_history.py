@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, ConfigsImage
 from quorum.metadata.other_deltas import ConfigsDelta
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step
 from wire.as_json import HIDDEN
 from wire.records.configs import ConfigRecord

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from log.batches.batch import BatchView
 from log.batches.records import decode_records
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, INTS, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.table import INT, INTS, LONG, STRING, Column, Table, rows_to_arrow
+from spark.kafka_metadata.tables.table import Table
 from spark.kafka_metadata.tables.walk import snapshot_batches
 from spark.origins.origin import DataUnreadable
 from wire.as_json import as_json

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Step
 from wire.messages.control import KRaftVersionRecord
 from wire.records.features import FeatureLevelRecord

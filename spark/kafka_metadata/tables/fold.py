@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from spark.column import Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.tables.table import Column, Read, Table, rows_to_arrow, without_collector
+from spark.kafka_metadata.tables.table import Read, Table, without_collector
 from spark.kafka_metadata.tables.walk import Moment, Step, Walk
 from spark.origins.origin import DataUnreadable
 from wire.errors import RemoteProtocolError

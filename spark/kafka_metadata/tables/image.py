@@ -17,23 +17,13 @@ from log.batches.records import decode_records
 from quorum.metadata.as_json import state_as_json
 from quorum.metadata.image import EMPTY, TopicImage
 from quorum.metadata.replay import MetadataState, Replay
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, INTS, LONG, STRING, STRINGS, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
 from spark.kafka_metadata.tables.acl_history import token_name
 from spark.kafka_metadata.tables.partitions import known
-from spark.kafka_metadata.tables.table import (
-    BOOL,
-    INT,
-    INTS,
-    LONG,
-    STRING,
-    STRINGS,
-    Column,
-    Table,
-    rows_to_arrow,
-)
+from spark.kafka_metadata.tables.table import Table
 from spark.kafka_metadata.tables.walk import refuse_later, snapshot_moment
 from spark.origins.origin import DataUnreadable
 from wire.errors import KafkaError, RemoteProtocolError
@@ -103,8 +93,8 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
         if task.snapshot is not None:
             where = task.snapshot.path
             refuse_later(task.snapshot, snapshot_moment(task.snapshot), until_ms)
-            data = task.snapshot.read()
-            replay.load_snapshot(task.snapshot.end_offset, task.snapshot.epoch, data)
+            snapshot = task.snapshot
+            replay.load_snapshot(snapshot.end_offset, snapshot.epoch, snapshot.read())
         for piece in task.ranges:
             where = name_of(piece)
             for _, batch in batches_in(piece):

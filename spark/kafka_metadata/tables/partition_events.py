@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.partitions import (
     BROKER_RECORDS,
@@ -21,7 +21,6 @@ from spark.kafka_metadata.tables.partitions import (
     cause_of,
     known,
 )
-from spark.kafka_metadata.tables.table import BOOL, INT, INTS, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.topics import PartitionRecord
 from wire.schema import Message

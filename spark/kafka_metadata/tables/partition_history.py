@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import Fold, folded
 from spark.kafka_metadata.tables.partitions import (
     RECOVERING,
@@ -26,7 +26,6 @@ from spark.kafka_metadata.tables.partitions import (
     cause_of,
     known,
 )
-from spark.kafka_metadata.tables.table import BOOL, INT, INTS, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.configs import ConfigRecord
 from wire.records.topics import PartitionRecord, RemoveTopicRecord

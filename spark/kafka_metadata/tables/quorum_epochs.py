@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from log.batches.batch import BatchView
 from quorum.metadata.epochs import epochs_of
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in
-from spark.kafka_metadata.tables.table import INT, LONG, Column, Table, rows_to_arrow
+from spark.kafka_metadata.tables.table import Table
 from spark.origins.origin import DataUnreadable
 from wire.errors import RemoteProtocolError
 

@@ -18,21 +18,11 @@ from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, schema_of, to_array
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.table import (
-    BOOL,
-    INT,
-    LONG,
-    STRING,
-    Column,
-    Table,
-    schema_of,
-    to_array,
-    without_collector,
-)
+from spark.kafka_metadata.tables.table import Table, without_collector
 from spark.kafka_metadata.tables.walk import snapshot_batches
 from spark.origins.origin import DataUnreadable
 from wire.errors import KafkaError, RemoteProtocolError

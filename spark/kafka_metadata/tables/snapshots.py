@@ -11,10 +11,10 @@ import pyarrow as pa
 from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX, decode_records
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask, Snapshot
-from spark.kafka_metadata.tables.table import BOOL, INT, LONG, STRING, Column, Table, rows_to_arrow
+from spark.kafka_metadata.tables.table import Table
 from spark.kafka_metadata.tables.walk import snapshot_batches, snapshot_moment
 from spark.origins.origin import DataUnreadable
 from wire.errors import KafkaError, RemoteProtocolError

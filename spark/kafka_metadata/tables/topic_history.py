@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.partitions import TOPIC_RECORDS, Topics
-from spark.kafka_metadata.tables.table import INT, LONG, STRING, Column
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from wire.schema import Message

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from spark.kafka_log.batches import TIMESTAMP
+from spark.column import BOOL, INT, INTS, LONG, STRING, STRINGS, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.table import BOOL, INT, INTS, LONG, STRING, STRINGS, Column
 from spark.kafka_metadata.tables.walk import Step
 from wire.messages.control import LeaderChangeMessage, VotersRecord
 from wire.primitives import NIL_UUID, uuid_to_text

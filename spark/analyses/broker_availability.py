@@ -1,0 +1,108 @@
+"""M6: what brokers were when, how often they started again, and how long it took until they served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    nothing,
+    spans,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 2000
+UNFENCE_SECONDS_MAX = 30.0
+
+SQL = f"""
+WITH spans AS (
+  SELECT *, lead(state) OVER w AS next_state FROM {{broker_history}}
+  WINDOW w AS (PARTITION BY broker_id ORDER BY from_offset)
+), totals AS (
+  SELECT broker_id, sum(CASE WHEN state = 'active' THEN seconds ELSE 0 END) AS active_seconds,
+         sum(seconds) AS known_seconds,
+         sum(CASE WHEN cause = 'restarted' THEN 1 ELSE 0 END) AS restarts,
+         sum(CASE WHEN cause = 'fenced' THEN 1 ELSE 0 END) AS fences,
+         sum(CASE WHEN cause = 'controlled_shutdown' THEN 1 ELSE 0 END) AS shutdowns,
+         max(CASE WHEN state IN ('registered', 'fenced') AND next_state = 'active' THEN seconds END) AS unfence_max,
+         max_by(state, from_offset) AS state_at_end
+  FROM spans GROUP BY broker_id
+)
+SELECT broker_id, from_ts, to_ts, seconds, state, cause, rack, active_seconds, known_seconds, restarts, fences,
+       shutdowns, unfence_max, state_at_end
+FROM spans JOIN totals USING (broker_id)
+ORDER BY from_offset DESC LIMIT {ROWS}
+"""
+
+
+def broker_availability(broker_history: DataFrame) -> DataFrame:
+    """The latest intervals of brokers, with totals of each broker.
+
+    Returns:
+        broker_id int, from_ts timestamp, to_ts timestamp (null: it goes on), seconds double, state string, cause
+        string, rack string, active_seconds double, known_seconds double, restarts long, fences long, shutdowns long,
+        unfence_max double (the longest time until it served), state_at_end string
+    """
+    return run(SQL, broker_history=broker_history)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """A line for each broker, coloured by what it was."""
+    import pandas as pd
+
+    if frame.empty:
+        return nothing("no broker in the log")
+    ends = frame["to_ts"].fillna(frame["from_ts"] + pd.to_timedelta(frame["seconds"], unit="s"))
+    shown = frame.assign(end=ends, name="broker " + frame["broker_id"].astype(str))
+    shown = shown.sort_values(["broker_id", "from_ts"])
+    return spans(shown, "name", "from_ts", "end", "state")
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    brokers = frame.drop_duplicates("broker_id")
+    restarts, fences = int(brokers["restarts"].sum()), int(brokers["fences"].sum())
+    share = 100 * brokers["active_seconds"].sum() / max(brokers["known_seconds"].sum(), 1e-9)
+    text = (
+        f"{count_text(len(brokers), 'broker')}, active {share:.4g} % of their time; "
+        f"{count_text(restarts, 'restart')}, fenced {fences} times"
+    )
+    verdicts = [Verdict("warn" if fences else "ok", f"Brokers: {text}.")]
+    slow = brokers[brokers["unfence_max"] > UNFENCE_SECONDS_MAX]
+    if len(slow):
+        worst = slow.loc[slow["unfence_max"].idxmax()]
+        text = f"broker {worst['broker_id']} took {seconds_text(worst['unfence_max'])}, the longest"
+        verdicts.append(Verdict("warn", f"Until they served: {text}."))
+    gone = brokers[brokers["state_at_end"].isin(["fenced", "registered", "controlled_shutdown"])]
+    if len(gone):
+        told = ", ".join(str(b) for b in sorted(gone["broker_id"])[:20])
+        verdicts.append(Verdict("warn", f"Not serving at the end of the log: brokers {told}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="M6",
+    name="broker_availability",
+    title="Broker availability",
+    question="When did each broker serve, how often did it start again, how long was it fenced?",
+    views={
+        "broker_history": "broker_id int, rack string, from_offset bigint, from_ts timestamp, to_ts timestamp, "
+        "seconds double, state string, cause string"
+    },
+    needs="brokers in the metadata log",
+    sql=SQL,
+    compute=broker_availability,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,139 @@
+"""D4: how well batches are compressed, and what other codecs would make of a sample of the records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    bytes_text,
+    run,
+)
+from spark.analyses.plots import (
+    distinct_labels,
+    figure,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+SAMPLE_RECORDS = (
+    500  # of each partition, the latest: some hundred KiB, which all codecs know by then
+)
+SAMPLE_BYTES = 1 << 20  # of each topic
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+WORTH_IT = 0.8  # a codec that stores at most this much of what is stored now is worth a thought
+
+SAMPLE_SQL = f"""
+SELECT topic, key, value FROM (
+  SELECT topic, key, value, row_number() OVER (PARTITION BY topic, partition ORDER BY offset DESC) AS nth
+  FROM {{records}}
+) WHERE nth <= {SAMPLE_RECORDS}
+"""
+SQL = """
+WITH used AS (
+  SELECT topic, compression AS codec, sum(batch_bytes) AS stored_bytes, sum(record_count) AS stored_records
+  FROM {batches} GROUP BY topic, compression
+)
+SELECT topic, codec, s.sampled_records, s.plain_bytes, s.packed_bytes, s.packed_bytes / s.plain_bytes AS ratio,
+       coalesce(u.stored_bytes, 0) AS stored_bytes, coalesce(u.stored_records, 0) AS stored_records,
+       sum(u.stored_bytes) OVER (PARTITION BY topic) AS topic_bytes
+FROM {sampled} s FULL JOIN used u USING (topic, codec)
+ORDER BY topic_bytes DESC, topic, packed_bytes, codec
+"""
+SAMPLED_SCHEMA = (
+    "topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long"
+)
+
+
+def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
+    """For each topic and codec what is stored with it, and what it makes of a sample of the topic's latest records.
+
+    Returns:
+        topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed over
+        plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
+    """
+    sample = run(SAMPLE_SQL, records=records)
+    sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)
+    return run(SQL, batches=batches, sampled=sampled)
+
+
+def repacked(sample: pa.Table) -> pa.Table:
+    """A topic's sample packed by each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
+    import pyarrow as pa
+
+    from log.codecs.compression import Compression, compress
+
+    plain, records = bytearray(), 0
+    for key, value in zip(sample["key"].to_pylist(), sample["value"].to_pylist(), strict=True):
+        plain += bytes(6) + (key or b"") + (value or b"")  # lengths and deltas take some bytes
+        records += 1
+        if len(plain) >= SAMPLE_BYTES:
+            break
+    rows: dict[str, list[Any]] = {column.split()[0]: [] for column in SAMPLED_SCHEMA.split(", ")}
+    for codec in CODECS:
+        kind = Compression[codec.upper()]
+        packed = len(plain) if codec == "none" else len(compress(kind, bytes(plain)))
+        told = (sample["topic"][0].as_py(), codec, records, len(plain), packed)
+        for column, cell in zip(rows.values(), told, strict=True):
+            column.append(cell)
+    return pa.table(rows)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """What each codec leaves of the sample, for the largest topics."""
+    shown = frame[frame["ratio"].notna()]
+    if shown.empty:
+        return nothing("no records to sample")
+    topics = list(dict.fromkeys(shown["topic"]))[:12]
+    made = figure(barmode="group", yaxis_title="% of the plain bytes", height=380)
+    labels = dict(zip(topics, distinct_labels(topics), strict=True))
+    for codec in CODECS:
+        rows = shown[(shown["codec"] == codec) & shown["topic"].isin(topics)]
+        made.add_bar(x=[labels[t] for t in rows["topic"]], y=100 * rows["ratio"], name=codec)
+    made.update_xaxes(type="category")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    used = frame.groupby("codec")["stored_bytes"].sum().sort_values(ascending=False)
+    told = ", ".join(f"{codec} {bytes_text(float(n))}" for codec, n in used.items() if n)
+    verdicts = [Verdict("info", f"Compression: stored as {told}.")]
+    for topic, rows in frame[frame["ratio"].notna()].groupby("topic", sort=False):
+        now = rows.loc[rows["stored_bytes"].idxmax()]
+        best = rows.loc[rows["packed_bytes"].idxmin()]
+        if best["packed_bytes"] <= WORTH_IT * now["packed_bytes"]:
+            text = (
+                f"{best['codec']} would store {short(topic)} in {100 * best['packed_bytes'] / now['packed_bytes']:.3g} "
+                f"% of what {now['codec']} takes (sample of {now['sampled_records']:,.0f} records)"
+            )
+            verdicts.append(Verdict("warn", f"Compression: {text}."))
+        if len(verdicts) > 3:
+            break
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D4",
+    name="compression",
+    title="Compression and what-if",
+    question="How well are records compressed, and what would other codecs make of them?",
+    views={
+        "batches": "topic string, compression string, batch_bytes int, record_count int",
+        "records": "key binary, value binary, topic string, partition int, offset bigint",
+    },
+    needs="records in data logs",
+    sql=SQL,
+    compute=compression,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,157 @@
+"""D10: how far consumer groups were behind, in records and seconds, over time; partitions that are stuck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    lines,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 1000
+GROUPS = 12
+STUCK_SECONDS = 60.0
+LAG_SECONDS_MAX = 60.0
+
+SQL = f"""
+WITH commits AS (
+  SELECT group, topic, topic_partition AS partition, offset AS at, committed_offset,
+         coalesce(commit_ts, timestamp) AS commit_ts, {bucketed("coalesce(commit_ts, timestamp)")} AS ts
+  FROM {{group_offsets}}
+), pairs AS (
+  SELECT group, topic, partition, max_by(committed_offset, at) AS committed, max(commit_ts) AS last_commit_ts,
+         count(committed_offset) AS commits
+  FROM commits GROUP BY 1, 2, 3
+), advanced AS (
+  SELECT group, topic, partition, min(c.commit_ts) AS advanced_ts
+  FROM commits c JOIN pairs p USING (group, topic, partition) WHERE c.committed_offset = p.committed GROUP BY 1, 2, 3
+), ends AS (
+  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, max(last_offset) + 1 AS end_offset FROM {{batches}}
+  GROUP BY 1, 2, 3
+), last_ends AS (
+  SELECT topic, partition, max(end_offset) AS end_offset FROM ends GROUP BY 1, 2
+), data_end AS (
+  SELECT greatest((SELECT max(max_timestamp) FROM {{batches}}), (SELECT max(last_commit_ts) FROM pairs)) AS end_ts
+), waiting AS (
+  SELECT p.group, p.topic, p.partition, min(e.ts) AS oldest_ts
+  FROM pairs p JOIN ends e ON e.topic = p.topic AND e.partition = p.partition AND e.end_offset > p.committed
+  GROUP BY 1, 2, 3
+), now AS (
+  SELECT p.*, a.advanced_ts, greatest(coalesce(l.end_offset, p.committed) - p.committed, 0) AS lag,
+         greatest((unix_millis(d.end_ts) - unix_millis(w.oldest_ts)) / 1000D, 0) AS lag_seconds,
+         (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D AS still_seconds, d.end_ts
+  FROM pairs p LEFT JOIN last_ends l USING (topic, partition) LEFT JOIN advanced a USING (group, topic, partition)
+  LEFT JOIN waiting w USING (group, topic, partition) CROSS JOIN data_end d WHERE p.committed IS NOT NULL
+), largest AS (
+  SELECT group FROM now GROUP BY group ORDER BY sum(lag) DESC, group LIMIT {GROUPS}
+), chosen AS (
+  SELECT n.group, n.topic, n.partition FROM now n JOIN largest USING (group)
+), grid AS (
+  SELECT ts FROM (SELECT ts FROM commits UNION SELECT ts FROM ends)
+  WHERE unix_millis(ts) BETWEEN :low_ms - :bucket_ms AND :high_ms
+), points AS (
+  SELECT c.group, c.topic, c.partition, g.ts,
+         last_value(k.committed, true) OVER w AS committed, last_value(e.end_offset, true) OVER w AS end_offset
+  FROM chosen c CROSS JOIN grid g
+  LEFT JOIN (SELECT group, topic, partition, ts, max_by(committed_offset, at) AS committed FROM commits
+             GROUP BY 1, 2, 3, 4) k USING (group, topic, partition, ts)
+  LEFT JOIN ends e USING (topic, partition, ts)
+  WINDOW w AS (PARTITION BY c.group, c.topic, c.partition ORDER BY g.ts
+               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+)
+SELECT 'history' AS kind, group, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition, ts,
+       sum(greatest(coalesce(end_offset, committed) - committed, 0)) AS lag, CAST(NULL AS DOUBLE) AS lag_seconds,
+       CAST(NULL AS DOUBLE) AS still_seconds, CAST(NULL AS BIGINT) AS commits,
+       CAST(NULL AS TIMESTAMP) AS last_commit_ts,
+       CAST(NULL AS BIGINT) AS all_lag, CAST(NULL AS BIGINT) AS all_groups, CAST(NULL AS BIGINT) AS all_stuck
+FROM points WHERE committed IS NOT NULL GROUP BY group, ts
+UNION ALL
+(SELECT 'now', group, topic, partition, end_ts, lag, CASE WHEN lag > 0 THEN lag_seconds ELSE 0D END, still_seconds,
+        commits, last_commit_ts, sum(lag) OVER (), size(collect_set(group) OVER ()),
+        sum(CASE WHEN lag > 0 AND still_seconds >= {STUCK_SECONDS} THEN 1 ELSE 0 END) OVER ()
+ FROM now ORDER BY lag DESC, group, topic, partition LIMIT {ROWS})
+ORDER BY kind DESC, lag DESC, group, ts
+"""
+
+
+def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
+    """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
+
+    Times are of commits and of batches; a partition's end at a time is that of the batches up to then.
+
+    Returns:
+        kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
+        bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed),
+        still_seconds double (how long the group committed the same offset again), commits long, last_commit_ts
+        timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag whose commits stand
+        still)
+    """
+    window = window_of(batches.select("max_timestamp"), "max_timestamp")
+    return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Lag of the groups over time."""
+    shown = frame[frame["kind"] == "history"].sort_values("ts")
+    if shown.empty:
+        return nothing("no group has committed offsets of these topics")
+    return lines(shown, "lag", "group", y_title="records behind")
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    now = frame[frame["kind"] == "now"]
+    if now.empty:
+        return []
+    worst = now.iloc[0]
+    where = f"{short(worst['group'])} on {short(worst['topic'])}-{worst['partition']:.0f}"
+    if not worst["all_lag"]:
+        text = f"all {count_text(worst['all_groups'], 'group')} consumed everything"
+        return [Verdict("ok", f"Lag: {text}.")]
+    slow = float(now["lag_seconds"].max())
+    text = (
+        f"{worst['all_lag']:,.0f} records in {count_text(worst['all_groups'], 'group')}; the most, "
+        f"{worst['lag']:,.0f}, {where}; the oldest record not consumed waits for {seconds_text(slow)}"
+    )
+    verdicts = [Verdict("warn" if slow > LAG_SECONDS_MAX else "info", f"Lag: {text}.")]
+    if worst["all_stuck"]:
+        stuck = now[(now["lag"] > 0) & (now["still_seconds"] >= STUCK_SECONDS)].iloc[0]
+        text = (
+            f"{count_text(worst['all_stuck'], 'partition')} with a lag whose commits stand still: "
+            f"{short(stuck['group'])} on {short(stuck['topic'])}-{stuck['partition']:.0f} for "
+            f"{seconds_text(stuck['still_seconds'])}"
+        )
+        verdicts.append(Verdict("bad", f"Stuck: {text}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D10",
+    name="consumer_lag",
+    title="Consumer lag",
+    question="How far are consumer groups behind, over time, and which partitions are stuck?",
+    views={
+        "group_offsets": "offset bigint, timestamp timestamp, group string, topic string, topic_partition int, "
+        "committed_offset bigint, commit_ts timestamp",
+        "batches": "topic string, partition int, last_offset bigint, max_timestamp timestamp",
+    },
+    needs="commits of consumer groups (__consumer_offsets)",
+    sql=SQL,
+    compute=consumer_lag,
+    plot=plot,
+    evaluate=evaluate,
+)

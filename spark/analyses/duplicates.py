@@ -1,0 +1,105 @@
+"""D8: batches that a producer wrote twice, and records with the same key and value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.plots import (
+    BLUE,
+    RED,
+    ROWS_SHOWN,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+SQL = """
+WITH batches AS (
+  SELECT topic, sum(n - 1) AS repeated_batches, sum((n - 1) * records) AS repeated_records FROM (
+    SELECT topic, partition, producer_id, producer_epoch, base_sequence, count(*) AS n, max(record_count) AS records
+    FROM {batches} WHERE producer_id >= 0 AND base_sequence >= 0 AND NOT is_control GROUP BY 1, 2, 3, 4, 5)
+  GROUP BY topic
+), contents AS (
+  SELECT topic, sum(n) AS records, sum(n - 1) AS same_content FROM (
+    SELECT topic, xxhash64(key, value, key IS NULL, value IS NULL) AS hash, count(*) AS n FROM {records} GROUP BY 1, 2)
+  GROUP BY topic
+)
+SELECT topic, c.records, c.same_content, c.same_content / c.records AS share,
+       coalesce(b.repeated_batches, 0) AS repeated_batches, coalesce(b.repeated_records, 0) AS repeated_records,
+       sum(coalesce(b.repeated_batches, 0)) OVER () AS all_repeated_batches
+FROM contents c LEFT JOIN batches b USING (topic)
+ORDER BY repeated_batches DESC, same_content DESC, topic
+"""
+
+
+def duplicates(batches: DataFrame, records: DataFrame) -> DataFrame:
+    """Duplicates of each topic, those by sequence first: these are certain, equal contents may be meant.
+
+    Returns:
+        topic string, records long, same_content long (records that an earlier one of the topic equals in key and
+        value, by 64 bits of hash), share double (of the records), repeated_batches long (same producer, epoch and
+        sequence in a partition), repeated_records long, all_repeated_batches long (of all topics)
+    """
+    return run(SQL, batches=batches, records=records)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Records that another one equals, by topic."""
+    shown = frame[(frame["same_content"] > 0) | (frame["repeated_records"] > 0)].head(ROWS_SHOWN)
+    if shown.empty:
+        return nothing("no two records are equal")
+    series = {
+        "written twice": shown["repeated_records"],
+        "same key and value": shown["same_content"],
+    }
+    colours = {"written twice": RED, "same key and value": BLUE}
+    return bars(list(shown["topic"]), series, x_title="records", colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    one = frame.iloc[0]
+    verdicts = []
+    if one["all_repeated_batches"]:
+        text = (
+            f"{count_text(one['all_repeated_batches'], 'batch')} lie twice in a partition with the same producer, "
+            f"epoch and sequence, most in {short(one['topic'])}: idempotence failed"
+        )
+        verdicts.append(Verdict("bad", f"Duplicates: {text}."))
+    else:
+        verdicts.append(Verdict("ok", "Duplicates: no batch was written twice by its producer."))
+    most = frame.loc[frame["same_content"].idxmax()]
+    if most["same_content"]:
+        text = f"{100 * most['share']:.3g} % of {short(most['topic'])} equal an earlier record in key and value"
+        verdicts.append(Verdict("info", f"Equal records: {text}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D8",
+    name="duplicates",
+    title="Duplicates",
+    question="Were records written twice?",
+    views={
+        "batches": "topic string, partition int, producer_id bigint, producer_epoch int, base_sequence int, "
+        "record_count int, is_control boolean",
+        "records": "key binary, value binary, topic string",
+    },
+    needs="records in data logs",
+    sql=SQL,
+    compute=duplicates,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,112 @@
+"""M4: bursts in which in-sync replicas shrank, pairs that flap, and shrinks without an expand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    heat,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+FLAPS_MIN = 3  # out of the ISR so often, and the replica is at the edge of what it can do
+STORM_MIN = 10  # shrinks within one bucket
+ROWS = 200
+
+SQL = f"""
+WITH shrinks AS (
+  SELECT ts, topic, partition, cause, explode(removed) AS broker FROM {{isr_changes}}
+  WHERE unix_millis(ts) BETWEEN :low_ms AND :high_ms
+), expands AS (
+  SELECT topic, partition, explode(added) AS broker, ts FROM {{isr_changes}}
+), pairs AS (
+  SELECT topic, partition, broker, count(*) AS shrinks, max(ts) AS last_ts FROM shrinks GROUP BY ALL
+), ended AS (
+  SELECT p.*, max(e.ts) AS back_ts FROM pairs p
+  LEFT JOIN expands e ON p.topic = e.topic AND p.partition = e.partition AND p.broker = e.broker
+  GROUP BY ALL
+)
+SELECT 'time' AS kind, {bucketed("ts")} AS ts, broker, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition,
+       cause, :bucket_ms AS bucket_ms, count(*) AS shrinks, CAST(NULL AS BOOLEAN) AS still_out
+FROM shrinks GROUP BY ALL
+UNION ALL
+(SELECT 'pair', last_ts, broker, topic, partition, NULL, :bucket_ms, shrinks, coalesce(back_ts < last_ts, true)
+ FROM ended ORDER BY shrinks DESC, topic, partition LIMIT {ROWS})
+UNION ALL
+SELECT 'still_out', NULL, broker, NULL, NULL, NULL, :bucket_ms, count(*), true
+FROM ended WHERE coalesce(back_ts < last_ts, true) GROUP BY broker
+"""
+
+
+def isr_storms(isr_changes: DataFrame) -> DataFrame:
+    """Shrinks by time and broker; the pairs of partition and broker that shrank most; brokers still out.
+
+    Returns:
+        kind string (time, pair, still_out), ts timestamp (time: start of its bucket; pair: the last shrink), broker
+        int, topic string, partition int, cause string, bucket_ms int, shrinks long (still_out: partitions), still_out
+        boolean (it did not come back)
+    """
+    return run(in_window(SQL, window_of(isr_changes, "ts")), isr_changes=isr_changes)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Shrinks, broker × time."""
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return nothing("no replica left an ISR")
+    named = shown.assign(name="broker " + shown["broker"].astype(str))
+    return heat(named, "name", "shrinks", title="shrinks")
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
+    if by_time.empty:
+        return [Verdict("ok", "ISR: no replica left one.")]
+    buckets = by_time.groupby("ts")["shrinks"].sum()
+    storms = int((buckets >= STORM_MIN).sum())
+    width = seconds_text(float(by_time["bucket_ms"].iloc[0]) / 1000)
+    text = f"{count_text(by_time['shrinks'].sum(), 'shrink')}, at most {buckets.max():,} within {width}"
+    verdicts = [Verdict("warn" if storms else "info", f"ISR: {text}.")]
+    flapping = pairs[pairs["shrinks"] >= FLAPS_MIN]
+    if len(flapping):
+        worst = flapping.iloc[0]
+        told = f"broker {worst['broker']:.0f} left the ISR of {short(worst['topic'])}-{worst['partition']:.0f}"
+        verdicts.append(
+            Verdict("warn", f"Flapping replicas: {told} {worst['shrinks']} times, the most of all.")
+        )
+    out = frame[frame["kind"] == "still_out"]
+    if len(out):
+        brokers = ", ".join(f"{b:.0f}" for b in sorted(out["broker"]))
+        told = f"{count_text(out['shrinks'].sum(), 'replica')} (brokers {brokers})"
+        verdicts.append(Verdict("warn", f"Out of the ISR and not back at the end: {told}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="M4",
+    name="isr_storms",
+    title="ISR storms",
+    question="When did in-sync replicas shrink in bursts, and which replicas flap?",
+    views={
+        "isr_changes": "ts timestamp, topic string, partition int, added array<int>, removed array<int>, cause string"
+    },
+    needs="changes of in-sync replicas",
+    sql=SQL,
+    compute=isr_storms,
+    plot=plot,
+    evaluate=evaluate,
+)

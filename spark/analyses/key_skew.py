@@ -1,0 +1,112 @@
+"""D3: heavy keys, how many distinct keys there are, and keys that land on two partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    run,
+)
+from spark.analyses.plots import (
+    ROWS_SHOWN,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+TOP = 20
+HEAVY_SHARE = 0.2  # of a topic's records in one key: one partition, one consumer carries them
+
+SQL = f"""
+WITH keyed AS (
+  SELECT topic, xxhash64(key) AS hash, any_value(key) AS key, count(*) AS records, min(partition) AS low,
+         max(partition) AS high
+  FROM {{records}} WHERE key IS NOT NULL GROUP BY topic, xxhash64(key)
+), topics AS (
+  SELECT topic, count(*) AS topic_records, sum(CASE WHEN key IS NULL THEN 1 ELSE 0 END) AS null_keys
+  FROM {{records}} GROUP BY topic
+), keys AS (
+  SELECT topic, count(*) AS distinct_keys, sum(CASE WHEN low != high THEN 1 ELSE 0 END) AS on_two_partitions
+  FROM keyed GROUP BY topic
+), ranked AS (
+  SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank FROM keyed
+)
+SELECT t.topic, r.rank,
+       CASE WHEN CAST(r.key AS STRING) RLIKE '^[ -~]*$' THEN left(CAST(r.key AS STRING), 40)
+            ELSE concat('0x', hex(substring(r.key, 1, 16))) END AS key,
+       r.records, r.records / t.topic_records AS share, r.low != r.high AS on_two, t.topic_records, t.null_keys,
+       coalesce(k.distinct_keys, 0) AS distinct_keys, coalesce(k.on_two_partitions, 0) AS on_two_partitions
+FROM topics t LEFT JOIN keys k USING (topic)
+LEFT JOIN (SELECT * FROM ranked WHERE rank <= {TOP}) r USING (topic)
+ORDER BY share DESC NULLS LAST, topic, rank
+"""
+
+
+def key_skew(records: DataFrame) -> DataFrame:
+    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash.
+
+    Returns:
+        topic string, rank int (null: no record has a key), key string (text, or hexadecimal), records long, share
+        double (of the topic's records), on_two boolean (it lies in more than one partition), and of the topic:
+        topic_records long, null_keys long, distinct_keys long, on_two_partitions long (keys)
+    """
+    return run(SQL, records=records)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """The heaviest keys of all."""
+    shown = frame[frame["rank"].notna()].head(ROWS_SHOWN)
+    if shown.empty:
+        return nothing("no record has a key")
+    names = [f"{short(t)}: {short(k)}" for t, k in zip(shown["topic"], shown["key"], strict=True)]
+    return bars(
+        names,
+        {"share of the topic's records, %": 100 * shown["share"]},
+        x_title="% of the topic's records",
+    )
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    keyed = frame[frame["rank"].notna()]
+    if keyed.empty:
+        return [Verdict("info", "Keys: not applicable: no record has a key.")]
+    one = keyed.iloc[0]
+    heavy = one["share"] >= HEAVY_SHARE and one["distinct_keys"] > 1 / HEAVY_SHARE
+    text = (
+        f"the heaviest key, {one['key']} of {short(one['topic'])}, has {100 * one['share']:.3g} % of its topic's "
+        f"records, among {one['distinct_keys']:,.0f} distinct keys"
+    )
+    verdicts = [Verdict("warn" if heavy else "ok", f"Keys: {text}.")]
+    topics = frame.drop_duplicates("topic")
+    moved = topics[topics["on_two_partitions"] > 0]
+    if len(moved):
+        worst = moved.loc[moved["on_two_partitions"].idxmax()]
+        text = (
+            f"{worst['on_two_partitions']:,.0f} keys of {short(worst['topic'])} lie in more than one partition: "
+            f"their order is lost (partitions were added, or producers partition differently)"
+        )
+        verdicts.append(Verdict("warn", f"Keys: {text}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D3",
+    name="key_skew",
+    title="Key skew",
+    question="Do few keys carry most records, and does each key stay in one partition?",
+    views={"records": "key binary, topic string, partition int"},
+    needs="records in data logs",
+    sql=SQL,
+    compute=key_skew,
+    plot=plot,
+    evaluate=evaluate,
+)

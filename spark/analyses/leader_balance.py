@@ -1,0 +1,102 @@
+"""M8: how evenly brokers lead and hold replicas, and how many partitions their preferred broker leads, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    run,
+)
+from spark.analyses.buckets import in_window, window_of
+from spark.analyses.plots import (
+    lines,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+STEPS = 48
+SKEW_MAX = 1.3
+PREFERRED_MIN = 90.0
+
+SQL = f"""
+WITH steps AS (
+  SELECT explode(transform(sequence(0, {STEPS}),
+           i -> :low_ms + CAST((:high_ms - :low_ms) * i / {STEPS} AS BIGINT))) AS at_ms
+), held AS (
+  SELECT s.at_ms, h.leader, h.leader = h.replicas[0] AS preferred, h.replicas
+  FROM steps s JOIN {{partition_history}} h
+    ON unix_millis(h.from_ts) <= s.at_ms AND (h.to_ts IS NULL OR unix_millis(h.to_ts) > s.at_ms)
+  WHERE h.state != 'deleted'
+), led AS (
+  SELECT at_ms, leader AS broker, count(*) AS leaders,
+         sum(CASE WHEN preferred THEN 1 ELSE 0 END) AS preferred
+  FROM held WHERE leader IS NOT NULL GROUP BY 1, 2
+), kept AS (
+  SELECT at_ms, explode(replicas) AS broker FROM held
+), replicated AS (
+  SELECT at_ms, broker, count(*) AS replicas FROM kept GROUP BY 1, 2
+)
+SELECT timestamp_millis(at_ms) AS ts, broker, coalesce(leaders, 0) AS leaders, replicas,
+       coalesce(preferred, 0) AS preferred,
+       coalesce(leaders, 0) / nullif(avg(coalesce(leaders, 0)) OVER (PARTITION BY at_ms), 0) AS to_mean
+FROM replicated LEFT JOIN led USING (at_ms, broker)
+ORDER BY ts DESC, broker
+"""
+
+
+def leader_balance(partition_history: DataFrame) -> DataFrame:
+    """Leaders and replicas of each broker at even steps of time, the latest first.
+
+    Returns:
+        ts timestamp, broker int, leaders long, replicas long, preferred long (of its leaderships, those for which it
+        is the first replica), to_mean double (its leaders over the mean of all)
+    """
+    window = window_of(partition_history, "from_ts")
+    return run(in_window(SQL, window), partition_history=partition_history)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Leaders of each broker over time."""
+    if frame.empty:
+        return nothing("no partition in the log")
+    named = frame.assign(name="broker " + frame["broker"].astype(str)).sort_values("ts")
+    return lines(named, "leaders", "name", y_title="partitions led")
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    now = frame[frame["ts"] == frame["ts"].max()]
+    leaders = int(now["leaders"].sum())
+    if not leaders:
+        return [Verdict("info", "Leader balance: no partition has a leader at the end of the log.")]
+    worst = now.loc[now["to_mean"].idxmax()]
+    percent = 100 * now["preferred"].sum() / leaders
+    even = worst["to_mean"] <= SKEW_MAX and percent >= PREFERRED_MIN
+    text = (
+        f"at the end broker {worst['broker']} leads {worst['leaders']:,} of {leaders:,} partitions, "
+        f"{worst['to_mean']:.2f} × the mean; {percent:.4g} % are led by their preferred broker"
+    )
+    return [Verdict("ok" if even else "warn", f"Leader balance: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="M8",
+    name="leader_balance",
+    title="Balance of leaders",
+    question="Do all brokers lead about as many partitions, and the preferred ones theirs?",
+    views={
+        "partition_history": "from_ts timestamp, to_ts timestamp, leader int, replicas array<int>, state string"
+    },
+    needs="partitions in the metadata log",
+    sql=SQL,
+    compute=leader_balance,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,105 @@
+"""M15: do the logs of all controllers hold the same bytes at equal offsets and epochs (log matching of Raft)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.plots import (
+    GREEN,
+    RED,
+    figure,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+SQL = """
+WITH heads AS (
+  SELECT node_id, base_offset, epoch, crc FROM {metadata_batches_all}
+), pairs AS (
+  SELECT a.node_id AS node, b.node_id AS other, a.base_offset, a.epoch, a.crc = b.crc AS same
+  FROM heads a JOIN heads b ON a.base_offset = b.base_offset AND a.epoch = b.epoch AND a.node_id < b.node_id
+)
+SELECT node, other, count(*) AS compared, sum(CASE WHEN same THEN 0 ELSE 1 END) AS different,
+       min(CASE WHEN NOT same THEN base_offset END) AS first_different_offset
+FROM pairs GROUP BY node, other ORDER BY different DESC, node, other LIMIT 500
+"""
+
+
+def log_matching(metadata_batches_all: DataFrame) -> DataFrame:
+    """Pairs of nodes, those that differ first.
+
+    Args:
+        metadata_batches_all: `batches` of `kafka_metadata` with `nodes=all` and `includeUncommitted`.
+
+    Returns:
+        node int, other int, compared long (batches at equal offset and epoch), different long, first_different_offset
+        long
+    """
+    return run(SQL, metadata_batches_all=metadata_batches_all)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """A matrix: green where two logs agree."""
+    if frame.empty:
+        return nothing("only one metadata log is there: nothing to compare")
+    nodes = sorted(set(frame["node"]) | set(frame["other"]))[:60]
+    at = {node: i for i, node in enumerate(nodes)}
+    cells: list[list[int | None]] = [[None] * len(nodes) for _ in nodes]
+    for a, b, different in zip(frame["node"], frame["other"], frame["different"], strict=True):
+        if a in at and b in at:
+            cells[at[a]][at[b]] = cells[at[b]][at[a]] = int(different)
+    names = [f"node {n}" for n in nodes]
+    made = figure(height=180 + 26 * len(nodes))
+    scale = [[0, GREEN], [1e-9, RED], [1, RED]]
+    made.add_heatmap(
+        x=names,
+        y=names,
+        z=cells,
+        colorscale=scale,
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        text=cells,
+        texttemplate="%{text}",
+        hoverongaps=False,
+    )
+    return made
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    bad = frame[frame["different"] > 0]
+    if bad.empty:
+        text = f"{count_text(len(frame), 'pair')} of nodes agree in all {frame['compared'].sum():,} batches compared"
+        return [Verdict("ok", f"Log matching: {text}.")]
+    one = bad.iloc[0]
+    text = (
+        f"nodes {one['node']:.0f} and {one['other']:.0f} differ from offset {one['first_different_offset']:.0f} on, at "
+        f"the same epoch: one of the logs is damaged, or the quorum broke its rules"
+    )
+    return [Verdict("bad", f"Log matching: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="M15",
+    name="log_matching",
+    title="Log matching across controllers",
+    question="Do all copies of the metadata log hold the same bytes at equal offsets?",
+    views={"metadata_batches_all": "node_id int, base_offset bigint, epoch int, crc bigint"},
+    needs="second copy of the metadata log",
+    sql=SQL,
+    compute=log_matching,
+    plot=plot,
+    evaluate=evaluate,
+)

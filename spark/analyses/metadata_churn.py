@@ -1,0 +1,93 @@
+"""M13: records and bytes of the metadata log by type, and how often and how large snapshots were taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    bytes_text,
+    count_text,
+    run,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    nothing,
+    over_time,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+SQL = f"""
+SELECT 'time' AS kind, {bucketed("timestamp")} AS ts, type, :bucket_ms AS bucket_ms, count(*) AS records,
+       sum(size) AS bytes, CAST(NULL AS BIGINT) AS end_offset, CAST(NULL AS STRING) AS error
+FROM {{metadata_records}}
+WHERE source = 'log' AND unix_millis(timestamp) BETWEEN :low_ms AND :high_ms GROUP BY ALL
+UNION ALL
+(SELECT 'snapshot', last_record_ts, 'snapshot', :bucket_ms, records, bytes, end_offset, error
+ FROM {{metadata_snapshots}} ORDER BY end_offset DESC LIMIT 200)
+"""
+
+
+def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -> DataFrame:
+    """Records by time and type, and the latest snapshots.
+
+    Returns:
+        kind string (time, snapshot), ts timestamp (start of the bucket; last record that a snapshot covers), type
+        string, bucket_ms int, records long, bytes long, end_offset long, error string (of a snapshot; null: whole)
+    """
+    window = window_of(metadata_records, "timestamp")
+    frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}
+    return run(in_window(SQL, window), **frames)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Records by time, a colour for each type."""
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return nothing("no record in the log")
+    width = float(shown["bucket_ms"].iloc[0])
+    return over_time(shown, "records", "type", y_title="records", width_ms=width)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return []
+    by_type = shown.groupby("type")["records"].sum().sort_values(ascending=False)
+    text = (
+        f"{count_text(by_type.sum(), 'record')}, {bytes_text(float(shown['bytes'].sum()))}; most are "
+        f"{by_type.index[0]} ({100 * by_type.iloc[0] / by_type.sum():.3g} %)"
+    )
+    verdicts = [Verdict("info", f"Metadata log: {text}.")]
+    snapshots = frame[frame["kind"] == "snapshot"]
+    if len(snapshots):
+        latest = snapshots.loc[snapshots["end_offset"].idxmax()]
+        text = f"{count_text(len(snapshots), 'snapshot')}, the latest of {bytes_text(float(latest['bytes']))}"
+        verdicts.append(Verdict("info", f"Snapshots: {text}."))
+    damaged = snapshots[snapshots["error"].notna()]
+    if len(damaged):
+        text = f"{count_text(len(damaged), 'snapshot')} not whole: {damaged['error'].iloc[0]}"
+        verdicts.append(Verdict("bad", f"Snapshots: {text}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="M13",
+    name="metadata_churn",
+    title="What the metadata log is made of",
+    question="Which records make the metadata log grow, and how often is it snapshotted?",
+    views={
+        "metadata_records": "source string, timestamp timestamp, type string, size int",
+        "metadata_snapshots": "end_offset bigint, last_record_ts timestamp, bytes bigint, records bigint, error string",
+    },
+    needs="records in the metadata log",
+    sql=SQL,
+    compute=metadata_churn,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,127 @@
+"""D9: transactions: how long they took, how many were aborted, and which are open and hold readers back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    GREEN,
+    RED,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 300
+
+SQL = f"""
+WITH steps AS (
+  SELECT *, last_value(start_ts, true) OVER (PARTITION BY transactional_id ORDER BY offset
+              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS began_ts,
+         lead(offset) OVER (PARTITION BY transactional_id ORDER BY offset) AS next_offset,
+         max(coalesce(update_ts, timestamp)) OVER () AS end_ts
+  FROM {{transactions}}
+), ended AS (
+  SELECT state, greatest(unix_millis(update_ts) - unix_millis(began_ts), 1) AS ms FROM steps
+  WHERE state IN ('CompleteCommit', 'CompleteAbort')
+), still AS (
+  SELECT transactional_id, producer_id, producer_epoch, state, coalesce(start_ts, began_ts, update_ts) AS since_ts,
+         (unix_millis(end_ts) - unix_millis(coalesce(start_ts, began_ts, update_ts))) / 1000D AS seconds, timeout_ms,
+         size(partitions) AS partitions
+  FROM steps WHERE next_offset IS NULL AND is_open
+)
+SELECT 'ended' AS kind, state, CAST(pow(2, floor(log2(ms))) AS BIGINT) AS ms_from, count(*) AS transactions,
+       max(ms) / 1000D AS seconds, CAST(NULL AS STRING) AS transactional_id, CAST(NULL AS BIGINT) AS producer_id,
+       CAST(NULL AS TIMESTAMP) AS since_ts, CAST(NULL AS INT) AS timeout_ms, CAST(NULL AS INT) AS partitions,
+       CAST(NULL AS BIGINT) AS all_open
+FROM ended GROUP BY state, ms_from
+UNION ALL
+(SELECT 'open', state, NULL, 1, seconds, transactional_id, producer_id, since_ts, timeout_ms, partitions,
+        count(*) OVER ()
+ FROM still ORDER BY seconds DESC LIMIT {ROWS})
+UNION ALL
+SELECT 'ids', NULL, NULL, count(DISTINCT transactional_id), NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM {{transactions}} HAVING count(*) > 0
+"""
+
+
+def open_transactions(transactions: DataFrame) -> DataFrame:
+    """Transactions that ended, by outcome and duration; those open at the end of the log, the oldest first.
+
+    Returns:
+        kind string (ended, open, ids), state string, ms_from long (ended: took this to twice that), transactions long
+        (ids: transactional ids), seconds double (ended: the longest; open: its age at the log's end), transactional_id
+        string, producer_id long, since_ts timestamp, timeout_ms int, partitions int, all_open long
+    """
+    return run(SQL, transactions=transactions)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """How long transactions took, by outcome."""
+    shown = frame[frame["kind"] == "ended"]
+    if shown.empty:
+        return nothing("no transaction has ended")
+    sizes = sorted(shown["ms_from"].unique())
+    names = [seconds_text(ms / 1000) + " and more" for ms in sizes]
+    series = {}
+    for state, label in (("CompleteCommit", "committed"), ("CompleteAbort", "aborted")):
+        rows = shown[shown["state"] == state].set_index("ms_from")["transactions"]
+        series[label] = [float(rows.get(ms, 0)) for ms in sizes]
+    colours = {"committed": GREEN, "aborted": RED}
+    return bars(names, series, x_title="transactions", colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    ids = frame[frame["kind"] == "ids"]
+    if ids.empty:
+        return []
+    ended = frame[frame["kind"] == "ended"].groupby("state")["transactions"].sum()
+    committed, aborted = int(ended.get("CompleteCommit", 0)), int(ended.get("CompleteAbort", 0))
+    total = committed + aborted
+    text = f"{count_text(total, 'transaction')} of {count_text(ids['transactions'].iloc[0], 'id')}"
+    if total:
+        text += f", {100 * aborted / total:.3g} % aborted"
+    verdicts = [Verdict("info", f"Transactions: {text}.")]
+    still = frame[frame["kind"] == "open"]
+    if still.empty:
+        return [*verdicts, Verdict("ok", "Transactions: none is open at the end of the log.")]
+    one = still.iloc[0]
+    late = one["seconds"] * 1000 > one["timeout_ms"]
+    text = (
+        f"{count_text(one['all_open'], 'transaction')} open at the end of the log; {short(one['transactional_id'])} "
+        f"since {seconds_text(one['seconds'])} ({one['state']}, {one['partitions']:.0f} partitions): "
+        f"readers of committed data wait there"
+    )
+    if late:
+        text += ", beyond its own timeout"
+    return [*verdicts, Verdict("bad" if late else "warn", f"Transactions: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="D9",
+    name="open_transactions",
+    title="Transactions",
+    question="How long did transactions take, how many were aborted, and which hold readers back?",
+    views={
+        "transactions": "offset bigint, timestamp timestamp, transactional_id string, producer_id bigint, "
+        "producer_epoch int, state string, timeout_ms int, partitions array<string>, start_ts timestamp, "
+        "update_ts timestamp, is_open boolean"
+    },
+    needs="transactional ids (__transaction_state)",
+    sql=SQL,
+    compute=open_transactions,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,244 @@
+"""Figures in the report's style: bars, lines, heat maps, spans in time, tables; all readable with any names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
+ROWS_SHOWN = 40  # bars or spans that a person can tell apart
+LABEL_MAX = 36  # letters; the whole name stands where the pointer is
+
+BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
+    "#2f6db3",
+    "#3a8f5c",
+    "#d9a520",
+    "#dd7a2b",
+    "#c23b3b",
+    "#9aa3ad",
+)
+PALETTE = (BLUE, ORANGE, GREEN, "#7a5bb0", AMBER, "#3c9fa8", "#b35a86", "#6b7a2f", RED, "#5c6670")
+STATE_COLOURS = {
+    "ok": GREEN,
+    "active": GREEN,
+    "under_replicated": AMBER,
+    "under_min_isr": ORANGE,
+    "offline": RED,
+    "deleted": GREY,
+    "registered": BLUE,
+    "controlled_shutdown": AMBER,
+    "fenced": RED,
+    "unregistered": GREY,
+}
+
+
+def figure(height: int = 360, **layout: Any) -> go.Figure:
+    """An empty figure in the report's style."""
+    import plotly.graph_objects as go
+
+    made = go.Figure()
+    made.update_layout(
+        template="plotly_white",
+        height=height,
+        margin={"l": 90, "r": 30, "t": 40, "b": 50},
+        font={"family": "system-ui, sans-serif", "size": 13},
+        colorway=PALETTE,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        **layout,
+    )
+    made.update_xaxes(automargin=True)
+    made.update_yaxes(automargin=True)
+    return made
+
+
+def nothing(text: str) -> go.Figure:
+    """What stands where there is nothing to be drawn: the reason."""
+    made = figure(height=140)
+    made.update_xaxes(visible=False)
+    made.update_yaxes(visible=False)
+    made.add_annotation(text=text, showarrow=False, font={"size": 15, "color": "#586473"})
+    return made
+
+
+def short(name: object) -> str:
+    """A name as a label: the middle of a long one left out, its end kept (it tells partitions apart)."""
+    text = str(name)
+    if len(text) <= LABEL_MAX:
+        return text
+    tail = LABEL_MAX // 3
+    return f"{text[: LABEL_MAX - tail - 1]}…{text[-tail:]}"
+
+
+def distinct_labels(names: Sequence[object]) -> list[str]:
+    """Labels that stay apart where shortening made two names the same."""
+    seen: dict[str, str] = {}
+    labels = []
+    for name in map(str, names):
+        label, count = short(name), 2
+        while seen.setdefault(label, name) != name:
+            label, count = f"{short(name)} ({count})", count + 1
+        labels.append(label)
+    return labels
+
+
+def bars(
+    names: Sequence[object],
+    series: Mapping[str, Sequence[float]],
+    *,
+    x_title: str,
+    colours: Mapping[str, str] | None = None,
+    hover: Sequence[str] | None = None,
+) -> go.Figure:
+    """Stacked horizontal bars, the first name on top."""
+    made = figure(height=max(200, 130 + 20 * len(names)), barmode="stack")
+    labels = distinct_labels(names)
+    for key, values in series.items():
+        made.add_bar(
+            orientation="h",
+            y=labels,
+            x=list(values),
+            name=key.replace("_", " "),
+            marker_color=(colours or {}).get(key),
+            customdata=[str(name) for name in names] if hover is None else list(hover),
+            hovertemplate="%{customdata}: %{x:,.4~g}<extra>" + key.replace("_", " ") + "</extra>",
+        )
+    made.update_yaxes(autorange="reversed", type="category")
+    made.update_xaxes(title=x_title)
+    return made
+
+
+def over_time(
+    frame: pd.DataFrame,
+    value: str,
+    by: str,
+    *,
+    y_title: str,
+    width_ms: float,
+    colours: Mapping[str, str] | None = None,
+    stacked: bool = True,
+) -> go.Figure:
+    """Bars by time bucket (`ts` is its start), a colour for each value of `by`, the largest first."""
+    made = figure(barmode="stack" if stacked else "group", yaxis_title=y_title)
+    order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
+    for key in order:
+        rows = frame[frame[by] == key]
+        made.add_bar(
+            x=rows["ts"],
+            y=rows[value],
+            name=short(key),
+            marker_color=(colours or {}).get(str(key)),
+            width=width_ms,
+            offset=0,
+        )
+    made.update_xaxes(type="date", title="UTC")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def lines(
+    frame: pd.DataFrame, value: str, by: str, *, y_title: str, steps: bool = True
+) -> go.Figure:
+    """A line for each value of `by` over `ts`."""
+    made = figure(yaxis_title=y_title)
+    for key, rows in frame.groupby(by, sort=False):
+        made.add_scatter(
+            x=rows["ts"],
+            y=rows[value],
+            name=short(key),
+            mode="lines+markers" if len(rows) < 60 else "lines",
+            line_shape="hv" if steps else "linear",
+        )
+    made.update_xaxes(type="date", title="UTC")
+    made.update_yaxes(rangemode="tozero")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def heat(
+    frame: pd.DataFrame, row: str, value: str, *, title: str, rows_max: int = ROWS_SHOWN
+) -> go.Figure:
+    """`row` × time (`ts`), the busiest rows only; white where there is nothing."""
+    busiest = frame.groupby(row)[value].sum().nlargest(rows_max).index
+    wide = frame[frame[row].isin(busiest)].pivot_table(
+        index=row, columns="ts", values=value, aggfunc="sum"
+    )
+    wide = wide.reindex(busiest)
+    made = figure(height=max(220, 130 + 20 * len(wide)))
+    made.add_heatmap(
+        x=list(wide.columns),
+        y=distinct_labels(list(wide.index)),
+        z=wide.to_numpy(),
+        colorscale="YlOrRd",
+        colorbar={"title": title},
+        hoverongaps=False,
+    )
+    made.update_xaxes(type="date", title="UTC")
+    made.update_yaxes(autorange="reversed", type="category")
+    return made
+
+
+def spans(
+    frame: pd.DataFrame,
+    row: str,
+    start: str,
+    end: str,
+    state: str,
+    *,
+    colours: Mapping[str, str] | None = None,
+) -> go.Figure:
+    """Intervals on a line for each value of `row`, coloured by state; one without length stays visible."""
+    import pandas as pd
+
+    names = list(dict.fromkeys(frame[row]))[:ROWS_SHOWN]
+    labels = dict(zip(names, distinct_labels(names), strict=True))
+    shown = frame[frame[row].isin(names)].head(POINTS_MAX // 2)
+    made = figure(height=150 + 26 * len(names), barmode="overlay")
+    whole = (shown[end].max() - shown[start].min()) / pd.Timedelta(milliseconds=1)
+    least = max(1.0, (whole if whole == whole else 0.0) / 400)
+    for key, rows in shown.groupby(state, sort=False):
+        milliseconds = (rows[end] - rows[start]) / pd.Timedelta(milliseconds=1)
+        made.add_bar(
+            orientation="h",
+            y=[labels[name] for name in rows[row]],
+            base=rows[start],
+            x=milliseconds.clip(lower=least),
+            name=str(key).replace("_", " "),
+            marker_color=(colours or STATE_COLOURS).get(str(key)),
+            customdata=[[str(n), s / 1000] for n, s in zip(rows[row], milliseconds, strict=True)],
+            hovertemplate="%{customdata[0]}: %{customdata[1]:,.1f} s<extra>"
+            + str(key)
+            + "</extra>",
+        )
+    made.update_xaxes(type="date", title="UTC")
+    made.update_yaxes(autorange="reversed", type="category")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60) -> go.Figure:
+    """The first rows as a table; `columns` maps names to headings."""
+    shown = frame.head(rows_max)
+    made = figure(height=min(900, 120 + 32 * (len(shown) + 1)))
+    cells = [[_cell(value) for value in shown[name]] for name in columns]
+    widths = [3 if hasattr(shown[name].iloc[0], "isoformat") else 2 for name in columns]
+    made.add_table(
+        columnwidth=widths,
+        header={"values": [f"<b>{t}</b>" for t in columns.values()], "align": "left"},
+        cells={"values": cells, "align": "left", "height": 26},
+    )
+    made.update_layout(margin={"l": 10, "r": 10, "t": 10, "b": 10})
+    return made
+
+
+def _cell(value: object) -> str:
+    if getattr(value, "ndim", 0):  # an array
+        return ", ".join(map(str, list(value))) or "–"  # type: ignore[call-overload]
+    if value is None or value != value:
+        return "–"
+    if hasattr(value, "isoformat"):
+        return str(value)[:23]
+    return f"{value:,.4g}" if isinstance(value, float) else short(value)

@@ -1,0 +1,141 @@
+"""D7: gaps and repeats in producers' sequences, producers that took over from themselves, and those without any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.plots import (
+    AMBER,
+    BLUE,
+    ORANGE,
+    RED,
+    ROWS_SHOWN,
+    distinct_labels,
+    figure,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 500
+SEQUENCES = 1 << 31  # they begin again at 0
+
+SQL = f"""
+WITH told AS (
+  SELECT topic, partition, base_offset, last_offset, producer_id, producer_epoch, base_sequence, record_count,
+         max_timestamp,
+         lag(base_sequence) OVER w AS prev_sequence, lag(last_offset - base_offset) OVER w AS prev_delta,
+         lag(producer_epoch) OVER w AS prev_epoch
+  FROM {{batches}} WHERE producer_id >= 0 AND NOT is_control
+  WINDOW w AS (PARTITION BY topic, partition, producer_id ORDER BY base_offset)
+), judged AS (
+  SELECT *, CASE
+    WHEN prev_sequence IS NULL THEN NULL
+    WHEN producer_epoch > prev_epoch THEN 'epoch_bump'
+    WHEN producer_epoch < prev_epoch THEN 'old_epoch'
+    WHEN base_sequence = (prev_sequence + prev_delta + 1) % {SEQUENCES} THEN NULL
+    WHEN base_sequence <= prev_sequence AND prev_sequence - base_sequence < {SEQUENCES // 2} THEN 'repeat'
+    ELSE 'gap' END AS anomaly
+  FROM told
+), totals AS (
+  SELECT sum(record_count) AS all_records,
+         sum(CASE WHEN producer_id < 0 THEN record_count ELSE 0 END) AS without_producer
+  FROM {{batches}} WHERE NOT is_control
+)
+(SELECT 'event' AS kind, topic, partition, base_offset, producer_id, producer_epoch, anomaly, max_timestamp AS ts,
+        count(*) OVER (PARTITION BY anomaly) AS events, CAST(NULL AS BIGINT) AS all_records,
+        CAST(NULL AS BIGINT) AS without_producer
+ FROM judged WHERE anomaly IS NOT NULL
+ ORDER BY anomaly = 'epoch_bump', ts DESC LIMIT {ROWS})
+UNION ALL
+SELECT 'total', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, all_records, without_producer FROM totals
+WHERE all_records > 0
+"""
+
+
+def producer_anomalies(batches: DataFrame) -> DataFrame:
+    """Batches whose sequence does not follow the one before of the same producer and partition; one row of totals.
+
+    Compaction takes batches away: then a gap is none.
+
+    Returns:
+        kind string (event, total), topic string, partition int, base_offset long, producer_id long, producer_epoch int,
+        anomaly string (gap, repeat, old_epoch, epoch_bump), ts timestamp, events long (of that anomaly), all_records
+        long, without_producer long (records of producers that are not idempotent)
+    """
+    return run(SQL, batches=batches)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """When which anomaly happened in which partition."""
+    shown = frame[frame["kind"] == "event"]
+    if shown.empty:
+        return nothing("every sequence follows the one before")
+    names = shown["topic"] + "-" + shown["partition"].astype("Int64").astype(str)
+    keep = names.isin(list(dict.fromkeys(names))[:ROWS_SHOWN])
+    shown, names = shown[keep], names[keep]
+    labels = dict(
+        zip(dict.fromkeys(names), distinct_labels(list(dict.fromkeys(names))), strict=True)
+    )
+    made = figure(height=150 + 24 * len(labels))
+    colours = {"gap": RED, "repeat": ORANGE, "old_epoch": AMBER, "epoch_bump": BLUE}
+    for anomaly, rows in shown.groupby("anomaly"):
+        made.add_scatter(
+            x=rows["ts"],
+            y=[labels[n] for n in names[rows.index]],
+            mode="markers",
+            name=str(anomaly).replace("_", " "),
+            marker={"color": colours.get(str(anomaly)), "size": 9},
+        )
+    made.update_xaxes(type="date", title="UTC")
+    made.update_yaxes(type="category", autorange="reversed")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    total = frame[frame["kind"] == "total"]
+    if total.empty:
+        return []
+    one, verdicts = total.iloc[0], []
+    events = frame[frame["kind"] == "event"].groupby("anomaly")["events"].first()
+    wrong = {k: int(events.get(k, 0)) for k in ("gap", "repeat", "old_epoch")}
+    if any(wrong.values()):
+        told = ", ".join(f"{n:,} × {k.replace('_', ' ')}" for k, n in wrong.items() if n)
+        verdicts.append(
+            Verdict("bad", f"Producers' sequences: {told} (a gap is none in compacted topics).")
+        )
+    else:
+        verdicts.append(Verdict("ok", "Producers' sequences: each follows the one before."))
+    share = 100 * one["without_producer"] / one["all_records"]
+    text = f"{share:.3g} % of the records come from producers that are not idempotent"
+    if bumps := int(events.get("epoch_bump", 0)):
+        text += f"; {count_text(bumps, 'take-over')} of a producer by its next epoch"
+    verdicts.append(Verdict("info", f"Producers: {text}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D7",
+    name="producer_anomalies",
+    title="Anomalies of producers",
+    question="Do producers' sequences have gaps or repeats, and how many records are not idempotent?",
+    views={
+        "batches": "topic string, partition int, base_offset bigint, last_offset bigint, producer_id bigint, "
+        "producer_epoch int, base_sequence int, record_count int, max_timestamp timestamp, is_control boolean"
+    },
+    needs="batches in data logs",
+    sql=SQL,
+    compute=producer_anomalies,
+    plot=plot,
+    evaluate=evaluate,
+)

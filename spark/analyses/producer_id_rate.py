@@ -1,0 +1,83 @@
+"""M17: how fast blocks of producer ids are handed out: each client that starts anew takes an id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    nothing,
+    over_time,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+BLOCK = 1000  # ids of one block
+BLOCKS_PER_HOUR_MAX = 20
+
+SQL = f"""
+WITH blocks AS (
+  SELECT {bucketed("timestamp")} AS ts, timestamp, get_json_object(payload, '$.broker_id') AS broker,
+         CAST(get_json_object(payload, '$.next_producer_id') AS BIGINT) AS next_id
+  FROM {{metadata_records}}
+  WHERE type = 'ProducerIdsRecord' AND source = 'log' AND unix_millis(timestamp) BETWEEN :low_ms AND :high_ms
+)
+SELECT ts, broker, :bucket_ms AS bucket_ms, count(*) AS blocks, max(next_id) AS next_id,
+       min(timestamp) AS first_ts, max(timestamp) AS last_ts
+FROM blocks GROUP BY ts, broker ORDER BY ts, broker
+"""
+
+
+def producer_id_rate(metadata_records: DataFrame) -> DataFrame:
+    """Blocks of producer ids by time and broker that asked for them.
+
+    Returns:
+        ts timestamp (start of its bucket), broker string, bucket_ms int, blocks long, next_id long (the next one free),
+        first_ts timestamp, last_ts timestamp
+    """
+    window = window_of(metadata_records, "timestamp")
+    return run(in_window(SQL, window), metadata_records=metadata_records)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Blocks by time and broker."""
+    if frame.empty:
+        return nothing("no producer id was handed out")
+    named = frame.assign(name="broker " + frame["broker"].astype(str))
+    width = float(frame["bucket_ms"].iloc[0])
+    return over_time(named, "blocks", "name", y_title="blocks of ids", width_ms=width)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    blocks = int(frame["blocks"].sum())
+    hours = (frame["last_ts"].max() - frame["first_ts"].min()).total_seconds() / 3600
+    text = f"{count_text(blocks, 'block')} of {BLOCK:,} ids; the next free id is {frame['next_id'].max():,}"
+    fast = blocks > 1 and hours > 0 and (blocks - 1) / hours > BLOCKS_PER_HOUR_MAX and blocks > 10
+    if fast:
+        text += f"; {blocks / hours:.3g} blocks an hour: clients start anew all the time"
+    return [Verdict("warn" if fast else "info", f"Producer ids: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="M17",
+    name="producer_id_rate",
+    title="Rate of producer ids",
+    question="How fast are producer ids handed out: do clients start anew all the time?",
+    views={"metadata_records": "source string, timestamp timestamp, type string, payload string"},
+    needs="producer ids handed out",
+    sql=SQL,
+    compute=producer_id_rate,
+    plot=plot,
+    evaluate=evaluate,
+)

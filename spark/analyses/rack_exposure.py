@@ -1,0 +1,112 @@
+"""M9: partitions whose replicas span fewer racks than they could, and what the loss of a rack would take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    run,
+)
+from spark.analyses.plots import (
+    GREY,
+    RED,
+    ROWS_SHOWN,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 200
+
+SQL = f"""
+WITH brokers AS (
+  SELECT broker_id, rack FROM {{metadata_image}} WHERE kind = 'broker'
+), partitions AS (
+  SELECT topic, partition, size(replicas) AS factor, replicas FROM {{metadata_image}} WHERE kind = 'partition'
+), placed AS (
+  SELECT topic, partition, factor, broker FROM partitions LATERAL VIEW explode(replicas) AS broker
+), spanned AS (
+  SELECT topic, partition, any_value(factor) AS factor, count(DISTINCT rack) AS racks, count(rack) AS known
+  FROM placed LEFT JOIN brokers ON broker_id = broker GROUP BY topic, partition
+), totals AS (
+  SELECT count(DISTINCT rack) AS racks, count(*) AS brokers FROM brokers
+), judged AS (
+  SELECT s.*, least(s.factor, t.racks) AS possible, t.racks AS all_racks FROM spanned s CROSS JOIN totals t
+), lost AS (
+  SELECT rack, topic, partition, count(*) AS gone, any_value(factor) AS factor
+  FROM placed JOIN brokers ON broker_id = broker WHERE rack IS NOT NULL GROUP BY rack, topic, partition
+)
+(SELECT 'topic' AS kind, topic AS name, count(*) AS partitions,
+        sum(CASE WHEN racks < possible THEN 1 ELSE 0 END) AS exposed,
+        min(racks) AS racks_min, any_value(all_racks) AS all_racks
+ FROM judged GROUP BY topic ORDER BY exposed DESC, name LIMIT {ROWS})
+UNION ALL
+SELECT 'rack', rack, count(*), sum(CASE WHEN gone = factor THEN 1 ELSE 0 END), NULL, NULL FROM lost GROUP BY rack
+UNION ALL
+SELECT 'all', NULL, count(*), sum(CASE WHEN racks < possible THEN 1 ELSE 0 END), min(racks), max(all_racks)
+FROM judged HAVING count(*) > 0
+"""
+
+
+def rack_exposure(metadata_image: DataFrame) -> DataFrame:
+    """Per topic and rack, how many partitions stand in too few racks.
+
+    Returns:
+        kind string (topic, rack, all), name string, partitions long (rack: that have a replica there), exposed long
+        (topic, all: in fewer racks than they could; rack: that have no replica elsewhere), racks_min long, all_racks
+        long (that brokers are in)
+    """
+    return run(SQL, metadata_image=metadata_image)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """What each rack's loss would take."""
+    racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False).head(ROWS_SHOWN)
+    if racks.empty:
+        return nothing("brokers tell no racks (broker.rack)")
+    rest = racks["partitions"] - racks["exposed"]
+    series = {"lose all replicas": racks["exposed"], "lose some": rest}
+    colours = {"lose all replicas": RED, "lose some": GREY}
+    names = ["rack " + name for name in racks["name"]]
+    return bars(names, series, x_title="partitions if the rack is lost", colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    total = frame[frame["kind"] == "all"]
+    if total.empty:
+        return []
+    one = total.iloc[0]
+    if not one["all_racks"]:
+        return [Verdict("info", "Racks: not applicable: no broker tells its rack (broker.rack).")]
+    if not one["exposed"]:
+        text = f"every partition stands in as many of the {one['all_racks']:.0f} racks as it could"
+        return [Verdict("ok", f"Racks: {text}.")]
+    worst = frame[frame["kind"] == "topic"].iloc[0]
+    text = (
+        f"{one['exposed']:,} of {one['partitions']:,} partitions stand in fewer racks than they could; most of "
+        f"{short(worst['name'])}, {worst['exposed']:,}"
+    )
+    return [Verdict("warn", f"Racks: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="M9",
+    name="rack_exposure",
+    title="Exposure to the loss of a rack",
+    question="Which partitions stand in fewer racks than they could, and what would the loss of a rack take?",
+    views={
+        "metadata_image": "kind string, topic string, partition int, replicas array<int>, broker_id int, rack string"
+    },
+    needs="partitions in the metadata log",
+    sql=SQL,
+    compute=rack_exposure,
+    plot=plot,
+    evaluate=evaluate,
+)

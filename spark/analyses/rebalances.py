@@ -1,0 +1,99 @@
+"""D11: rebalances of consumer groups, how many members they had, and how often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    heat,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+GROUPS = 20
+PER_HOUR_MAX = 10.0
+
+SQL = f"""
+WITH generations AS (
+  SELECT group, protocol, generation, min(timestamp) AS at, max(coalesce(members, 0)) AS members
+  FROM {{group_members}}
+  WHERE event IN ('generation', 'empty', 'epoch') AND generation IS NOT NULL GROUP BY 1, 2, 3
+), groups AS (
+  SELECT group, any_value(protocol) AS protocol, count(*) AS rebalances, min(at) AS first_ts, max(at) AS last_ts,
+         max(members) AS members_max, max_by(members, at) AS members_at_end FROM generations GROUP BY group
+), largest AS (
+  SELECT * FROM groups ORDER BY rebalances DESC, group LIMIT {GROUPS}
+)
+SELECT 'group' AS kind, group, protocol, first_ts AS ts, last_ts, rebalances, members_max, members_at_end,
+       (SELECT count(*) FROM groups) AS all_groups, (SELECT sum(rebalances) FROM groups) AS all_rebalances
+FROM largest
+UNION ALL
+SELECT 'time', g.group, g.protocol, {bucketed("at")}, NULL, count(*), max(g.members), NULL, NULL, NULL
+FROM generations g JOIN largest USING (group) WHERE unix_millis(at) BETWEEN :low_ms AND :high_ms GROUP BY 1, 2, 3, 4
+ORDER BY kind, rebalances DESC, group, ts
+"""
+
+
+def rebalances(group_members: DataFrame) -> DataFrame:
+    """Rebalances of the groups that had most of them, in all and by time.
+
+    A group's generation (or epoch, KIP-848) is one rebalance. Compaction takes old generations away.
+
+    Returns:
+        kind string (group, time), group string, protocol string, ts timestamp (group: the first; time: start of its
+        bucket), last_ts timestamp, rebalances long, members_max int, members_at_end int, all_groups long,
+        all_rebalances long
+    """
+    window = window_of(group_members, "timestamp")
+    return run(in_window(SQL, window), group_members=group_members)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Rebalances, group × time."""
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return nothing("no group has formed")
+    return heat(shown, "group", "rebalances", title="rebalances")
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    groups = frame[frame["kind"] == "group"]
+    if groups.empty:
+        return []
+    one = groups.iloc[0]
+    hours = max((groups["last_ts"] - groups["ts"]).dt.total_seconds().max() / 3600, 1 / 60)
+    busy = groups[groups["rebalances"] > 5]
+    text = (
+        f"{count_text(one['all_rebalances'], 'rebalance')} of {count_text(one['all_groups'], 'group')}; "
+        f"{short(one['group'])} most, {one['rebalances']:,} with up to {count_text(one['members_max'], 'member')}"
+    )
+    often = len(busy) > 0 and one["rebalances"] / hours > PER_HOUR_MAX
+    return [Verdict("warn" if often else "info", f"Rebalances: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="D11",
+    name="rebalances",
+    title="Rebalances",
+    question="How often did consumer groups rebalance, and with how many members?",
+    views={
+        "group_members": "timestamp timestamp, group string, protocol string, event string, generation int, members int"
+    },
+    needs="members of consumer groups (__consumer_offsets)",
+    sql=SQL,
+    compute=rebalances,
+    plot=plot,
+    evaluate=evaluate,
+)

@@ -1,0 +1,164 @@
+"""M7: what happened after each loss of a broker: its partitions led again, the broker back, its replicas in sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    AMBER,
+    BLUE,
+    RED,
+    ROWS_SHOWN,
+    bars,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 500
+LEADERLESS_SECONDS_MAX = 5.0
+
+SQL = f"""
+WITH losses AS (
+  SELECT broker_id, from_offset, from_ts AS lost_ts, cause,
+         lead(from_offset) OVER (PARTITION BY broker_id ORDER BY from_offset) AS next_offset
+  FROM {{broker_history}}
+  WHERE state IN ('fenced', 'controlled_shutdown', 'unregistered')
+    AND prev_state IN ('active', 'controlled_shutdown') AND cause != 'changed'
+), windows AS (
+  SELECT *, coalesce(next_offset, 9223372036854775807) AS end_offset FROM losses
+), moved AS (
+  SELECT w.broker_id, w.from_offset, count(*) AS leaders, min(l.ts) AS first_leader_ts, max(l.ts) AS last_leader_ts,
+         sum(CASE WHEN l.leader IS NULL THEN 1 ELSE 0 END) AS without_leader
+  FROM windows w JOIN {{leader_changes}} l
+    ON l.prev_leader = w.broker_id AND l.offset >= w.from_offset - 100000 AND l.offset < w.end_offset
+       AND l.ts >= w.lost_ts
+       AND l.ts <= w.lost_ts + INTERVAL 10 MINUTES
+  GROUP BY 1, 2
+), led_again AS (
+  SELECT w.broker_id, w.from_offset, max(r.ts) AS led_again_ts
+  FROM windows w
+  JOIN {{leader_changes}} n ON n.prev_leader = w.broker_id AND n.leader IS NULL AND n.ts >= w.lost_ts
+       AND n.offset < w.end_offset
+  JOIN {{leader_changes}} r ON r.topic = n.topic AND r.partition = n.partition AND r.prev_leader IS NULL
+       AND r.leader_epoch = n.leader_epoch + 1
+  GROUP BY 1, 2
+), back AS (
+  SELECT w.broker_id, w.from_offset, min(b.from_ts) AS back_ts
+  FROM windows w JOIN {{broker_history}} b
+    ON b.broker_id = w.broker_id AND b.state = 'active' AND b.from_offset > w.from_offset
+  GROUP BY 1, 2
+), in_sync AS (
+  SELECT w.broker_id, w.from_offset, max(i.ts) AS in_sync_ts, count(*) AS replicas
+  FROM windows w JOIN {{isr_changes}} i
+    ON array_contains(i.added, w.broker_id) AND i.offset > w.from_offset AND i.offset < w.end_offset
+  GROUP BY 1, 2
+)
+SELECT w.broker_id, w.lost_ts, w.cause, coalesce(m.leaders, 0) AS leaders,
+       coalesce(m.without_leader, 0) AS without_leader,
+       (unix_millis(m.first_leader_ts) - unix_millis(w.lost_ts)) / 1000D AS first_leader_seconds,
+       (unix_millis(greatest(m.last_leader_ts, a.led_again_ts)) - unix_millis(w.lost_ts)) / 1000D
+         AS all_leaders_seconds,
+       (unix_millis(b.back_ts) - unix_millis(w.lost_ts)) / 1000D AS back_seconds,
+       (unix_millis(i.in_sync_ts) - unix_millis(w.lost_ts)) / 1000D AS in_sync_seconds,
+       coalesce(i.replicas, 0) AS replicas, count(*) OVER () AS losses
+FROM windows w
+LEFT JOIN moved m USING (broker_id, from_offset)
+LEFT JOIN led_again a USING (broker_id, from_offset)
+LEFT JOIN back b USING (broker_id, from_offset)
+LEFT JOIN in_sync i USING (broker_id, from_offset)
+ORDER BY w.lost_ts DESC LIMIT {ROWS}
+"""
+
+
+def recovery_waterfall(
+    broker_history: DataFrame, leader_changes: DataFrame, isr_changes: DataFrame
+) -> DataFrame:
+    """One row for each loss of a broker that served, the latest first; seconds count from the loss.
+
+    Returns:
+        broker_id int, lost_ts timestamp, cause string (fenced, controlled_shutdown, unregistered), leaders long (moved
+        away from it), without_leader long (of them, that had none for a time), first_leader_seconds double,
+        all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
+        in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses long (in all)
+    """
+    return run(
+        SQL, broker_history=broker_history, leader_changes=leader_changes, isr_changes=isr_changes
+    )
+
+
+STEPS = {
+    "all leaders moved": "all_leaders_seconds",
+    "broker back": "back_seconds",
+    "in sync": "in_sync_seconds",
+}
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """A waterfall for each loss: what came after what."""
+    if frame.empty:
+        return nothing("no broker that served was lost")
+    shown = frame.head(ROWS_SHOWN)
+    names = [
+        f"broker {b}, {t:%m-%d %H:%M:%S}, {str(c).replace('_', ' ')}"
+        for b, t, c in zip(shown["broker_id"], shown["lost_ts"], shown["cause"], strict=True)
+    ]
+    series, reached = {}, shown["lost_ts"].map(lambda _: 0.0)
+    for label, column in STEPS.items():
+        step = (shown[column] - reached).clip(lower=0).fillna(0)
+        series[label] = step
+        reached = reached + step
+    colours = {"all leaders moved": RED, "broker back": AMBER, "in sync": BLUE}
+    return bars(names, series, x_title="seconds since the loss", colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return [Verdict("ok", "Recovery: no broker that served was lost.")]
+    losses = int(frame["losses"].iloc[0])
+    leaders = frame["all_leaders_seconds"].dropna()
+    slowest = float(leaders.max()) if len(leaders) else 0.0
+    text = f"{count_text(losses, 'broker loss')}; all their partitions had leaders again after at most "
+    text += seconds_text(slowest)
+    verdicts = [Verdict("warn" if slowest > LEADERLESS_SECONDS_MAX else "ok", f"Recovery: {text}.")]
+    synced = frame["in_sync_seconds"].dropna()
+    if len(synced):
+        told = f"median {seconds_text(float(synced.median()))}, longest {seconds_text(float(synced.max()))}"
+        verdicts.append(Verdict("info", f"Until the last replica was in sync: {told}."))
+    missing = frame[frame["back_seconds"].isna()].drop_duplicates("broker_id")
+    latest = frame.drop_duplicates("broker_id")
+    gone = latest[latest["back_seconds"].isna()]
+    if len(missing) and len(gone):
+        told = ", ".join(str(b) for b in sorted(gone["broker_id"])[:20])
+        verdicts.append(Verdict("info", f"Lost last and not back: brokers {told}."))
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="M7",
+    name="recovery_waterfall",
+    title="Recovery after losses of brokers",
+    question="How long after a broker was lost were its partitions led again, and its replicas in sync?",
+    views={
+        "broker_history": "broker_id int, from_offset bigint, from_ts timestamp, state string, prev_state string, "
+        "cause string",
+        "leader_changes": "offset bigint, ts timestamp, topic string, partition int, prev_leader int, leader int, "
+        "leader_epoch int",
+        "isr_changes": "offset bigint, ts timestamp, added array<int>",
+    },
+    needs="brokers in the metadata log",
+    sql=SQL,
+    compute=recovery_waterfall,
+    plot=plot,
+    evaluate=evaluate,
+)

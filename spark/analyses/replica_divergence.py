@@ -1,0 +1,124 @@
+"""D12: do the replicas of a partition hold the same batches at equal offsets, and where do they part?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+)
+from spark.analyses.plots import (
+    GREEN,
+    RED,
+    figure,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 500
+
+SQL = f"""
+WITH heads AS (
+  SELECT topic, partition, broker_id, base_offset, last_offset, leader_epoch, crc FROM {{replica_batches}}
+), pairs AS (
+  SELECT a.topic, a.partition, a.broker_id AS broker, b.broker_id AS other, a.base_offset,
+         a.crc = b.crc AND a.leader_epoch = b.leader_epoch AND a.last_offset = b.last_offset AS same
+  FROM heads a JOIN heads b ON a.topic = b.topic AND a.partition = b.partition AND a.base_offset = b.base_offset
+                           AND a.broker_id < b.broker_id
+), judged AS (
+  SELECT topic, partition, broker, other, count(*) AS compared, sum(CASE WHEN same THEN 0 ELSE 1 END) AS different,
+         min(CASE WHEN NOT same THEN base_offset END) AS first_different_offset
+  FROM pairs GROUP BY 1, 2, 3, 4
+), ends AS (
+  SELECT topic, partition, broker_id, max(last_offset) + 1 AS end_offset FROM heads GROUP BY 1, 2, 3
+)
+SELECT j.*, a.end_offset AS end_offset, b.end_offset AS other_end_offset,
+       sum(compared) OVER () AS all_compared, sum(CASE WHEN different > 0 THEN 1 ELSE 0 END) OVER () AS all_diverged,
+       count(*) OVER () AS all_pairs
+FROM judged j JOIN ends a ON a.topic = j.topic AND a.partition = j.partition AND a.broker_id = j.broker
+JOIN ends b ON b.topic = j.topic AND b.partition = j.partition AND b.broker_id = j.other
+ORDER BY different DESC, j.topic, j.partition, broker, other LIMIT {ROWS}
+"""
+
+
+def replica_divergence(replica_batches: DataFrame) -> DataFrame:
+    """Pairs of replicas of each partition, those that differ first.
+
+    Args:
+        replica_batches: level `batches` of `kafka_log` with `replicas=all` and `end=log_end`.
+
+    Returns:
+        topic string, partition int, broker int, other int, compared long (batches that begin at the same offset),
+        different long (in bytes, length or epoch), first_different_offset long, end_offset long, other_end_offset long,
+        all_compared long, all_diverged long, all_pairs long
+    """
+    return run(SQL, replica_batches=replica_batches)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Brokers against brokers: how many batches differ."""
+    if frame.empty:
+        return nothing("no partition has two replicas here: nothing to compare")
+    by_pair = frame.groupby(["broker", "other"])["different"].sum().reset_index()
+    brokers = sorted(set(by_pair["broker"]) | set(by_pair["other"]))[:60]
+    at = {broker: i for i, broker in enumerate(brokers)}
+    cells: list[list[int | None]] = [[None] * len(brokers) for _ in brokers]
+    for a, b, n in zip(by_pair["broker"], by_pair["other"], by_pair["different"], strict=True):
+        if a in at and b in at:
+            cells[at[a]][at[b]] = cells[at[b]][at[a]] = int(n)
+    names = [f"broker {b}" for b in brokers]
+    made = figure(height=180 + 26 * len(brokers))
+    scale = [[0, GREEN], [1e-9, RED], [1, RED]]
+    made.add_heatmap(
+        x=names,
+        y=names,
+        z=cells,
+        colorscale=scale,
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        text=cells,
+        texttemplate="%{text}",
+        hoverongaps=False,
+    )
+    return made
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    one = frame.iloc[0]
+    if not one["all_diverged"]:
+        text = f"{count_text(one['all_pairs'], 'pair')} of replicas agree in all {one['all_compared']:,} batches"
+        return [Verdict("ok", f"Replicas: {text}.")]
+    text = (
+        f"{count_text(one['all_diverged'], 'pair')} of {one['all_pairs']:,} differ; {short(one['topic'])}-"
+        f"{one['partition']} on brokers {one['broker']} and {one['other']} from offset "
+        f"{one['first_different_offset']:.0f} on: one of them has records that others never had, or is damaged"
+    )
+    return [Verdict("bad", f"Replicas: {text}.")]
+
+
+ANALYSIS = Analysis(
+    number="D12",
+    name="replica_divergence",
+    title="Divergence of replicas",
+    question="Do all replicas of a partition hold the same batches?",
+    views={
+        "replica_batches": "topic string, partition int, broker_id int, base_offset bigint, last_offset bigint, "
+        "leader_epoch int, crc bigint"
+    },
+    needs="partitions with two replicas",
+    sql=SQL,
+    compute=replica_divergence,
+    plot=plot,
+    evaluate=evaluate,
+)

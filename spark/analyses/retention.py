@@ -1,0 +1,117 @@
+"""D13: what retention and compaction leave: age and size of segments, offsets that compaction took, tombstones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    bytes_text,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    ROWS_SHOWN,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+ROWS = 1000
+DIRTY_MIN = 0.5  # log.cleaner.min.cleanable.ratio
+
+SQL = f"""
+WITH told AS (
+  SELECT *, next_offset - base_offset AS offsets FROM {{segments}}
+), topics AS (
+  SELECT topic, count(*) AS segments, count(DISTINCT partition, broker_id) AS replicas, sum(size_bytes) AS bytes,
+         sum(records) AS records, sum(missing_offsets) AS missing, sum(offsets) AS offsets,
+         min(min_timestamp) AS oldest_ts, max(max_timestamp) AS newest_ts, max(is_cleaned) AS compacted,
+         sum(CASE WHEN is_cleaned THEN 0 WHEN is_active THEN 0 ELSE size_bytes END) AS dirty_bytes,
+         sum(CASE WHEN is_active THEN 0 ELSE size_bytes END) AS closed_bytes,
+         max(size_bytes) AS largest_segment
+  FROM told GROUP BY topic
+)
+SELECT topic, segments, replicas, bytes, records, oldest_ts, newest_ts,
+       (unix_millis(newest_ts) - unix_millis(oldest_ts)) / 1000D AS kept_seconds, compacted,
+       missing / nullif(offsets, 0) AS compacted_share,
+       CASE WHEN compacted THEN dirty_bytes / nullif(closed_bytes, 0) END AS dirty_ratio, largest_segment,
+       sum(bytes) OVER () AS all_bytes, sum(segments) OVER () AS all_segments, count(*) OVER () AS all_topics
+FROM topics ORDER BY bytes DESC, topic LIMIT {ROWS}
+"""
+
+
+def retention(segments: DataFrame) -> DataFrame:
+    """What is stored of each topic, the largest first.
+
+    Returns:
+        topic string, segments long, replicas long, bytes long, records long, oldest_ts timestamp, newest_ts timestamp,
+        kept_seconds double (between both), compacted boolean (the cleaner was there), compacted_share double (offsets
+        without a record), dirty_ratio double (bytes of closed segments not cleaned yet; null: not compacted),
+        largest_segment long, all_bytes long, all_segments long, all_topics long
+    """
+    return run(SQL, segments=segments)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Bytes by topic."""
+    shown = frame.head(ROWS_SHOWN)
+    if shown.empty:
+        return nothing("no segment")
+    hover = [
+        f"{t}: {bytes_text(float(b))} in {s:,} segments, {seconds_text(float(k)) if k == k else 'no times'}"
+        for t, b, s, k in zip(
+            shown["topic"], shown["bytes"], shown["segments"], shown["kept_seconds"], strict=True
+        )
+    ]
+    series = {"MiB": shown["bytes"] / (1 << 20)}
+    return bars(list(shown["topic"]), series, x_title="MiB on all replicas", hover=hover)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    one = frame.iloc[0]
+    text = (
+        f"{bytes_text(float(one['all_bytes']))} in {count_text(one['all_segments'], 'segment')} of "
+        f"{count_text(one['all_topics'], 'topic')}; {short(one['topic'])} largest, {bytes_text(float(one['bytes']))}"
+    )
+    verdicts = [Verdict("info", f"Stored: {text}.")]
+    compacted = frame[frame["compacted"] == True]  # noqa: E712 - null is not true
+    if len(compacted):
+        best = compacted.loc[compacted["compacted_share"].fillna(0).idxmax()]
+        text = f"took {100 * best['compacted_share']:.3g} % of the offsets of {short(best['topic'])}, the most"
+        verdicts.append(Verdict("info", f"Compaction: {text}."))
+        dirty = compacted[compacted["dirty_ratio"] > DIRTY_MIN]
+        if len(dirty):
+            worst = dirty.loc[dirty["dirty_ratio"].idxmax()]
+            text = f"behind in {count_text(len(dirty), 'topic')}; {100 * worst['dirty_ratio']:.3g} % of "
+            verdicts.append(
+                Verdict("warn", f"Compaction: {text}{short(worst['topic'])} not cleaned.")
+            )
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="D13",
+    name="retention",
+    title="Retention and compaction",
+    question="How much is stored, how far back, and does compaction keep up?",
+    views={
+        "segments": "topic string, partition int, broker_id int, base_offset bigint, next_offset bigint, "
+        "size_bytes bigint, records bigint, missing_offsets bigint, min_timestamp timestamp, max_timestamp timestamp, "
+        "is_active boolean, is_cleaned boolean"
+    },
+    needs="segments of data logs",
+    sql=SQL,
+    compute=retention,
+    plot=plot,
+    evaluate=evaluate,
+)

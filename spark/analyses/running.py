@@ -1,0 +1,154 @@
+"""Analyses run over a cluster's views: each view is read once, its needed columns only; results are bounded."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import ROWS_MAX, Analysis, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+
+# A hundred small queries: compiling each costs more than running it.
+SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
+# What is said where there is nothing to read, as opposed to data that cannot be read.
+ABSENT = ("no metadata log", "there is no", "no log directory")
+
+Load = Callable[[str, str], "DataFrame"]  # view, schema
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An analysis done. `frame` is None where it could not be done; then a verdict says why."""
+
+    analysis: Analysis
+    verdicts: tuple[Verdict, ...]
+    frame: pd.DataFrame | None
+    seconds: float
+
+
+def run_all(spark: SparkSession, analyses: Sequence[Analysis], load: Load) -> Iterator[Outcome]:
+    """The outcomes in order, each when it is there. Damaged data is told in a verdict instead of raised."""
+    with _settings(spark):
+        views = Views(analyses, load)
+        try:
+            for analysis in analyses:
+                yield _run(analysis, views)
+        finally:
+            views.close()
+
+
+class Views:
+    """DataFrames by view, each loaded once with all columns that any of the analyses reads."""
+
+    def __init__(self, analyses: Sequence[Analysis], load: Load) -> None:
+        self._load = load
+        self._schemas: dict[str, dict[str, str]] = {}
+        self._users: dict[str, int] = {}
+        for analysis in analyses:
+            for view, schema in analysis.views.items():
+                self._schemas.setdefault(view, {}).update(columns_of(schema))
+                self._users[view] = self._users.get(view, 0) + 1
+        self._frames: dict[str, DataFrame] = {}
+
+    def frame(self, view: str) -> DataFrame:
+        """Raises PySparkException: it cannot be read."""
+        if view not in self._frames:
+            schema = ", ".join(f"{name} {kind}" for name, kind in self._schemas[view].items())
+            frame = self._load(view, schema)
+            self._frames[view] = frame.cache() if self._users[view] > 1 else frame
+        return self._frames[view]
+
+    def close(self) -> None:
+        for frame in self._frames.values():
+            frame.unpersist()
+
+
+def columns_of(schema: str) -> dict[str, str]:
+    """`a int, b array<struct<x: int>>` as names and types."""
+    columns, depth, start = {}, 0, 0
+    for at, letter in enumerate(schema + ","):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            name, _, kind = schema[start:at].strip().partition(" ")
+            columns[name] = kind
+            start = at + 1
+    return columns
+
+
+def _run(analysis: Analysis, views: Views) -> Outcome:
+    from pyspark.errors import PySparkException
+
+    started = time.monotonic()
+
+    def outcome(verdicts: Sequence[Verdict], frame: pd.DataFrame | None) -> Outcome:
+        return Outcome(analysis, tuple(verdicts), frame, time.monotonic() - started)
+
+    try:
+        frame = _computed(analysis, views)
+    except PySparkException as error:
+        why = cause_of(error)
+        if any(word in why for word in ABSENT):
+            return outcome([not_applicable(analysis, why)], None)
+        return outcome([Verdict("bad", f"{analysis.title}: not possible: {why}")], None)
+    verdicts = analysis.evaluate(frame)
+    return outcome(verdicts or [not_applicable(analysis)], frame)
+
+
+def not_applicable(analysis: Analysis, why: str = "") -> Verdict:
+    return Verdict(
+        "info", f"{analysis.title}: not applicable: {why or f'there are no {analysis.needs}'}."
+    )
+
+
+def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
+    from pyspark.errors import PySparkException
+
+    required = {view: views.frame(view) for view in analysis.views if view not in analysis.optional}
+    try:
+        optional = {view: views.frame(view) for view in analysis.optional}
+        made = analysis.compute(**required, **optional)
+        return made.limit(ROWS_MAX).toPandas()
+    except PySparkException:  # such as a directory without a metadata log
+        if not analysis.optional:
+            raise
+        return analysis.compute(**required).limit(ROWS_MAX).toPandas()
+
+
+def cause_of(error: PySparkException) -> str:
+    """What went wrong in our words, without the frames of Python and the JVM around it."""
+    text = str(error)
+    found = re.findall(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)", text)
+    if found:
+        return str(found[-1]).strip()
+    head = re.split(
+        r"\n\s*(?:at |JVM stacktrace|SQLSTATE)|;\n'|\nTraceback", text.strip(), maxsplit=1
+    )[0]
+    return head.strip()
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Ours for the time of the run; the session may be the caller's."""
+    before: Mapping[str, str | None] = {key: spark.conf.get(key, None) for key in SETTINGS}
+    for key, value in SETTINGS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

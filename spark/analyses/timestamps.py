@@ -1,0 +1,121 @@
+"""D6: timestamps that cannot be: in the future, far in the past, none at all, or out of order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.plots import (
+    AMBER,
+    GREY,
+    ORANGE,
+    RED,
+    ROWS_SHOWN,
+    bars,
+    nothing,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+PAST_MS = 946_684_800_000  # 2000-01-01: before there was Kafka
+FUTURE_MS = 3_600_000  # ahead of this machine's clock by more
+LATE_MS = 60_000  # behind records before it by more: worth a look
+
+SQL = f"""
+WITH judged AS (
+  SELECT topic, partition, base_offset, record_count, unix_millis(max_timestamp) AS ms, timestampType AS kind,
+         max(unix_millis(max_timestamp)) OVER (PARTITION BY topic, partition ORDER BY base_offset
+           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ms
+  FROM {{batches}}
+), told AS (
+  SELECT *, coalesce(ms < 0, true) AS is_none, ms BETWEEN 0 AND {PAST_MS} AS is_past,
+         ms > unix_millis(current_timestamp()) + {FUTURE_MS} AS is_future,
+         greatest(coalesce(before_ms - ms, 0), 0) AS behind_ms
+  FROM judged
+)
+SELECT topic, sum(record_count) AS records,
+       sum(CASE WHEN is_none THEN record_count ELSE 0 END) AS without,
+       sum(CASE WHEN is_past THEN record_count ELSE 0 END) AS far_past,
+       sum(CASE WHEN is_future THEN record_count ELSE 0 END) AS future,
+       sum(CASE WHEN behind_ms > {LATE_MS} THEN record_count ELSE 0 END) AS late,
+       max(behind_ms) / 1000D AS late_max_seconds, max(CASE WHEN kind = 1 THEN 1 ELSE 0 END) = 1 AS append_time,
+       min(timestamp_millis(ms)) AS first_ts, max(timestamp_millis(ms)) AS last_ts,
+       sum(sum(CASE WHEN is_none OR is_past OR is_future THEN record_count ELSE 0 END)) OVER () AS all_broken,
+       sum(sum(CASE WHEN behind_ms > {LATE_MS} THEN record_count ELSE 0 END)) OVER () AS all_late
+FROM told GROUP BY topic
+ORDER BY future + far_past + without DESC, late DESC, topic
+"""
+
+
+def timestamps(batches: DataFrame) -> DataFrame:
+    """What is wrong with the times of each topic's batches, the worst first.
+
+    Returns:
+        topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine
+        by an hour), late long (a minute behind an earlier batch of the partition), late_max_seconds double,
+        append_time boolean (brokers stamped some), first_ts timestamp, last_ts timestamp, all_broken long, all_late
+        long (of all topics)
+    """
+    return run(SQL, batches=batches)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Records with bad times, by topic."""
+    bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0].head(ROWS_SHOWN)
+    if bad.empty:
+        return nothing("no timestamp is out of order, in the future or far in the past")
+    series = {
+        "in the future": bad["future"],
+        "before 2000": bad["far_past"],
+        "none": bad["without"],
+        "late": bad["late"],
+    }
+    colours = {"in the future": RED, "before 2000": ORANGE, "none": GREY, "late": AMBER}
+    return bars(list(bad["topic"]), series, x_title="records", colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    if frame.empty:
+        return []
+    worst, verdicts = frame.iloc[0], []
+    if worst["all_broken"]:
+        text = (
+            f"{count_text(worst['all_broken'], 'record')} in the future, before 2000 or without a time, most in "
+            f"{short(worst['topic'])}: retention by time and searches by time go wrong there"
+        )
+        verdicts.append(Verdict("bad", f"Timestamps: {text}."))
+    if worst["all_late"]:
+        late = frame.loc[frame["late_max_seconds"].idxmax()]
+        text = (
+            f"{count_text(worst['all_late'], 'record')} more than a minute behind earlier ones; "
+            f"{short(late['topic'])} up to {seconds_text(late['late_max_seconds'])}"
+        )
+        verdicts.append(Verdict("warn", f"Timestamps out of order: {text}."))
+    return verdicts or [Verdict("ok", "Timestamps: all plausible and in order.")]
+
+
+ANALYSIS = Analysis(
+    number="D6",
+    name="timestamps",
+    title="Timestamps",
+    question="Are there times in the future, far in the past, or out of order?",
+    views={
+        "batches": "topic string, partition int, base_offset bigint, record_count int, max_timestamp timestamp, "
+        "timestampType int"
+    },
+    needs="batches in data logs",
+    sql=SQL,
+    compute=timestamps,
+    plot=plot,
+    evaluate=evaluate,
+)

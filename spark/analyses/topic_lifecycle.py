@@ -1,0 +1,100 @@
+"""M11: births and deaths of topics, topics that lived shortly, partitions that were added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import (
+    Analysis,
+    Verdict,
+    count_text,
+    run,
+    seconds_text,
+)
+from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.plots import (
+    BLUE,
+    GREEN,
+    RED,
+    nothing,
+    over_time,
+    short,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame
+
+SHORT_SECONDS = 3600.0
+
+SQL = f"""
+WITH events AS (
+  SELECT {bucketed("ts")} AS ts, event, topic, seconds, partitions, prev_partitions FROM {{topic_history}}
+  WHERE event IN ('created', 'deleted', 'partitions_added') AND unix_millis(ts) BETWEEN :low_ms AND :high_ms
+)
+SELECT 'time' AS kind, ts, event, :bucket_ms AS bucket_ms, count(*) AS events, CAST(NULL AS DOUBLE) AS seconds,
+       sum(CASE WHEN event = 'deleted' AND seconds < {SHORT_SECONDS} THEN 1 ELSE 0 END) AS short_lived,
+       sum(CASE WHEN event = 'deleted' THEN 0 ELSE partitions - coalesce(prev_partitions, 0) END) AS new_partitions,
+       CAST(NULL AS STRING) AS topic
+FROM events GROUP BY ts, event
+UNION ALL
+(SELECT 'short', ts, event, :bucket_ms, 1, seconds, 1, 0, topic FROM events
+ WHERE event = 'deleted' AND seconds < {SHORT_SECONDS} ORDER BY seconds LIMIT 50)
+"""
+
+
+def topic_lifecycle(topic_history: DataFrame) -> DataFrame:
+    """Births, deaths and growth by time; the topics that lived shortest.
+
+    Returns:
+        kind string (time, short), ts timestamp, event string, bucket_ms int, events long, seconds double (short: how
+        long it lived), short_lived long (deleted within an hour), new_partitions long, topic string
+    """
+    return run(in_window(SQL, window_of(topic_history, "ts")), topic_history=topic_history)
+
+
+def plot(frame: pd.DataFrame) -> go.Figure:
+    """Births, growth and deaths by time."""
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return nothing("no topic was created or deleted")
+    colours = {"created": GREEN, "deleted": RED, "partitions_added": BLUE}
+    width = float(shown["bucket_ms"].iloc[0])
+    return over_time(shown, "events", "event", y_title="topics", width_ms=width, colours=colours)
+
+
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+    shown = frame[frame["kind"] == "time"]
+    if shown.empty:
+        return []
+    counts = shown.groupby("event")["events"].sum()
+    created, deleted = int(counts.get("created", 0)), int(counts.get("deleted", 0))
+    text = (
+        f"{count_text(created, 'topic')} created, {deleted:,} deleted, "
+        f"{count_text(shown['new_partitions'].sum(), 'partition')} made"
+    )
+    verdicts = [Verdict("info", f"Topics: {text}.")]
+    if brief := int(shown["short_lived"].sum()):
+        first = frame[frame["kind"] == "short"].sort_values("seconds").iloc[0]
+        text = f"{count_text(brief, 'topic')} lived less than an hour; {short(first['topic'])} "
+        verdicts.append(
+            Verdict("info", f"Short-lived: {text}shortest, {seconds_text(first['seconds'])}.")
+        )
+    return verdicts
+
+
+ANALYSIS = Analysis(
+    number="M11",
+    name="topic_lifecycle",
+    title="Births and deaths of topics",
+    question="When were topics created, enlarged and deleted, and how long did they live?",
+    views={
+        "topic_history": "ts timestamp, event string, topic string, partitions int, prev_partitions int, seconds double"
+    },
+    needs="topics created or deleted in the metadata log",
+    sql=SQL,
+    compute=topic_lifecycle,
+    plot=plot,
+    evaluate=evaluate,
+)

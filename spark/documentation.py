@@ -1,0 +1,105 @@
+"""What every view is made of, and the page of the documentation that says it: `docs/spark_tables.md` is made of this.
+
+python -m spark.documentation > docs/spark_tables.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from spark.column import Column
+from spark.kafka_log.batches import BATCH_SCHEMA
+from spark.kafka_log.decoded import DECODED
+from spark.kafka_log.records import RECORD_SCHEMA
+from spark.kafka_log.segments import SEGMENT_SCHEMA
+from spark.kafka_metadata.tables.registry import TABLES
+from spark.sources import PREFIXED
+
+HEAD = """# Tables of the logs
+
+Made from the code by `python -m spark.documentation`; a test holds it in step.
+Times are in UTC. A column is null where its text says so, and where the record has no such field.
+"""
+
+
+class View(NamedTuple):
+    """A view: its name, the format and options that read it, what a row is, its columns."""
+
+    name: str
+    format: str
+    option: str
+    doc: str
+    columns: Sequence[Column]
+
+
+LEVELS = {
+    "records": (
+        "Every record of the topics, in the columns of Spark's Kafka source.",
+        RECORD_SCHEMA,
+    ),
+    "batches": (
+        "Every batch of the topics: offsets, sizes, codec, producer, epoch, CRC.",
+        BATCH_SCHEMA,
+    ),
+    "segments": ("Every segment file of every replica.", SEGMENT_SCHEMA),
+}
+
+
+def shown_views() -> Iterator[View]:
+    """All of them: of the metadata log, then of the data logs."""
+    for table in TABLES.values():
+        name = f"metadata_{table.name}" if table.name in PREFIXED else table.name
+        yield View(name, "kafka_metadata", f"table={table.name}", table.doc, table.columns)
+    for level, (doc, schema) in LEVELS.items():
+        columns = [Column(field.name, field.type, "") for field in schema]
+        yield View(level, "kafka_log", f"level={level}", doc, columns)
+    for decoded in DECODED.values():
+        option = f"level={decoded.name}"
+        yield View(decoded.name, "kafka_log", option, decoded.doc, decoded.columns)
+
+
+def view_docs() -> list[dict[str, str]]:
+    """Each view with what a row of it is and its columns."""
+    return [
+        {"view": v.name, "rows": v.doc, "columns": ", ".join(c.name for c in v.columns)}
+        for v in shown_views()
+    ]
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    return HEAD + "".join(_section(view) for view in shown_views())
+
+
+def _section(view: View) -> str:
+    lines = [f"\n## {view.name}\n", f"{view.doc}\n", f"`{view.format}`, `{view.option}`\n"]
+    if any(column.doc for column in view.columns):
+        lines.append("| column | type | unit | source | meaning |\n|---|---|---|---|---|")
+        lines += [
+            f"| `{c.name}` | {_type(c.kind)} | {c.unit} | {c.source} | {c.doc} |"
+            for c in view.columns
+        ]
+    else:
+        lines.append("| column | type |\n|---|---|")
+        lines += [f"| `{c.name}` | {_type(c.kind)} |" for c in view.columns]
+    return "\n".join(lines) + "\n"
+
+
+_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
+
+
+def _type(kind: pa.DataType) -> str:
+    """As Spark says it."""
+    if pa.types.is_list(kind):
+        return f"array<{_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_type(field.type)}' for field in kind)}>"
+    return "timestamp" if pa.types.is_timestamp(kind) else _TYPES.get(kind, str(kind))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

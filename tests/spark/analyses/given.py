@@ -1,0 +1,45 @@
+"""Analyses on rows whose truth is known: the result, what it tells, and that it can be drawn, also of nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from spark.analyses.analysis import ROWS_MAX
+from spark.analyses.catalogue import ANALYSES
+from spark.analyses.running import not_applicable
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds):
+    return EPOCH + timedelta(seconds=seconds)
+
+
+class Told:
+    """`frame` as pandas, `text` of all verdicts, `levels` of them."""
+
+    def __init__(self, analysis, frame):
+        self.frame = frame
+        verdicts = analysis.evaluate(frame) or [not_applicable(analysis)]
+        self.text = "\n".join(v.text for v in verdicts)
+        self.levels = [v.level for v in verdicts]
+
+    def rows(self, kind=None, column="kind"):
+        frame = self.frame if kind is None else self.frame[self.frame[column] == kind]
+        return frame.to_dict("records")
+
+
+def analysed(spark, name, **views):
+    """Runs the analysis on rows (tuples in the order of its views' columns); a view left out is optional."""
+    analysis = ANALYSES[name]
+    frames = {
+        view: spark.createDataFrame(rows, analysis.views[view]) for view, rows in views.items()
+    }
+    frame = analysis.compute(**frames).limit(ROWS_MAX).toPandas()
+    drawn = analysis.plot(frame)
+    assert drawn.data or drawn.layout.annotations
+    drawn.to_json()
+    nothing = frame.iloc[:0]
+    assert analysis.plot(nothing).layout.annotations
+    assert all(verdict.level in ("ok", "info") for verdict in analysis.evaluate(nothing))
+    return Told(analysis, frame)

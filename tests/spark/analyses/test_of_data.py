@@ -1,0 +1,236 @@
+"""D1 to D14 on data whose truth is known."""
+
+import random
+
+import pytest
+
+from spark.analyses import partition_skew
+from tests.spark.analyses.given import analysed, at
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+LONG_NAME = "n" * 249
+
+
+def test_throughput(spark):
+    batches = [("orders", i % 2, 10, 100, at(i)) for i in range(100)]
+    batches += [(f"{LONG_NAME[:-3]}{i:03}", 0, 1, 10, at(i % 100)) for i in range(200)]
+    told = analysed(spark, "throughput", batches=batches)
+    assert "1,200 records" in told.text
+    assert "in 202 partitions (topics: 201)" in told.text
+    topics = {row["topic"] for row in told.rows("topic")}
+    assert len(topics) == 11  # ten and the rest
+    assert sum(row["records"] for row in told.rows("topic")) == 1200
+
+
+def test_throughput_with_a_clock_that_is_off(spark):
+    batches = [("orders", 0, 1, 10, at(i)) for i in range(100)]
+    batches.append(("orders", 0, 7, 10, at(300_000_000)))
+    told = analysed(spark, "throughput", batches=batches)
+    assert "107 records" in told.text
+    assert "over 100.0 s" in told.text
+    assert "7 records left out of the times" in told.text
+
+
+def test_throughput_of_one_bin(spark):
+    told = analysed(spark, "throughput", batches=[("orders", 0, 1, 10, at(0))])
+    assert "1 records (10 B stored) in 1 partitions" in told.text
+
+
+def test_skew(spark):
+    batches = [("orders", 0, 90, 900), ("orders", 1, 10, 100)]
+    history = [("orders", i, None, "ok") for i in range(4)]
+    told = analysed(spark, "partition_skew", batches=batches, partition_history=history)
+    assert "orders-0 holds 3.60 × the mean of its topic" in told.text
+    assert "2 of its 4 partitions are empty" in told.text
+    assert told.rows()[0]["gini"] == pytest.approx(0.7)
+    frame = spark.createDataFrame(batches, partition_skew.ANALYSIS.views["batches"])
+    assert partition_skew.partition_skew(frame).count() == 2
+
+
+def test_keys(spark):
+    records = [(b"hot", "orders", 0)] * 50 + [
+        (f"k{i}".encode(), "orders", i % 3) for i in range(40)
+    ]
+    records += [(b"k0", "orders", 2), (None, "orders", 0), (b"\xff\x00", "orders", 0)]
+    told = analysed(spark, "key_skew", records=records)
+    assert "the heaviest key, hot of orders, has 53.8 %" in told.text
+    assert "1 keys of orders lie in more than one partition" in told.text
+    first = told.rows()[0]
+    assert (first["distinct_keys"], first["null_keys"]) == (42, 1)
+    assert (
+        "not applicable: no record has a key"
+        in analysed(spark, "key_skew", records=[(None, "t", 0)]).text
+    )
+
+
+def test_compression(spark):
+    text = b'{"user": "somebody", "action": "click", "page": "/index.html"}'
+    records = [(None, text, "orders", 0, i) for i in range(600)]
+    records += [(None, random.Random(1).randbytes(200), "noise", 0, i) for i in range(50)]
+    batches = [("orders", "none", 40_000, 600), ("noise", "none", 12_000, 50)]
+    told = analysed(spark, "compression", batches=batches, records=records)
+    ratios = {(row["topic"], row["codec"]): row["ratio"] for row in told.rows()}
+    assert ratios["orders", "none"] == 1.0
+    assert ratios["orders", "zstd"] < 0.05
+    assert len(ratios) == 10
+    assert "would store orders in" in told.text
+    sampled = {row["topic"]: row["sampled_records"] for row in told.rows()}
+    assert sampled == {"orders": 500, "noise": 50}
+
+
+def test_batch_sizes(spark):
+    told = analysed(spark, "batch_sizes", batches=[("zstd", 1, 80)] * 9 + [("none", 100, 8000)])
+    assert "10.9 records each on average (none, zstd)" in told.text
+
+
+def test_timestamps(spark):
+    batches = [("orders", 0, i, 1, at(i), 0) for i in range(50)]
+    batches.append(("orders", 0, 50, 3, at(-300), 0))
+    batches.append(("odd", 0, 0, 2, at(2_000_000_000), 0))
+    batches.append(("odd", 0, 1, 4, at(-1_767_000_000), 0))
+    told = analysed(spark, "timestamps", batches=batches)
+    assert "6 records in the future, before 2000 or without a time, most in odd" in told.text
+    assert "more than a minute behind earlier ones" in told.text
+    odd = told.rows()[0]
+    assert (odd["topic"], odd["future"], odd["far_past"]) == ("odd", 2, 4)
+    orders = told.rows()[1]
+    assert (orders["late"], orders["late_max_seconds"]) == (3, 349.0)
+
+
+def batch(offset, count, producer, epoch, sequence, *, second=0, topic="orders"):
+    place = (topic, 0, offset, offset + count - 1, producer, epoch, sequence)
+    return (*place, count, at(second), False)
+
+
+def test_producers(spark):
+    batches = [
+        batch(0, 5, 7, 0, 0),
+        batch(5, 5, 7, 0, 5),
+        batch(10, 5, 7, 0, 20),  # ten are missing
+        batch(15, 5, 7, 0, 20),  # again
+        batch(20, 5, 7, 1, 0),  # the next epoch
+        batch(25, 75, -1, -1, -1),
+        batch(100, 10, 8, 0, (1 << 31) - 10),
+        batch(110, 10, 8, 0, 0),  # sequences begin again
+    ]
+    told = analysed(spark, "producer_anomalies", batches=batches)
+    assert "1 × gap, 1 × repeat" in told.text
+    assert (
+        "62.5 % of the records come from producers that are not idempotent; 1 take-over"
+        in told.text
+    )
+
+
+def test_duplicates(spark):
+    batches = [("orders", 0, 7, 0, 0, 5, False), ("orders", 0, 7, 0, 0, 5, False)]
+    batches += [("orders", 1, 7, 0, 0, 5, False), ("orders", 0, -1, -1, -1, 9, False)]
+    records = [(b"k", b"v", "orders")] * 3 + [(None, b"v", "orders"), (b"", b"v", "orders")]
+    told = analysed(spark, "duplicates", batches=batches, records=records)
+    assert "1 batch lie twice" in told.text
+    [row] = told.rows()
+    assert (row["repeated_records"], row["same_content"]) == (5, 2)
+
+
+def test_transactions(spark):
+    def step(offset, second, id_, state, *, start=None, timeout=60_000, is_open=False):
+        place = (offset, at(second), id_, 1, 0, state, timeout, ["t-0", "t-1"])
+        return (*place, None if start is None else at(start), at(second), is_open)
+
+    rows = [
+        step(0, 0, "a", "Ongoing", start=0, is_open=True),
+        step(1, 1, "a", "PrepareCommit", start=0, is_open=True),
+        step(2, 2, "a", "CompleteCommit"),
+        step(3, 3, "b", "Ongoing", start=3, is_open=True),
+        step(4, 4, "b", "CompleteAbort"),
+        step(5, 5, "stuck", "Ongoing", start=5, is_open=True),
+        step(6, 100, "a", "Empty"),
+    ]
+    told = analysed(spark, "open_transactions", transactions=rows)
+    assert "2 transactions of 3 ids, 50 % aborted" in told.text
+    assert (
+        "1 transaction open at the end of the log; stuck since 95.0 s (Ongoing, 2 partitions)"
+        in told.text
+    )
+    assert "beyond its own timeout" in told.text
+    ended = {row["state"]: row["seconds"] for row in told.rows("ended")}
+    assert ended == {"CompleteCommit": 2.0, "CompleteAbort": 1.0}
+
+
+def test_lag(spark):
+    batches = [("orders", p, 10 * i + 9, at(i * 10)) for p in (0, 1) for i in range(20)]
+    commits = []
+    for i in range(19):
+        commits.append((2 * i, at(i * 10 + 1), "g", "orders", 0, 10 * i, at(i * 10 + 1)))
+        stuck = min(10 * i, 50)
+        commits.append((2 * i + 1, at(i * 10 + 1), "g", "orders", 1, stuck, at(i * 10 + 1)))
+    commits.append((99, at(5), "gone", "orders", 0, None, None))
+    told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
+    now = {(row["group"], row["partition"]): row for row in told.rows("now")}
+    assert {key: row["lag"] for key, row in now.items()} == {("g", 0): 20, ("g", 1): 150}
+    assert now["g", 1]["still_seconds"] == 130.0
+    assert "170 records in 1 group; the most, 150, g on orders-1" in told.text
+    assert (
+        "Stuck: 1 partition with a lag whose commits stand still: g on orders-1 for 2.2 min"
+        in told.text
+    )
+    history = told.frame[told.frame["kind"] == "history"].sort_values("ts")
+    assert history["lag"].iloc[-1] == 170
+    assert history["lag"].is_monotonic_increasing or history["lag"].max() == 170
+
+
+def test_no_lag(spark):
+    batches = [("orders", 0, 9, at(0))]
+    commits = [(0, at(1), "g", "orders", 0, 10, at(1))]
+    told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
+    assert told.text == "Lag: all 1 group consumed everything."
+
+
+def test_rebalances(spark):
+    rows = [
+        (at(60 * i), "busy", "classic", "generation", i, members)
+        for i in range(1, 21)
+        for members in (2, 2)
+    ]
+    rows.append((at(0), "calm", "consumer", "epoch", 1, None))
+    told = analysed(spark, "rebalances", group_members=rows)
+    assert "21 rebalances of 2 groups; busy most, 20 with up to 2 members" in told.text
+    assert told.levels == ["warn"]
+
+
+def test_replicas(spark):
+    rows = [("orders", 0, b, 10 * i, 10 * i + 9, 3, 77) for b in (1, 2, 3) for i in range(4)]
+    told = analysed(spark, "replica_divergence", replica_batches=rows)
+    assert "3 pairs of replicas agree in all 12 batches" in told.text
+    rows[-1] = ("orders", 0, 3, 30, 39, 2, 78)
+    told = analysed(spark, "replica_divergence", replica_batches=rows)
+    assert "2 pairs of 3 differ; orders-0 on brokers 1 and 3 from offset 30 on" in told.text
+    assert told.levels == ["bad"]
+
+
+def test_retention(spark):
+    def segment(topic, base, end, size, records, *, active=False, cleaned=False):
+        missing = end - base - records
+        times = (at(base), at(end))
+        return (topic, 0, 1, base, end, size, records, missing, *times, active, cleaned)
+
+    rows = [
+        segment("orders", 0, 100, 1 << 20, 100),
+        segment("orders", 100, 150, 1 << 10, 50, active=True),
+        segment("users", 0, 100, 100, 20, cleaned=True),
+        segment("users", 100, 200, 900, 100),
+        segment("users", 200, 210, 10, 10, active=True),
+    ]
+    told = analysed(spark, "retention", segments=rows)
+    assert "in 5 segments of 2 topics; orders largest, 1.0 MiB" in told.text
+    assert "took 38.1 % of the offsets of users" in told.text
+    assert "behind in 1 topic; 90 % of users not cleaned" in told.text
+
+
+def test_record_sizes(spark):
+    records = [(b"k" * 10, b"v" * 90, "orders", [("h", b"x")])] * 9
+    records += [(None, b"v" * (2 << 20), "orders", None), (b"k", None, "orders", None)]
+    told = analysed(spark, "record_sizes", records=records)
+    assert "the largest, 2.0 MiB, in orders" in told.text
+    assert "9.09 % without a key, 9.09 % without a value, 81.8 % with headers" in told.text
+    assert told.levels[0] == "warn"

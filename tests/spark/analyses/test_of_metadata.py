@@ -1,0 +1,270 @@
+"""M1 to M18 on stories whose truth is known."""
+
+import pytest
+
+from tests.spark.analyses.given import analysed, at
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+LONG_NAME = "n" * 249
+
+
+def test_controllers(spark):
+    epochs = [
+        (1, 1, at(0), at(100), 100.0, 200, None),
+        (2, 2, at(104), at(200), 96.0, 190, 4000),
+    ]
+    told = analysed(spark, "controller_timeline", quorum_epochs=epochs)
+    assert "2 epochs; controller 2 leads at the end" in told.text
+    assert "longest gap between the records of two epochs 4.0 s" in told.text
+    assert told.levels == ["warn"]
+
+
+def test_silence(spark):
+    batches = [("f", i, 1, at(i * 0.5), at(i * 0.5)) for i in range(20)]
+    batches.append(("f", 20, 1, at(19.5), at(19.5)))
+    told = analysed(spark, "controller_silence", metadata_batches=batches)
+    assert (
+        "1 interval longer than 1.5 s; the longest, 10.0 s, began at 2026-01-01 00:00:09"
+        in told.text
+    )
+    assert sum(row["intervals"] for row in told.rows()) == 20
+
+
+def test_leaders(spark):
+    changes = [(at(i), "orders", 11, "fenced") for i in range(5)] + [(at(9), "x", 12, "preferred")]
+    told = analysed(spark, "leadership_churn", leader_changes=changes)
+    assert "6 changes of leaders: 5 × fenced, 1 × preferred; most away from broker 11" in told.text
+
+
+def test_isr_storms(spark):
+    changes = []
+    for i in range(12):
+        changes.append((at(i), "orders", i, [], [13], "lag"))
+        if i != 3:
+            changes.append((at(i + 30), "orders", i, [13], [], "caught_up"))
+    for i in range(3):
+        changes.append((at(100 + i * 2), LONG_NAME, 0, [], [12], "lag"))
+        changes.append((at(101 + i * 2), LONG_NAME, 0, [12], [], "caught_up"))
+    told = analysed(spark, "isr_storms", isr_changes=changes)
+    assert "15 shrinks" in told.text
+    assert "broker 12 left the ISR of nnn" in told.text
+    assert "3 times, the most of all" in told.text
+    assert "Out of the ISR and not back at the end: 1 replica (brokers 13)" in told.text
+
+
+def test_availability(spark):
+    history = [
+        ("a", "orders", 0, at(10), 10.0, "ok", False),
+        ("a", "orders", 0, at(15), 5.0, "offline", False),
+        ("a", "orders", 0, None, 85.0, "ok", False),
+        ("a", "orders", 1, None, 100.0, "ok", False),
+        ("b", "gone", 0, at(20), 20.0, "under_min_isr", False),
+        ("c", "down", 0, None, 50.0, "offline", False),
+    ]
+    told = analysed(spark, "partition_availability", partition_history=history)
+    assert "1 of 4 partitions were offline for a time; orders-0 longest, 5.0 s" in told.text
+    assert "1 partitions fell below it, the longest for 20.0 s" in told.text
+    assert "At the end of the log 1 partitions have no leader" in told.text
+    first = told.rows()[0]
+    assert (first["topic"], first["available_percent"]) == ("orders", 95.0)
+
+
+def test_states_at_once_are_added_up(spark):
+    """Three partitions in three bad states at the same time are three that are not whole."""
+    states = ("offline", "under_min_isr", "under_replicated")
+    history = [("t", i, at(0), at(10), "ok") for i in range(3)]
+    history += [("t", i, at(10), at(20), states[i]) for i in range(3)]
+    history += [("t", i, at(20), None, "ok") for i in range(3)]
+    told = analysed(spark, "replication_timeline", partition_history=history)
+    assert "3 partitions not whole at once at most" in told.text
+    assert max(row["partitions"] for row in told.rows()) == 3
+
+
+def test_a_clock_that_is_years_off_does_not_stretch_the_axis(spark):
+    history = [("t", i, at(i), None, "ok") for i in range(200)]
+    history.append(("t", 999, at(-300_000_000), None, "ok"))  # some nine years before
+    told = analysed(spark, "replication_timeline", partition_history=history)
+    assert "h" not in told.text.split("covers ")[1].split(";")[0]
+    assert told.frame["ts"].min().year == 2026
+
+
+def test_brokers(spark):
+    history = [
+        (11, "r", 1, at(0), at(2), 2.0, "registered", "registered"),
+        (11, "r", 2, at(2), at(100), 98.0, "active", "unfenced"),
+        (11, "r", 5, at(100), at(140), 40.0, "registered", "restarted"),
+        (11, "r", 6, at(140), None, 60.0, "active", "unfenced"),
+        (12, "r", 3, at(0), at(50), 50.0, "active", "unfenced"),
+        (12, "r", 4, at(50), None, 150.0, "fenced", "fenced"),
+    ]
+    told = analysed(spark, "broker_availability", broker_history=history)
+    assert "2 brokers, active 52 % of their time; 1 restart, fenced 1 times" in told.text
+    assert "broker 11 took 40.0 s" in told.text
+    assert "Not serving at the end of the log: brokers 12" in told.text
+
+
+def test_recovery(spark):
+    brokers = [
+        (11, 1, at(0), "active", "registered", "unfenced"),
+        (11, 100, at(50), "fenced", "active", "fenced"),
+        (11, 200, at(80), "active", "fenced", "unfenced"),
+    ]
+    leaders = [
+        (98, at(50), "orders", 0, 11, 12, 5),
+        (99, at(50), "orders", 1, 11, None, 7),
+        (120, at(53), "orders", 1, None, 13, 8),
+        (500, at(900), "orders", 0, 12, 11, 6),
+    ]
+    isr = [(97, at(50), []), (210, at(95), [11]), (211, at(97), [11])]
+    told = analysed(
+        spark,
+        "recovery_waterfall",
+        broker_history=brokers,
+        leader_changes=leaders,
+        isr_changes=isr,
+    )
+    [row] = told.rows()
+    assert (row["broker_id"], row["leaders"], row["without_leader"]) == (11, 2, 1)
+    assert (row["first_leader_seconds"], row["all_leaders_seconds"]) == (0.0, 3.0)
+    assert (row["back_seconds"], row["in_sync_seconds"], row["replicas"]) == (30.0, 47.0, 2)
+    assert "1 broker loss; all their partitions had leaders again after at most 3.0 s" in told.text
+
+
+def test_leader_balance(spark):
+    history = [(at(0), at(50), i % 2 + 1, [i % 2 + 1, 3], "ok") for i in range(10)]
+    history += [(at(50), None, 2, [i % 2 + 1, 3], "ok") for i in range(10)]
+    told = analysed(spark, "leader_balance", partition_history=history)
+    assert (
+        "broker 2 leads 10 of 10 partitions, 3.00 × the mean; 50 % are led by their preferred"
+        in told.text
+    )
+    early = [row for row in told.rows() if row["ts"] == told.frame["ts"].min()]
+    assert {row["broker"]: row["leaders"] for row in early} == {1: 5, 2: 5, 3: 0}
+
+
+def image(kind, **cells):
+    names = ("topic", "partition", "replicas", "broker_id", "rack")
+    return (kind, *(cells.get(name) for name in names))
+
+
+def test_racks(spark):
+    rows = [image("broker", broker_id=i, rack="ab"[i % 2]) for i in range(4)]
+    rows.append(image("partition", topic="good", partition=0, replicas=[0, 1]))
+    rows.append(image("partition", topic="bad", partition=0, replicas=[0, 2]))
+    told = analysed(spark, "rack_exposure", metadata_image=rows)
+    assert "1 of 2 partitions stand in fewer racks than they could; most of bad, 1" in told.text
+    racks = {row["name"]: (row["partitions"], row["exposed"]) for row in told.rows("rack")}
+    assert racks == {"a": (2, 1), "b": (1, 0)}
+    without = [
+        image("broker", broker_id=0),
+        image("partition", topic="t", partition=0, replicas=[0]),
+    ]
+    told = analysed(spark, "rack_exposure", metadata_image=without)
+    assert "not applicable: no broker tells its rack" in told.text
+
+
+def test_config_log(spark):
+    configs = [
+        (5, at(1), "topic", "orders", "retention.ms", None, "1", "set"),
+        (6, at(2), "broker", "1", "log.retention.ms", None, "5", "set"),
+        (7, at(3), "broker", "2", "log.retention.ms", None, "6", "set"),
+    ]
+    acls = [(8, at(4), "acl", "added", "id", "User:a", "TOPIC", "orders", "READ", "ALLOW", None)]
+    told = analysed(spark, "config_log", config_history=configs, acl_history=acls)
+    assert "2 × broker" in told.text
+    assert "1 × acl" in told.text
+    assert "Drift: brokers differ in 1 config: log.retention.ms" in told.text
+    latest = told.rows("change", "row_kind")[0]
+    assert (latest["subject"], latest["name"]) == ("User:a", "ALLOW READ TOPIC orders")
+
+
+def test_topics(spark):
+    history = [
+        (at(0), "created", "a", 6, None, None),
+        (at(5), "partitions_added", "a", 8, 6, None),
+        (at(60), "created", "brief", 1, None, None),
+        (at(90), "deleted", "brief", 0, 1, 30.0),
+    ]
+    told = analysed(spark, "topic_lifecycle", topic_history=history)
+    assert "2 topics created, 1 deleted, 9 partitions made" in told.text
+    assert "1 topic lived less than an hour; brief shortest, 30.0 s" in told.text
+
+
+def test_reassignments(spark):
+    history = [
+        (1, at(0), "reassignment_begun", "t", "orders", 0, None),
+        (2, at(10), "reassignment_begun", "t", "orders", 1, None),
+        (3, at(30), "reassignment_ended", "t", "orders", 0, 30.0),
+    ]
+    told = analysed(spark, "reassignments", topic_history=history)
+    assert "2 partitions moved; median 30.0 s, longest 30.0 s" in told.text
+    assert "1 partition still under way" in told.text
+
+
+def test_metadata_churn(spark):
+    records = [("log", at(i), "NoOpRecord", 4) for i in range(9)]
+    records.append(("log", at(9), "TopicRecord", 40))
+    snapshots = [(5, at(4), 1000, 3, None), (9, at(8), 2048, 4, "damaged at position 7")]
+    told = analysed(spark, "metadata_churn", metadata_records=records, metadata_snapshots=snapshots)
+    assert "10 records, 76 B; most are NoOpRecord (90 %)" in told.text
+    assert "2 snapshots, the latest of 2.0 KiB" in told.text
+    assert "not whole: damaged at position 7" in told.text
+
+
+def test_unclean_elections(spark):
+    def change(offset, second, prev, leader, isr, *, elr=(), unclean=False, number=0):
+        place = (offset, at(second), "t", "orders", number, prev, leader, offset, isr, list(elr))
+        return (*place, "returned" if prev is None else "fenced", unclean)
+
+    changes = [
+        change(1, 0, 11, None, [11]),
+        change(2, 20, None, 12, [12], unclean=True),
+        change(3, 0, 11, None, [], elr=[13], number=1),
+        change(4, 5, None, 13, [13], number=1),
+    ]
+    told = analysed(spark, "unclean_elections", leader_changes=changes)
+    assert (
+        "1 leader elected out of sync: records may be lost in 1 partition, orders-0 among"
+        in told.text
+    )
+    assert "1 leader came from the eligible replicas" in told.text
+    assert told.rows()[0]["offline_seconds"] == 20.0
+    assert told.levels[0] == "bad"
+
+
+def test_log_matching(spark):
+    rows = [(node, offset, 1, 7) for node in (1, 2, 3) for offset in range(5)]
+    assert (
+        "3 pairs of nodes agree in all 15 batches"
+        in analysed(spark, "log_matching", metadata_batches_all=rows).text
+    )
+    rows[-1] = (3, 4, 1, 8)
+    told = analysed(spark, "log_matching", metadata_batches_all=rows)
+    assert told.levels == ["bad"]
+    assert "nodes 1 and 3 differ from offset 4 on" in told.text
+
+
+def test_producer_ids(spark):
+    payload = '{{"broker_id":11,"next_producer_id":{}}}'
+    rows = [
+        ("log", at(i * 60), "ProducerIdsRecord", payload.format(1000 * i)) for i in range(1, 31)
+    ]
+    told = analysed(spark, "producer_id_rate", metadata_records=rows)
+    assert "30 blocks of 1,000 ids; the next free id is 30,000" in told.text
+    assert told.levels == ["warn"]
+
+
+def test_features_and_voters(spark):
+    features = [
+        (1, at(0), "metadata.version", None, 30, "4.3-IV0", "set"),
+        (9, at(9), "metadata.version", 30, 29, "4.2-IV1", "downgraded"),
+    ]
+    voters = [
+        (2, at(1), "initial", 1, [1, 2, 3]),
+        (5, at(5), "removed", 3, [1, 2]),
+    ]
+    told = analysed(spark, "features_and_voters", feature_history=features, voter_history=voters)
+    assert "Features at the end: metadata.version 29 (4.2-IV1)" in told.text
+    assert "Downgraded: metadata.version: 30 → 29" in told.text
+    assert "Quorum: voters 1, 2 at the end; 1 change of the set" in told.text

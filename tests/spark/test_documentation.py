@@ -1,0 +1,17 @@
+"""The page of tables is what the registry says."""
+
+from pathlib import Path
+
+from spark.documentation import page, shown_views
+from spark.sources import VIEWS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark_tables.md"
+
+
+def test_the_page_is_in_step():
+    assert PAGE.read_text() == page()
+
+
+def test_every_view_is_told():
+    derived = {"replica_batches", "metadata_batches_all"}  # the same columns, other options
+    assert {view.name for view in shown_views()} == set(VIEWS) - derived

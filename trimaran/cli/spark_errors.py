@@ -1,0 +1,36 @@
+"""Failures of Spark's room as errors for people, without frames of Python or the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trimaran.errors import Exit, UserError
+
+
+@contextmanager
+def explained(data: Path) -> Iterator[None]:
+    """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
+    from spark.analyses.catalogue import UnknownAnalysis
+    from spark.origins.origin import DataUnreadable
+    from spark.session import JavaNotFound
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fix = "pip install 'trimaran[spark]'"
+        raise UserError("Spark is not installed", f"{error}", fix) from error
+    except JavaNotFound as error:
+        fix = "install a JDK 17 or newer, or: pip install 'trimaran[java]'"
+        raise UserError("Spark cannot run here", f"{error}", fix) from error
+    except UnknownAnalysis as error:
+        raise UserError(
+            "there is no such analysis",
+            f"{error}",
+            "trimaran analyze without a name runs all",
+            exit_code=Exit.USAGE,
+        ) from error
+    except DataUnreadable as error:
+        fix = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
+        raise UserError(f"the logs in {data} cannot be read", f"{error}", fix) from error

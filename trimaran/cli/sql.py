@@ -1,0 +1,67 @@
+"""`sql`: one SQL statement over the logs of a cluster, as views."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.spark_errors import explained
+from trimaran.errors import Exit, UserError
+
+ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
+
+
+def sql(
+    statement: str = "",
+    /,
+    *,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+    rows: Annotated[int, Parameter(name="--rows")] = ROWS_MAX,
+) -> None:
+    """Runs a statement of Spark SQL over the views of the node directories below DATA; without one, lists the views.
+
+    Args:
+        statement: such as "SELECT topic, count(*) FROM records GROUP BY topic".
+        data: a local cluster's directory, or any directory that holds directories of nodes, ours or Apache Kafka's.
+        output: table or JSON.
+        rows: the most rows shown.
+    """
+    with explained(data):
+        from spark.documentation import view_docs
+        from spark.sources import VIEWS
+
+        if not statement.strip():
+            show_rows(view_docs(), output)
+            return
+        named = {word.lower() for word in re.findall(r"\w+", statement)}
+        used = [name for name in VIEWS if name in named]
+        found = _run(statement, used, data, rows + 1)
+    show_rows(found[:rows], output)
+    if len(found) > rows:
+        say(f"more than {rows:,} rows; --rows shows more")
+
+
+def _run(statement: str, views: list[str], data: Data, rows: int) -> list[dict[str, object]]:
+    from pyspark.errors import PySparkException
+
+    from spark.analyses.running import cause_of
+    from spark.session import session
+    from spark.sources import VIEWS, view
+
+    spark = session(app_name="trimaran sql")
+    try:
+        for name in views:
+            view(spark, name, data.resolve())
+        return [row.asDict(recursive=True) for row in spark.sql(statement).limit(rows).collect()]
+    except PySparkException as error:
+        raise UserError(
+            "the statement cannot be run",
+            cause_of(error),
+            f"views: {', '.join(VIEWS)}; `DESCRIBE view` tells the columns of one",
+            exit_code=Exit.USAGE,
+        ) from None
