@@ -222,8 +222,9 @@ def one_run(seed: int) -> bool:
         killed = " ".join(f"{role}s {count}" for role, count in sorted(kills.items()))
         print(
             f"seed {seed}: {'ok' if is_ok else 'FAILED'}  killed {killed}  inputs {len(run.acked)}  "
-            f"commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  {verdict}  "
-            f"arrived after {settled:.1f} s  ({time.monotonic() - began:.0f} s)",
+            f"commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  "
+            f"{verdict}  arrived after {settled:.1f} s  "
+            f"({time.monotonic() - began:.0f} s)",
             flush=True,
         )
     finally:

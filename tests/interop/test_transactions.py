@@ -1,6 +1,4 @@
-"""Transactions of Kafka 4.3's Java producer and tools against us; coordinators of both kinds take over from each
-other.
-"""
+"""Transactions of Kafka 4.3's Java producer and tools against us; coordinators of both kinds take over from another."""
 
 import re
 from contextlib import closing
