@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kazoo.client import KazooClient
 
 from tests.local_cluster import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
@@ -23,6 +24,7 @@ def mirrored(tmp_path_factory):
         "trimaran.zk.mirror.enable=true",
         f"zookeeper.connect={connect}",
         "zookeeper.session.timeout.ms=6000",
+        "trimaran.zk.legacy.admin.enable=true",
     ):
         options += ["--override", setting]
     with LocalCluster(folder / "cluster", *options) as cluster:
@@ -74,6 +76,28 @@ def test_the_leader_mirrors_and_its_successor_goes_on(mirrored):
     assert [int(b) for b in found["live_brokers"]] == sorted(
         int(node.id) for node in cluster.state.nodes if node.role == "broker"
     )
+
+
+def test_old_tools_are_obeyed_there(mirrored):
+    """Whoever leads asks itself."""
+    cluster, connect = mirrored
+    led_by(cluster, connect, cluster.active_controller())
+    tool = KazooClient(hosts=connect)
+    tool.start()
+    try:
+        tool.create("/brokers/topics/by-a-tool", b'{"version":1,"partitions":{"0":[11],"1":[11]}}')
+        until(lambda: "by-a-tool" in topics(cluster), "it is created")
+        until(lambda: tool.exists("/brokers/topics/by-a-tool/partitions/1/state"), "and shown")
+        tool.create("/admin/delete_topics/by-a-tool")
+        until(lambda: "by-a-tool" not in topics(cluster), "it is deleted")
+        until(lambda: not tool.exists("/admin/delete_topics/by-a-tool"), "nobody waits for it")
+    finally:
+        tool.stop()
+        tool.close()
+
+
+def topics(cluster):
+    return cluster.run("topics", "list").stdout.split()
 
 
 def test_everything_is_compared_when_that_is_asked_for(mirrored):
