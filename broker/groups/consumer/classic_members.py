@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from broker.groups.consumer import assigning, fencing, heartbeat
+from broker.groups.consumer import admission, assigning, fencing, heartbeat
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
 from broker.groups.consumer.migration import (
@@ -49,7 +49,7 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
     request, group = join.request, operation.group
     name = (request.group_instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
     member_id = request.member_id or f"{name}-{join.member_id_suffix}"
-    heartbeat.check_size(operation, member_id)
+    admission.check_size(operation, member_id)
     subscription = _check_protocols(group, join)
     is_dynamic = request.group_instance_id is None
     if not request.member_id and is_dynamic and join.version >= MEMBER_ID_VERSION:
@@ -125,7 +125,7 @@ def _check_protocols(group: ConsumerGroup, join: Join) -> ConsumerProtocolSubscr
 def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> ConsumerMember:
     request, group = join.request, operation.group
     if request.group_instance_id is not None:
-        return heartbeat.admit_static(
+        return admission.admit_static(
             operation,
             member_id,
             request.group_instance_id,
@@ -177,7 +177,7 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Co
     else:
         member = group.static_member(instance_id)
         if member is not None and member_id:
-            heartbeat.check_instance(member, member_id)
+            admission.check_instance(member, member_id)
     if member is None or not member.uses_classic_protocol:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member

@@ -1,0 +1,152 @@
+"""Which member a request is from: a new one, a known one at its epoch, a static one in the place of another.
+
+Source: `getOrMaybeSubscribeDynamicConsumerGroupMember`, `-StaticConsumerGroupMember` and
+`throwIfConsumerGroupMemberEpochIsInvalid` of Kafka 4.3's `GroupMetadataManager`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from broker.groups.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+    ConsumerMember,
+    Owned,
+)
+from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.reconciliation import Reported
+from broker.groups.consumer.records import member_tombstones, target_record
+from broker.groups.limits import GROUP_BYTES_MAX
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+log = logging.getLogger(__name__)
+
+
+def admit(
+    operation: ConsumerOperation,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    reported: Reported,
+) -> ConsumerMember:
+    group, joins = operation.group, request.member_epoch == JOINING_EPOCH
+    check_size(operation, member_id)
+    if request.instance_id is not None:
+        member = admit_static(
+            operation, member_id, request.instance_id, joins=joins, uses_classic_protocol=False
+        )
+        if joins:
+            return member
+    else:
+        known = group.members.get(member_id)
+        if known is None and not joins:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {group.id}.",
+            )
+        if known is None:
+            log.info("%s: member %s joins the consumer group", group.id, member_id)
+            return ConsumerMember(member_id)
+        member = known
+    # Who joins again owns nothing, and is told what is its own.
+    if not joins:
+        _check_epoch(member, request.member_epoch, reported)
+    return member
+
+
+def check_size(operation: ConsumerOperation, member_id: str) -> None:
+    """Raises KafkaError: GROUP_MAX_SIZE_REACHED, in members or in bytes."""
+    group = operation.group
+    is_full = len(group.members) >= operation.settings.members_max or group.bytes > GROUP_BYTES_MAX
+    if is_full and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {operation.settings.members_max} members, "
+            f"or {GROUP_BYTES_MAX} bytes of subscriptions.",
+        )
+
+
+def admit_static(
+    operation: ConsumerOperation,
+    member_id: str,
+    instance_id: str,
+    *,
+    joins: bool,
+    uses_classic_protocol: bool,
+) -> ConsumerMember:
+    """The static member, new, known, or in the place of the one that had the name before.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; UNRELEASED_INSTANCE_ID: another member still uses the name.
+    """
+    group = operation.group
+    known = group.static_member(instance_id)
+    if not joins:
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        check_instance(known, member_id)
+        return known
+    if known is None:
+        log.info("%s: static member %s joins as %s", group.id, instance_id, member_id)
+        return ConsumerMember(member_id)
+    if known.id == member_id and known.epoch != LEAVING_STATIC_EPOCH:
+        return known  # it did not hear that it has joined
+    both_new = not uses_classic_protocol and not known.uses_classic_protocol
+    if both_new and known.epoch != LEAVING_STATIC_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+            f"id is owned by {known.id} member.",
+        )
+    return _replace_static(operation, known, member_id)
+
+
+def check_instance(known: ConsumerMember, member_id: str) -> None:
+    """Raises KafkaError: FENCED_INSTANCE_ID: another incarnation has the name now."""
+    if known.id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {known.instance_id} was fenced by member {known.id}.",
+        )
+
+
+def _replace_static(
+    operation: ConsumerOperation, known: ConsumerMember, member_id: str
+) -> ConsumerMember:
+    """The new incarnation takes what the old one had, and its target."""
+    group = operation.group
+    log.info("%s: static member %s is back as %s", group.id, known.instance_id, member_id)
+    member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    target = group.target.get(known.id, {})
+    operation.write(member_tombstones(group.id, known.id))
+    operation.cancel_timers(known.id)
+    operation.write_member(member)
+    operation.write([target_record(group.id, member_id, target)])
+    operation.write_current(member)
+    return member
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, reported: Reported) -> None:
+    """A member that did not hear of its new epoch may come with the one before, if it owns no more than it should.
+
+    Raises:
+        KafkaError: FENCED_MEMBER_EPOCH.
+    """
+    if epoch == member.epoch:
+        return
+    heard_less = epoch == member.previous_epoch and _owns_no_more(reported, member.assigned)
+    if epoch > member.epoch or not heard_less:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch "
+            f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member must abandon all "
+            "its partitions and rejoin.",
+        )
+
+
+def _owns_no_more(reported: Reported, assigned: Owned) -> bool:
+    return reported is not None and all(
+        partitions <= assigned.get(topic_id, {}).keys() for topic_id, partitions in reported.items()
+    )
