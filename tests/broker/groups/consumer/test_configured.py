@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from immutables import Map
+
+from broker.groups.consumer.configured import ConfiguredGroups
+from broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from node.config.config_def import ConfigError
+from quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
+from tests.quorum.config_of import config_of
+
+
+def configs(*resources):
+    return ConfigsImage(Map({(kind, name): Map(values) for kind, name, values in resources}))
+
+
+def test_the_defaults_are_those_of_the_keys():
+    found = ConfiguredGroups(config_of(), ConfigsImage).of("g")
+    assert found == ConsumerGroupSettings()
+
+
+def test_what_was_altered_holds_at_once_and_within_the_brokers_bounds():
+    now = [configs()]
+    groups = ConfiguredGroups(config_of(), lambda: now[0])
+    assert groups.of("g").heartbeat_interval_ms == 5_000
+    own = {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "1000000"}
+    for_all = {"group.consumer.assignment.interval.ms": "300"}
+    now[0] = configs((GROUP_RESOURCE, "g", own), (BROKER_RESOURCE, "", for_all))
+    found = groups.of("g")
+    assert (found.heartbeat_interval_ms, found.session_timeout_ms) == (7_000, 60_000)
+    assert found.assignment_interval_ms == groups.of("other").assignment_interval_ms == 300
+    assert groups.of("other").heartbeat_interval_ms == 5_000
+    now[0] = configs()
+    assert groups.of("g") == ConsumerGroupSettings()
+
+
+def test_assignors_by_name_and_by_class_and_the_policy():
+    config = config_of(
+        **{
+            "group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor,uniform",
+            "group.consumer.migration.policy": "UPGRADE",
+        }
+    )
+    found = ConfiguredGroups(config, ConfigsImage).of("g")
+    assert found.assignors == ("range", "uniform")
+    assert found.migration is MigrationPolicy.UPGRADE
+    assert not found.migration.may_downgrade
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("group.consumer.assignors", "com.example.Mine"),
+        ("group.consumer.migration.policy", "sideways"),
+        ("group.coordinator.rebalance.protocols", "consumer"),
+    ],
+)
+def test_what_nobody_could_follow_keeps_a_broker_from_starting(key, value):
+    with pytest.raises(ConfigError) as caught:
+        config_of(**{key: value})
+    assert caught.value.key == key
