@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,8 +184,7 @@ class Keeper:
         """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
         self._require_connection()
         if path == "/":
-            acl = self._acl("/")
-            await self._answer(self._client.ensure_path_async("/", acl=acl), path)
+            await self._ensure_chroot()
             return
         try:
             await self._answer(self._client.create_async(path, data, acl=self._acl(path)), path)
@@ -194,6 +193,19 @@ class Keeper:
         except NoNodeError as error:
             raise UncertainOutcomeError(f"the parent of {path} was deleted") from error
 
+    async def _ensure_chroot(self) -> None:
+        """Creates the chroot level by level, which kazoo does for one level only."""
+        if await self.read("/") is not None:
+            return
+        client = self._client
+        level = ""
+        for name in client.chroot.strip("/").split("/"):
+            level = f"{level}/{name}"
+            result = client.handler.async_result()
+            client._call(Create(level, b"", self._acl("/"), 0), result)  # noqa: SLF001 - outside the chroot
+            with suppress(NodeExistsError):
+                await self._answer(result, level)
+
     async def put_own(self, path: str, data: bytes) -> None:
         """Creates or writes an ephemeral znode outside the guard, for what is nobody else's."""
         self._require_connection()
@@ -201,7 +213,10 @@ class Keeper:
             await self._answer(self._client.set_async(path, data), path)
         except NoNodeError:
             create = self._client.create_async(path, data, acl=self._acl(path), ephemeral=True)
-            await self._answer(create, path)
+            try:
+                await self._answer(create, path)
+            except (NoNodeError, NodeExistsError) as error:
+                raise UncertainOutcomeError(f"{path} was changed meanwhile") from error
 
     async def hide(self, path: str) -> None:
         """Leaves a znode to its creator's eyes only; one that is gone needs no hiding."""

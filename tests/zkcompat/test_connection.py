@@ -97,3 +97,11 @@ async def test_a_change_does_not_wait_for_a_verification(connect, monkeypatch):
         source.say(build.broker(2))
         await in_step(mirror, source)
         assert mirror.status.verifications == 0
+
+
+async def test_a_chroot_of_several_levels_is_made(connect):
+    source = Source(build.broker(1), *topics(1))
+    deep = f"{connect}/of/several/levels"
+    async with running(deep, source) as mirror, connected(deep) as person:
+        await in_step(mirror, source)
+        assert await differences(person, source) == ()
