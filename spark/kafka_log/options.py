@@ -85,7 +85,7 @@ class LogOptions:
             starting=starting_limit(o, default),
             ending=ending_limit(o),
             strict_times=strategy == "error",
-            stream=_stream_limits(o),
+            stream=stream_limits(o),
             level=level,
             committed=committed,
             include_headers=o.flag("includeHeaders", False),
@@ -124,7 +124,7 @@ def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
     )
 
 
-def _stream_limits(o: Options) -> StreamLimits:
+def stream_limits(o: Options) -> StreamLimits:
     most = o.parse("maxOffsetsPerTrigger", positive, 0, "a number above 0")
     least = o.parse("minOffsetsPerTrigger", positive, 0, "a number above 0")
     delay = o.parse(

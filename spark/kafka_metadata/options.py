@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from spark.kafka_log.limits import Limit, starting_limit
+from spark.kafka_log.options import StreamLimits, stream_limits
 from spark.options import NO_NAMES, Options, names_of, positive
 from spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
 from wire.messages.control import ControlType
@@ -36,10 +38,17 @@ class MetadataOptions:
     include_snapshots: str  # needed, true, false
     verify_crc: bool
     split_bytes: int
+    starting: Limit  # of a stream, as what follows
+    stream: StreamLimits
+    fail_on_data_loss: bool
 
     @classmethod
     def parse(
-        cls, given: Mapping[str, str], tables: Mapping[str, frozenset[str]]
+        cls,
+        given: Mapping[str, str],
+        tables: Mapping[str, frozenset[str]],
+        *,
+        streaming: bool = False,
     ) -> MetadataOptions:
         """`tables`: each with the options that act on it. Raises OptionError."""
         o = Options("kafka_metadata", given)
@@ -70,10 +79,35 @@ class MetadataOptions:
             include_snapshots=o.choice("includeSnapshots", ("needed", "true", "false"), "needed"),
             verify_crc=o.flag("verifyCrc", True),
             split_bytes=o.parse("splitBytes", positive, SPLIT_BYTES, "a number above 0"),
+            starting=starting_limit(o, "latest"),
+            stream=stream_limits(o),
+            fail_on_data_loss=o.flag("failOnDataLoss", True),
         )
+        _refuse_by_kind(o, table, streaming=streaming)
         o.finish()
         _refuse_what_does_not_apply(o, table, tables)
         return parsed
+
+
+STREAM_OPTIONS = (
+    "startingOffsets",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "failOnDataLoss",
+)
+
+
+def _refuse_by_kind(o: Options, table: str, *, streaming: bool) -> None:
+    o.refuse(
+        "the metadata log is bounded by asOf…", "startingTimestamp", "startingOffsetsByTimestamp"
+    )
+    if not streaming:
+        o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
+    elif table != "records":
+        raise o.wrong("table", f"a stream is of the table records; {table} tells of the whole log")
+    else:
+        o.refuse("a stream begins with the log, of one copy", "includeSnapshots", "nodes")
 
 
 ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.polltimeoutms"))
@@ -85,7 +119,7 @@ def _refuse_what_does_not_apply(
     """An option without effect would be believed to have one."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():
-        if name in ANYWHERE or name in acting or name.startswith(PREFIX):
+        if name in ANYWHERE or name in acting or name.startswith(PREFIX) or shown in STREAM_OPTIONS:
             continue
         where = [other for other, names in tables.items() if shown in names]
         raise o.wrong(

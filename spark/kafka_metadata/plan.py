@@ -25,7 +25,7 @@ from spark.origins.discovery import (
     find_log_directories,
     find_partitions,
 )
-from spark.origins.origin import DataUnreadable, Range
+from spark.origins.origin import Bounds, DataUnreadable, Range
 from spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
 from spark.origins.storage import LOCAL, Storage
 from wire.errors import KafkaError, RemoteProtocolError
@@ -283,6 +283,40 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
     if plan == "node" and options.include_snapshots == "false":
         snapshot = None
     return [MetadataTask((piece,), mark, snapshot, log.leader_id)]
+
+
+def stream_bounds(options: MetadataOptions) -> Bounds:
+    """What a stream may read now: the log from its beginning up to what is committed.
+
+    Raises:
+        DataUnreadable: nobody knows what is committed, and what may be cut off again was not asked for.
+    """
+    if options.cluster is not None:
+        live = survey_quorum(options.cluster)
+        return Bounds(live.start_offset, max(live.start_offset, live.high_watermark))
+    logs = find_metadata_logs(options.paths)
+    log, committed = choose_log(logs), committed_end(logs)
+    if committed is None and not options.include_uncommitted:
+        raise DataUnreadable(
+            f"{log.found.url}: nobody knows what is committed; give the directories of a majority of the voters, or "
+            "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
+        )
+    return Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
+
+
+def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[MetadataTask]:
+    """Tasks for the offsets [start, end) of the log. Raises DataUnreadable."""
+    if options.cluster is not None:
+        live = survey_quorum(options.cluster)
+        piece = ControllerRange(options.cluster, live.leader_id, start, end)
+        return [MetadataTask((piece,), live.high_watermark, None, live.leader_id)]
+    logs = find_metadata_logs(options.paths)
+    log, committed = choose_log(logs), committed_end(logs)
+    ranges = split(log.replica, start, end, options.split_bytes)
+    return [
+        MetadataTask(piece, committed, None, log.found.node_id)
+        for piece in pack(ranges, options.split_bytes)
+    ]
 
 
 def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions) -> int:

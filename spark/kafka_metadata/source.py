@@ -1,11 +1,12 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables, see `spark.kafka_metadata.tables`.
 
-Reads the directories of controllers (and brokers, whose copies are as good) of ours and of Apache Kafka. Left out yet:
-a running quorum as origin, streaming.
+Reads the directories of controllers (and brokers, whose copies are as good), or a running quorum, of ours and of Apache
+Kafka. `spark.readStream` gives the records as they are committed.
 
 ```
 option                   default   meaning                                                         acts on
 path (or load([…]))                node directories, directories of such, globs                    all
+kafka.controller.bootstrap.servers a running quorum instead, with kafka.security.protocol …        all
 table                    records   a name of `TABLES`
 nodes                    leader    leader: the log of the latest epoch, then the longest | all |   records batches
                                    ids                                                             control snapshots
@@ -27,7 +28,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
@@ -36,14 +42,16 @@ from spark.kafka_metadata.plan import MetadataTask, plan_metadata
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
 from spark.kafka_metadata.tables.table import Table
+from spark.options import OptionError
+from spark.streams import FailedStreamReader
 from spark.told import told_without_frames
 
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
 
 
-def parse_options(given: Mapping[str, str]) -> MetadataOptions:
+def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> MetadataOptions:
     """Raises OptionError."""
-    return MetadataOptions.parse(given, OPTIONS_OF)
+    return MetadataOptions.parse(given, OPTIONS_OF, streaming=streaming)
 
 
 def plan_table(
@@ -66,13 +74,28 @@ class KafkaMetadataSource(DataSource):
 
     def schema(self) -> StructType:
         with told_without_frames():
-            return spark_schema(TABLES[parse_options(self.options).table].schema)
+            try:
+                options = parse_options(self.options)
+            except OptionError:
+                # What is wrong for a batch may be right for a stream; if it is not, this is the error to tell.
+                options = parse_options(self.options, streaming=True)
+            return spark_schema(TABLES[options.table].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with told_without_frames():
             options = parse_options(self.options)
+            offered = TABLES[options.table].schema
+            return TableReader(options, columns_of(schema, offered, self.name()))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            from spark.kafka_metadata.stream import MetadataStreamReader
+
+            options = parse_options(self.options, streaming=True)
             columns = columns_of(schema, TABLES[options.table].schema, self.name())
-            return TableReader(options, columns)
+            return MetadataStreamReader(options, columns)
+        except OptionError as error:
+            return FailedStreamReader(error)  # PySpark loses what is raised here
 
 
 class TableReader(DataSourceReader):
@@ -85,8 +108,9 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with told_without_frames():
             table = TABLES[self._options.table]
-            tasks = plan_table(table, self._options, self._columns)
-            return [InputPartition(task) for task in tasks]
+            return [
+                InputPartition(task) for task in plan_table(table, self._options, self._columns)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with told_without_frames():

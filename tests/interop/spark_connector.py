@@ -16,12 +16,13 @@ from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE, POM
 
+# The newest in Maven Central; there is none of the PySpark that we use, 4.3.
+VERSION = "4.2.0"
+
 
 def jars() -> list[str]:
-    """The connector of the PySpark that is installed, from Maven Central; fetched once."""
-    import pyspark
-
-    folder = CACHE / f"spark-connector-{pyspark.__version__}"
+    """The connector and what it needs, from Maven Central; fetched once."""
+    folder = CACHE / f"spark-connector-{VERSION}"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         exclusions = "".join(
@@ -30,7 +31,7 @@ def jars() -> list[str]:
         )
         dependency = (
             "<dependency><groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId>"
-            f"<version>{pyspark.__version__}</version><exclusions>{exclusions}</exclusions></dependency>"
+            f"<version>{VERSION}</version><exclusions>{exclusions}</exclusions></dependency>"
         )
         (folder / "pom.xml").write_text(POM.format(dependencies=dependency))
         command = [

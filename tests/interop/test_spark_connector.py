@@ -52,7 +52,9 @@ COMMITTED_CASES = {
 
 def fill(bootstrap):
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topic = NewTopic(TOPIC, PARTITIONS, 2, config={"segment.bytes": str(1 << 20)})
+    # The records are of long ago: retention would take them while we look.
+    config = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
+    topic = NewTopic(TOPIC, PARTITIONS, 2, config=config)
     admin.create_topics([topic])[TOPIC].result(60)
     until(lambda: TOPIC in admin.list_topics(timeout=20).topics, "the topic is known")
     number = 0

@@ -1,0 +1,66 @@
+"""`spark.readStream.format("kafka_metadata")`: the records of the metadata log as they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.plan import MetadataTask, stream_bounds, stream_tasks
+from spark.kafka_metadata.tables.records import topic_names
+from spark.kafka_metadata.tables.registry import TABLES
+from spark.options import EARLIEST, LATEST, OptionError
+from spark.origins.discovery import METADATA_TOPIC
+from spark.origins.origin import Bounds, TopicPartition
+from spark.streams import Offsets, OffsetStreamReader, Spans
+from spark.told import told_without_frames
+
+KEY: TopicPartition = (METADATA_TOPIC, 0)
+
+
+class MetadataStreamReader(OffsetStreamReader):
+    """The log of the one metadata partition; topics are named by all records up to the end of a micro-batch."""
+
+    def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        self._options = options
+        self._columns = columns
+        self._names: dict[bytes, str] = {}
+        self._named_to: int | None = None
+
+    def starting_offsets(self) -> Offsets:
+        limit = self._options.starting
+        wanted = limit.edge
+        if limit.offsets:
+            if set(limit.offsets) != {KEY}:
+                raise OptionError(
+                    f'kafka_metadata: option startingOffsets: write {{"{METADATA_TOPIC}":{{"0":OFFSET}}}}'
+                )
+            wanted = limit.offsets[KEY]
+        bounds = self.bounds()[KEY]
+        return {KEY: {EARLIEST: bounds.start, LATEST: bounds.end}.get(wanted, wanted)}
+
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return {KEY: stream_bounds(self._options)}
+
+    def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
+        [(start, end)] = spans.values()
+        tasks = stream_tasks(self._options, start, end)
+        if "topic" not in self._columns and not self._options.topics:
+            return tasks
+        return [replace(task, names=self._names_up_to(end)) for task in tasks]
+
+    def _names_up_to(self, end: int) -> dict[bytes, str]:
+        """Of each micro-batch only what is new is looked at, but for the first."""
+        start = self.bounds()[KEY].start if self._named_to is None else self._named_to
+        if start < end:
+            self._names |= topic_names(stream_tasks(self._options, start, end))
+            self._named_to = end
+        return dict(self._names)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with told_without_frames():
+            yield from TABLES["records"].read(partition.value, self._columns, self._options)

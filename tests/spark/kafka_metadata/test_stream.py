@@ -1,0 +1,103 @@
+"""The metadata log as a stream: each committed record once, topics named, what is lost told."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from spark.kafka_metadata.source import parse_options
+from spark.kafka_metadata.stream import MetadataStreamReader
+from spark.options import OptionError
+from spark.origins.origin import DataUnreadable
+from tests.spark.kafka_metadata.test_reading import change, standard, store
+
+COLUMNS = ("offset", "type", "topic", "partition", "committed")
+KEY = "__cluster_metadata"
+
+
+def reader_of(root, **options):
+    parsed = parse_options({"path": str(root), **options}, streaming=True)
+    return MetadataStreamReader(parsed, COLUMNS)
+
+
+def rows(reader, start, end):
+    return [
+        tuple(row.values())
+        for task in reader.partitions(start, end)
+        for batch in reader.read(task)
+        for row in batch.to_pylist()
+    ]
+
+
+def at(offset):
+    return {KEY: {"0": offset}}
+
+
+def stored(root, log, nodes=(1, 2, 3)):
+    """The directories of the voters; written anew as the log grows."""
+    import shutil
+
+    for node_id in nodes:
+        shutil.rmtree(root / f"node-{node_id}", ignore_errors=True)
+        store(root, node_id, log.batches)
+
+
+def test_records_come_once_and_topics_are_named_by_earlier_ones(tmp_path):
+    log = standard()
+    stored(tmp_path, log)
+    reader = reader_of(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    offset, seen = reader.initialOffset(), []
+    assert offset == at(0)
+    while (following := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        seen += rows(reader, offset, following)
+        offset = following
+    assert offset == at(log.offset)
+    assert [row[0] for row in seen] == [
+        o for o in range(log.offset) if o not in (0, 6)
+    ]  # without leaders
+    log.write(11_000, change(isr=[11, 12]))
+    stored(tmp_path, log)
+    again = reader_of(tmp_path)
+    assert again.initialOffset() == at(log.offset)
+    following = again.latestOffset(offset, ReadAllAvailable())
+    assert rows(again, offset, following) == [
+        (log.offset - 1, "PartitionChangeRecord", "orders", 0, True)
+    ]
+
+
+def test_a_stream_ends_where_a_majority_agrees(tmp_path):
+    log = standard()
+    stored(tmp_path, log, (1,))
+    with pytest.raises(DataUnreadable, match="nobody knows what is committed"):
+        reader_of(tmp_path).initialOffset()
+    uncommitted = reader_of(tmp_path, includeUncommitted="true")
+    assert uncommitted.initialOffset() == at(log.offset)
+    store(tmp_path, 2, log.batches[:-1])
+    assert reader_of(tmp_path).initialOffset() == at(log.offset - 1)
+
+
+def test_what_was_cut_off_again_is_told(tmp_path):
+    log = standard()
+    stored(tmp_path, log)
+    with pytest.raises(DataUnreadable, match="was cut or made anew"):
+        reader_of(tmp_path).latestOffset(at(log.offset + 5), ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"table": "image"}, "a stream is of the table records"),
+        ({"nodes": "all"}, "of one copy"),
+        ({"startingTimestamp": "5"}, "bounded by asOf"),
+        ({"startingOffsets": "sometime"}, "startingOffsets"),
+    ],
+)
+def test_what_streams_cannot_do_is_refused(tmp_path, options, told):
+    with pytest.raises(OptionError, match=told):
+        reader_of(tmp_path, **options)
+
+
+def test_options_of_streams_are_refused_elsewhere():
+    with pytest.raises(OptionError, match="it is of streams"):
+        parse_options({"path": "/x", "maxOffsetsPerTrigger": "5"})
