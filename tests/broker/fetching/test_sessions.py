@@ -373,3 +373,24 @@ class _Client:
                 assert record.offset == self.positions[data.partition_index]
                 self.received[data.partition_index].append(int(record.value))
                 self.positions[data.partition_index] += 1
+
+
+def test_what_is_forgotten_gives_its_room_back():
+    sessions = FetchSessions(10, partitions_max=10)
+    session = open_with(sessions, 10)
+    gone = ForgottenTopic(topic_id=b"x" * 16, partitions=[0, 1])
+    at_once(session.update((), [gone]))
+    assert sessions.open(privileged=False, by_id=True, size=3, now=0.0) is None
+    assert open_with(sessions, 2) is not None
+    assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None
+
+
+def test_what_nobody_has_reserved_room_for_takes_it_when_it_comes():
+    """Another request of the session has forgotten meanwhile what this one takes for known."""
+    sessions = FetchSessions(10, partitions_max=10)
+    session = open_with(sessions, 2, privileged=True)
+    at_once(session.update(x(1, 5), ()))
+    assert len(session.slots) == 3
+    assert sessions.open(privileged=False, by_id=True, size=8, now=0.0) is None
+    assert open_with(sessions, 7) is not None
+    assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None

@@ -110,8 +110,9 @@ async def test_offsets_that_cannot_be_there_take_it_out_of_service_too(harness, 
 EPOCH_END = 15  # of a batch: no CRC covers it
 
 
-async def test_an_epoch_that_nobody_has_begun_takes_it_out_of_service(harness):
-    flip(harness, BATCH_BYTES + EPOCH_END)
+@pytest.mark.parametrize("batch", [1, 2], ids=["between others", "the last"])
+async def test_an_epoch_that_nobody_has_begun_takes_it_out_of_service(harness, batch):
+    flip(harness, batch * BATCH_BYTES + EPOCH_END)
     assert await look(harness)
 
 

@@ -12,7 +12,9 @@ import heapq
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -62,7 +64,9 @@ class World:
         faults: Faults | None = None,
         rules: Rules | None = None,
         chaos_seconds: float = CHAOS_SECONDS,
+        emphasis: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`emphasis` takes the place of what the seed draws of rules and faults, for who looks for one thing."""
         self.seed = seed
         self.chaos_seconds = chaos_seconds
         self.prng = random.Random(seed)
@@ -80,6 +84,11 @@ class World:
         self._number = 0
         self.rules = rules or Rules.draw(self.prng)
         self.faults = faults or Faults.draw(self.prng)
+        for name, value in emphasis.items():
+            if hasattr(self.faults, name):
+                setattr(self.faults, name, value)
+            else:
+                self.rules = replace(self.rules, **{name: value})
         self.checker = Checker(self)
         self.tasks = Tasks(self)
         self.network: Network

@@ -97,19 +97,6 @@ def _passes_over_the_batch_that_straddles() -> Patch:
     return mock.patch.object(FollowerEpoch, "append", append)
 
 
-def _believes_older_watermarks() -> Patch:
-    """A new leader that knows less takes back what is known here."""
-
-    def take(self: FollowerEpoch, high: int, start: int) -> None:
-        if not self._is_new:
-            log = self.replica.log
-            self.replica.saved_watermark = min(high, log.log_end_offset)
-            if log.log_start_offset < start <= self.replica.saved_watermark:
-                log.delete_records_before(start)
-
-    return mock.patch.object(FollowerEpoch, "take_watermark", take)
-
-
 def _takes_any_watermark() -> Patch:
     """What the leader says is committed, here where the log goes further: before the batches are compared."""
 
@@ -194,7 +181,6 @@ FOLLOWERS = (
     ("takes answers of ended epochs", _takes_answers_of_ended_epochs, (*SAFETY, "P10", "L1")),
     ("asks before it is flushed", _asks_before_it_is_flushed, (*SAFETY, "P3")),
     ("passes over the batch that straddles", _passes_over_the_batch_that_straddles, ("L1", "P10")),
-    ("believes older watermarks", _believes_older_watermarks, (*SAFETY, "L1")),
     ("takes any watermark", _takes_any_watermark, ("P9",)),
     ("watermark of the namesake", _watermark_of_the_namesake, ("P9", "P7", "P8")),
     ("looks without pause", _looks_without_pause, ("L1",)),

@@ -208,15 +208,6 @@ def _watermark_begins_at_the_end() -> Patch:
     return mock.patch.object(Replica, "watermark_in_log", lambda self: self.log.log_end_offset)
 
 
-def _drops_who_keeps_up() -> Patch:
-    real = in_sync_replicas.lagging
-
-    def lagging(state: Any, replicas: Any, **options: Any) -> tuple[int, ...]:
-        return real(state, replicas, **{**options, "lag_seconds_max": -1.0, "leader_end": -1})
-
-    return mock.patch.object(in_sync_replicas, "lagging", lagging)
-
-
 LEADERS = (
     ("epoch start not recorded", _epoch_start_not_recorded, (*SAFETY, "P10", "L1", "P3")),
     ("joins below the epoch's start", _joins_below_the_epochs_start, (*SAFETY, "P3")),
@@ -239,5 +230,4 @@ LEADERS = (
     ("acks what is late", _acks_what_is_late, SAFETY),
     ("tells what it does not know", _tells_what_it_does_not_know, ("P7",)),
     ("watermark begins at the end", _watermark_begins_at_the_end, SAFETY),
-    ("drops who keeps up", _drops_who_keeps_up, ("L1", "P10")),
 )
