@@ -185,9 +185,9 @@ pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: 
 nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
   text-decoration: none; font-size: .9rem; }
 """
-HOW_TO = """import spark
-session = spark.session()
-spark.views(session, {path!r})   # makes the views that the SQL names
+HOW_TO = """import spark as kafka_spark
+session = kafka_spark.session()
+kafka_spark.views(session, {path!r})   # makes the views that the SQL names
 session.sql("SELECT * FROM quorum_epochs").show()"""
 
 

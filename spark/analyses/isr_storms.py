@@ -69,7 +69,9 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     if shown.empty:
         return nothing("no replica left an ISR")
     named = shown.assign(name="broker " + shown["broker"].astype(str))
-    return heat(named, "name", "shrinks", title="shrinks")
+    return heat(
+        named, "name", "shrinks", title="shrinks", width_ms=float(shown["bucket_ms"].iloc[0])
+    )
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:

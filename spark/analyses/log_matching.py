@@ -69,7 +69,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         zmin=0,
         zmax=1,
         showscale=False,
-        text=cells,
+        text=[["" if n is None else n for n in line] for line in cells],
         texttemplate="%{text}",
         hoverongaps=False,
     )

@@ -159,14 +159,25 @@ def lines(
 
 
 def heat(
-    frame: pd.DataFrame, row: str, value: str, *, title: str, rows_max: int = ROWS_SHOWN
+    frame: pd.DataFrame,
+    row: str,
+    value: str,
+    *,
+    title: str,
+    width_ms: float,
+    rows_max: int = ROWS_SHOWN,
 ) -> go.Figure:
-    """`row` × time (`ts`), the busiest rows only; white where there is nothing."""
+    """`row` × time (`ts`, the start of its bucket), the busiest rows only; white where there is nothing."""
+    import pandas as pd
+
     busiest = frame.groupby(row)[value].sum().nlargest(rows_max).index
     wide = frame[frame[row].isin(busiest)].pivot_table(
         index=row, columns="ts", values=value, aggfunc="sum"
     )
-    wide = wide.reindex(busiest)
+    # every bucket: a cell is as wide as its bucket, not as the time to the next one
+    step = pd.Timedelta(milliseconds=width_ms)
+    times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
+    wide = wide.reindex(index=busiest, columns=times)
     made = figure(height=max(220, 130 + 20 * len(wide)))
     made.add_heatmap(
         x=list(wide.columns),

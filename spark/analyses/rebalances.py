@@ -36,12 +36,13 @@ WITH generations AS (
 ), largest AS (
   SELECT * FROM groups ORDER BY rebalances DESC, group LIMIT {GROUPS}
 )
-SELECT 'group' AS kind, group, protocol, first_ts AS ts, last_ts, rebalances, members_max, members_at_end,
+SELECT 'group' AS kind, :bucket_ms AS bucket_ms, group, protocol, first_ts AS ts, last_ts, rebalances,
+       members_max, members_at_end,
        (SELECT count(*) FROM groups) AS all_groups, (SELECT sum(rebalances) FROM groups) AS all_rebalances
 FROM largest
 UNION ALL
-SELECT 'time', g.group, g.protocol, {bucketed("at")}, NULL, count(*), max(g.members), NULL, NULL, NULL
-FROM generations g JOIN largest USING (group) WHERE unix_millis(at) BETWEEN :low_ms AND :high_ms GROUP BY 1, 2, 3, 4
+SELECT 'time', :bucket_ms, g.group, g.protocol, {bucketed("at")}, NULL, count(*), max(g.members), NULL, NULL, NULL
+FROM generations g JOIN largest USING (group) WHERE unix_millis(at) BETWEEN :low_ms AND :high_ms GROUP BY 1, 2, 3, 4, 5
 ORDER BY kind, rebalances DESC, group, ts
 """
 
@@ -52,8 +53,8 @@ def rebalances(group_members: DataFrame) -> DataFrame:
     A group's generation (or epoch, KIP-848) is one rebalance. Compaction takes old generations away.
 
     Returns:
-        kind string (group, time), group string, protocol string, ts timestamp (group: the first; time: start of its
-        bucket), last_ts timestamp, rebalances long, members_max int, members_at_end int, all_groups long,
+        kind string (group, time), bucket_ms int, group string, protocol string, ts timestamp (group: the first; time:
+        start of its bucket), last_ts timestamp, rebalances long, members_max int, members_at_end int, all_groups long,
         all_rebalances long
     """
     window = window_of(group_members, "timestamp")
@@ -65,7 +66,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no group has formed")
-    return heat(shown, "group", "rebalances", title="rebalances")
+    width = float(shown["bucket_ms"].iloc[0])
+    return heat(shown, "group", "rebalances", title="rebalances", width_ms=width)
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
