@@ -35,13 +35,8 @@ def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None
 
 def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows members, committed offsets and lag in records."""
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.messages.describe_groups import DescribeGroupsRequest
-
     with brokers.connected() as client:
-        request = DescribeGroupsRequest(groups=[group])
-        answer = the_one(client.call(Coordinator(group), request).groups, "group")
+        answer = _described(client, group)
         check(answer.error_code, answer.error_message)
         offsets = _offsets(client, group)
     members = [
@@ -57,6 +52,24 @@ def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table"
     show_rows(members, output, columns=["member", "client", "host"])
     print()
     show_rows(offsets, output, columns=["topic", "partition", "committed", "end", "lag"])
+
+
+def _described(client: BlockingClient, group: str) -> Any:
+    """Of a classic group, else of one of the consumer protocol, which is asked for by another request."""
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.errors import ErrorCode
+    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from wire.messages.describe_groups import DescribeGroupsRequest
+
+    classic = the_one(
+        client.call(Coordinator(group), DescribeGroupsRequest(groups=[group])).groups, "group"
+    )
+    if classic.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        return classic
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    answer = the_one(client.call(Coordinator(group), request).groups, "group")
+    return classic if answer.error_code else answer
 
 
 def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:

@@ -97,6 +97,8 @@ def test_members_share_and_a_killed_coordinator_loses_nothing(cluster):
         found = described(cluster, "shared")
         assert found.type == ConsumerGroupType.CONSUMER
         assert len(found.members) == 2
+        text = trimaran("groups", "describe", "shared", data=cluster.data)
+        assert text.startswith("shared: Stable, 2 members"), text
         node = cluster.coordinator("shared")
         trimaran("chaos", "kill", f"broker-{node}", data=cluster.data)
         try:
