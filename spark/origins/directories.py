@@ -281,7 +281,9 @@ def _snapshot_below(replica: Replica, offset: int) -> tuple[int, list[tuple[int,
 
 
 def offset_at(replica: Replica, timestamp_ms: int, bounds: Bounds) -> int | None:
-    """The first offset in the bounds whose record has that timestamp or a later one."""
+    """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
+    answer.
+    """
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1
@@ -300,7 +302,7 @@ def offset_at(replica: Replica, timestamp_ms: int, bounds: Bounds) -> int | None
 
 
 def _offset_in(batch: BatchView, timestamp_ms: int, bounds: Bounds) -> int | None:
-    if batch.is_control or not batch.count:
+    if not batch.count:
         return None
     columns = decode_columns([as_v2(batch)], OFFSET_BYTES_MAX)
     for offset, time in zip(columns.offset, columns.timestamp_ms, strict=True):

@@ -204,6 +204,26 @@ def test_batches_of_aborted_transactions_are_left_out_as_well(tmp_path):
     ]
 
 
+def test_a_marker_is_found_by_its_time_as_brokers_find_it(tmp_path):
+    """Its time is that of the commit, often the only one so late."""
+    batches, _, end = log_of([("data", 7, 2), ("commit", 7, 1), ("plain", -1, 3)])
+    control = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 9000)
+    batches[1] = build_batch(
+        [control],
+        base_offset=2,
+        producer_id=7,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    node = make_node(tmp_path, 1)
+    write_partition(node, "t", 0, batches)
+    checkpoint(node, {KEY: end})
+    found = read(node, columns=("offset",), endingTimestamp="5000")
+    assert [row["offset"] for row in found] == [0, 1]
+    assert [row["offset"] for row in read(node, startingTimestamp="5000")] == [3, 4, 5]
+
+
 def test_a_transaction_without_an_end_is_told(tmp_path):
     """A log that was cut by hand: nobody can say what became of it."""
     batches, _, _ = log_of([("data", 7, 2), ("plain", -1, 5), ("commit", 7, 1), ("plain", -1, 1)])
