@@ -27,9 +27,11 @@ def mirrored(tmp_path_factory):
         "trimaran.zk.legacy.admin.enable=true",
     ):
         options += ["--override", setting]
-    with LocalCluster(folder / "cluster", *options) as cluster:
-        yield cluster, connect
-    server.stop()
+    try:
+        with LocalCluster(folder / "cluster", *options) as cluster:
+            yield cluster, connect
+    finally:
+        server.stop()
 
 
 def status(cluster, connect):
