@@ -10,6 +10,7 @@ from bench.broker_failover import broker_failover
 from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.results import Figure
+from bench.transactions import transactions_bench
 
 PARTITIONS = 6
 IDLE_SECONDS = 10.0
@@ -124,4 +125,5 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "latency": latency_bench,
     "rf3": replication_bench,
     "broker-failover": broker_failover,
+    "transactions": transactions_bench,
 }

@@ -1,0 +1,90 @@
+"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes.
+
+librdkafka on one broker, the same client and the same settings for both systems. A read_committed consumer reads
+everything back, so that a commit that does not count is noticed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench.accounting import cpu_seconds, percentile
+from bench.clusters import Cluster, Opener
+from bench.load import create_topic
+from bench.results import Figure
+
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+RECORDS = (1, 10, 100)
+WARM_UP = 20
+SECONDS = 6.0
+CALL_SECONDS = 60
+SIZE = 100
+
+
+def transactions_bench(open_cluster: Opener, system: str) -> list[Figure]:
+    figures = []
+    with open_cluster(1, 1, SETTINGS) as cluster:
+        for records in RECORDS:
+            name = f"tx-{records}"
+            create_topic(cluster, name, 1, 1)
+            before = cpu_seconds(cluster.pids())
+            commits, seconds = _commit(cluster, name, records)
+            cpu = cpu_seconds(cluster.pids()) - before
+            _read_back(cluster, name, (len(commits) + WARM_UP) * records)
+            label = f"{records} records each"
+            for what, unit, better, value in (
+                ("transactions", "1/s", "higher", len(commits) / seconds),
+                ("commit p50", "ms", "lower", percentile(commits, 0.5) * 1000),
+                ("commit p99", "ms", "lower", percentile(commits, 0.99) * 1000),
+                ("CPU", "ms each", "lower", cpu / (len(commits) + WARM_UP) * 1000),
+            ):
+                title = f"{label}: {what}"
+                figures.append(Figure("transactions", title, unit, better, system, value))
+    return figures
+
+
+def _commit(cluster: Cluster, topic: str, records: int) -> tuple[list[float], float]:
+    """Seconds of each commit, and of all after the warm-up."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": topic,
+            "linger.ms": 0,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(CALL_SECONDS)
+    commits: list[float] = []
+    began = time.perf_counter()
+    while len(commits) < WARM_UP or time.perf_counter() - began < SECONDS:
+        if len(commits) == WARM_UP:
+            began = time.perf_counter()
+        producer.begin_transaction()
+        for _ in range(records):
+            producer.produce(topic, value=bytes(SIZE), partition=0)
+        ended = time.perf_counter()
+        producer.commit_transaction(CALL_SECONDS)
+        commits.append(time.perf_counter() - ended)
+    return commits[WARM_UP:], time.perf_counter() - began
+
+
+def _read_back(cluster: Cluster, topic: str, count: int) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "bench",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found, deadline = 0, time.monotonic() + CALL_SECONDS
+    while found < count:
+        found += sum(one.error() is None for one in consumer.consume(1000, 0.2))
+        assert time.monotonic() < deadline, f"{found} of {count} records"
+    consumer.close()
