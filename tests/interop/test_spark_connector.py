@@ -80,7 +80,11 @@ def commit_and_abort(bootstrap):
     producers = []
     for name in ("a", "b", "open"):
         producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": f"connector-{name}"}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": f"connector-{name}",
+                "transaction.timeout.ms": 900_000,  # one stays open while all is compared
+            }
         )
         producer.init_transactions(60)
         producers.append(producer)
