@@ -16,7 +16,7 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, running, topics
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 LIMIT_SECONDS = 600.0
 SESSION_MS = 40_000

@@ -14,22 +14,22 @@ import trio
 
 from quorum.metadata.image import MetadataImage
 from zkcompat.commands import QUORUM_SECONDS, with_keeper
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import Keeper
-from zkcompat.observer import (
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,
     parse_controllers,
 )
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.resync import request_resync
+from zkcompat.mirroring.slices import Slice, visit_tree
 from zkcompat.operations import Operation
-from zkcompat.quarantine import Quarantine
 from zkcompat.repair import repair
-from zkcompat.resync import request_resync
 from zkcompat.sections.registry import Sections, sections_of
 from zkcompat.settings import Properties, mirror_config, quorum_security
-from zkcompat.slices import Slice, visit_tree
 from zkcompat.verify import Verification, VerifyReport
+from zkcompat.zookeeper.keeper import Keeper
 
 T = TypeVar("T")
 VERIFY_SECONDS = 10.0

@@ -22,21 +22,16 @@ import trio
 from node.runtime.clock import now_ms
 from wire.client.bootstrap import Address
 from wire.security.listener import ClientSecurity
-from zkcompat.keeper import (
-    Keeper,
-    PathRefusedError,
-    UncertainOutcomeError,
-    open_keeper,
-)
 from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
-from zkcompat.mirror import Mirror
-from zkcompat.observer import (
+from zkcompat.mirroring.mirror import Mirror
+from zkcompat.mirroring.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,
     parse_controllers,
 )
-from zkcompat.session_file import SESSION_FILE
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.settings import (
     NONE,
     Properties,
@@ -44,8 +39,6 @@ from zkcompat.settings import (
     mirror_config,
     quorum_security,
 )
-from zkcompat.status import MirrorStatus
-from zkcompat.tenure import WrongClusterError
 from zkcompat.tree import FoundZnode
 from zkcompat.znodes.broker_info import BROKER_IDS
 from zkcompat.znodes.cluster_id import ClusterId
@@ -54,6 +47,13 @@ from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
 from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from zkcompat.zookeeper.keeper import (
+    Keeper,
+    PathRefusedError,
+    UncertainOutcomeError,
+    open_keeper,
+)
+from zkcompat.zookeeper.session_file import SESSION_FILE
 
 __all__ = [
     "MirrorLockedError",

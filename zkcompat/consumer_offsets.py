@@ -17,7 +17,7 @@ import trio
 
 from wire.errors import ErrorCode, KafkaError
 from zkcompat.claim import Step
-from zkcompat.keeper import (
+from zkcompat.zookeeper.keeper import (
     Keeper,
     KeeperConfig,
     PathRefusedError,

@@ -16,14 +16,14 @@ import trio
 from node.runtime.errors import NotLeaderError
 from quorum.metadata.loader import MetadataLoader
 from quorum.replica.node import QuorumNode
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import open_keeper
 from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
-from zkcompat.mirror import Mirror
-from zkcompat.observer import leader_address, tell_caught_up, tell_leaders
-from zkcompat.session_file import SESSION_FILE
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.mirror import Mirror
+from zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
+from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.settings import Properties, keeper_config, mirror_config
-from zkcompat.tenure import WrongClusterError
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.session_file import SESSION_FILE
 
 log = logging.getLogger(__name__)
 

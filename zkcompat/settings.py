@@ -15,10 +15,10 @@ from node.config.server_keys import SERVER_CONFIGS
 from wire.security.jaas import parse_jaas
 from wire.security.listener import ClientSecurity
 from wire.security.tls import TlsError, TlsSettings, client_context
-from zkcompat.digest_md5 import DigestCredentials
-from zkcompat.kazoo_client import Security
-from zkcompat.keeper import KeeperConfig
-from zkcompat.mirror import MirrorConfig
+from zkcompat.mirroring.mirror import MirrorConfig
+from zkcompat.zookeeper.digest_md5 import DigestCredentials
+from zkcompat.zookeeper.kazoo_client import Security
+from zkcompat.zookeeper.keeper import KeeperConfig
 
 Properties = Mapping[str, str]
 NONE: Properties = {}

@@ -13,18 +13,22 @@ import trio
 
 from quorum.metadata.image import MetadataImage
 from zkcompat.claim import Leader
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import Keeper
-from zkcompat.quarantine import Quarantine
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.slices import Slice, visit_tree
 from zkcompat.repair import differences
 from zkcompat.repair import entities as entities_of
 from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.slices import Slice, visit_tree
 from zkcompat.tree import FoundTree, FoundZnode, Znode
-from zkcompat.znode_acls import is_open_to_others, is_sensitive_path, is_writable_by_others
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.keeper import Keeper
+from zkcompat.zookeeper.znode_acls import (
+    is_open_to_others,
+    is_sensitive_path,
+    is_writable_by_others,
+)
 
 RETRY_SECONDS = 0.1
 CLAIM_PATHS = (Controller.PATH, ControllerEpoch.PATH, Migration.PATH)

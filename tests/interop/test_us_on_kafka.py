@@ -14,7 +14,7 @@ from log.inspection.reader import scan_batches
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.local_cluster import until
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 

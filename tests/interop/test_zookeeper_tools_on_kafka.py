@@ -11,7 +11,7 @@ import pytest
 from tests.interop import apache_kafka, old_clients
 from tests.interop.conftest import trimaran
 from tests.local_cluster import until
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSION = "1.1.1"
 SECONDS = 60.0

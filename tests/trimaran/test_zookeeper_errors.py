@@ -13,7 +13,7 @@ from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.cli.zk import get, status, tree
 from trimaran.cli.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 
 @contextmanager

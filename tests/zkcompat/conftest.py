@@ -6,7 +6,7 @@ import pytest
 
 from node.runtime.java import javas
 from node.runtime.ports import port_of, reserve
-from zkcompat.zookeeper_process import find_jars, start_zookeeper
+from zkcompat.zookeeper.server_process import find_jars, start_zookeeper
 
 _numbers = itertools.count(1)
 

@@ -6,10 +6,10 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, topics
-from zkcompat.keeper import KeeperConfig, open_keeper
-from zkcompat.mirror import Mirror
-from zkcompat.session_file import SESSION_FILE
+from zkcompat.mirroring.mirror import Mirror
 from zkcompat.settings import mirror_config
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.session_file import SESSION_FILE
 
 # A process may take so long to start on a busy machine, and its session must outlive it.
 STARTING_MS = 30_000

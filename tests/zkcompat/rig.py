@@ -8,12 +8,12 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, Provenance
 from tests.zkcompat import build
 from zkcompat.claim import Leader
-from zkcompat.feed import ImageFeed
-from zkcompat.kazoo_client import Security
-from zkcompat.keeper import KeeperConfig, open_keeper
-from zkcompat.mirror import Mirror, MirrorConfig
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from zkcompat.sections.registry import sections_of
 from zkcompat.verify import Verification
+from zkcompat.zookeeper.kazoo_client import Security
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
 
 # Longer than a loaded machine needs; a test that waits so long has failed.
 PATIENCE = 20.0

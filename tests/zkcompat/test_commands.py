@@ -15,7 +15,7 @@ from zkcompat.commands import (
     status,
     tree,
 )
-from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
+from zkcompat.mirroring.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from tests.zkcompat.rig import PATIENCE, SESSION_MS, SHORT_SESSION_MS, connected
 from wire.errors import ErrorCode, KafkaError
 from zkcompat import consumer_offsets
 from zkcompat.consumer_offsets import decode_offset, open_consumer_offsets
-from zkcompat.kazoo_client import Security
-from zkcompat.keeper import KeeperConfig
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.kazoo_client import Security
+from zkcompat.zookeeper.keeper import KeeperConfig
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 
 @asynccontextmanager

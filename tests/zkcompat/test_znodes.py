@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from tests.checks import assert_only_raises
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text
-from zkcompat.json_form import decode_json, encode_json, properties_order, scala_map_order
-from zkcompat.names import config_entity, desanitize, sanitize
 from zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.config_change import ConfigChange
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.feature import Feature
+from zkcompat.znodes.json_form import decode_json, encode_json, properties_order, scala_map_order
 from zkcompat.znodes.migration import Migration
+from zkcompat.znodes.names import config_entity, desanitize, sanitize
 from zkcompat.znodes.partition_state import PartitionState
 from zkcompat.znodes.producer_id_block import ProducerIdBlock
 from zkcompat.znodes.topic_assignment import TopicAssignment

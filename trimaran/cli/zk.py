@@ -32,7 +32,7 @@ def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
     from wire.client.errors import AuthenticationRefused
     from zkcompat import commands
-    from zkcompat.zookeeper_process import ZooKeeperUnavailableError
+    from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
     try:
         yield
@@ -120,7 +120,7 @@ def start(
         data: its directory.
     """
     from trimaran.ports import ensure_nobody_listens
-    from zkcompat.zookeeper_process import start_zookeeper
+    from zkcompat.zookeeper.server_process import start_zookeeper
 
     ensure_nobody_listens(port)
     with explained():

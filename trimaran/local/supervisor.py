@@ -157,7 +157,7 @@ class Supervisor:
 
     @staticmethod
     def _start_zookeeper(child: Child) -> None:
-        from zkcompat.zookeeper_process import ZooKeeperUnavailableError, start_zookeeper
+        from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError, start_zookeeper
 
         ensure_nobody_listens(child.plan.port or 0)
         try:

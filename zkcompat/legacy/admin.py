@@ -18,18 +18,18 @@ import trio
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
 from zkcompat.claim import Step
-from zkcompat.keeper import PathRefusedError
 from zkcompat.legacy import acls, configs, deletions, elections, reassignments, topics
 from zkcompat.legacy.controller import Controller, committed_offset
 from zkcompat.legacy.desk import Desk
 from zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
 from zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
 from zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
+from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.sections.acls import Acls
-from zkcompat.tenure import StepRefusedError, Tenure
 from zkcompat.tree import FoundTree
 from zkcompat.znodes.acl_entries import AclResource
 from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.zookeeper.keeper import PathRefusedError
 
 log = logging.getLogger(__name__)
 

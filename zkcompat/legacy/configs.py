@@ -28,11 +28,11 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from wire.records.sensitive import is_sensitive
-from zkcompat.json_form import JSON_BYTES_MAX
 from zkcompat.legacy.orders import Ask, Kind, Order, refusal
-from zkcompat.names import DEFAULT_ENTITY
 from zkcompat.sections.quotas import quotas_of, quoted_name
 from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.json_form import JSON_BYTES_MAX
+from zkcompat.znodes.names import DEFAULT_ENTITY
 from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
 from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
 

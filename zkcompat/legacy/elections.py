@@ -12,9 +12,9 @@ from quorum.metadata.image import MetadataImage
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from zkcompat.claim import Step
-from zkcompat.json_form import decode_json
 from zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, portions, refusal
 from zkcompat.znodes.fields import member
+from zkcompat.znodes.json_form import decode_json
 
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 PREFERRED = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import trio
 
 from quorum.metadata.image import MetadataImage
-from zkcompat.keeper import Keeper
 from zkcompat.legacy import deletions, topics
 from zkcompat.legacy.desk import Desk
 from zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION
@@ -14,6 +13,7 @@ from zkcompat.legacy.orders import Kind
 from zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
 from zkcompat.legacy.subjects import NOTE_ROOTS, Subject
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from zkcompat.zookeeper.keeper import Keeper
 
 # Read and decoded in a few milliseconds.
 ZNODES_AT_ONCE = 200

@@ -19,7 +19,6 @@ from wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from zkcompat.claim import Step
-from zkcompat.json_form import decode_json, encode_json
 from zkcompat.legacy.orders import (
     TIMEOUT_MS,
     Ask,
@@ -29,6 +28,7 @@ from zkcompat.legacy.orders import (
     refusal,
 )
 from zkcompat.znodes.fields import ids, member
+from zkcompat.znodes.json_form import decode_json, encode_json
 
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 DELETE = Step("delete", REASSIGN_PARTITIONS)

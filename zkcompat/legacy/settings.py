@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from node.config.config_def import ConfigError
 from node.config.server_keys import SERVER_CONFIGS
 from wire.security.listener import PLAINTEXT, ClientSecurity
-from zkcompat.feed import ImageFeed
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.orders import Kind
+from zkcompat.mirroring.feed import ImageFeed
 
 ENABLE = "trimaran.zk.legacy.admin.enable"
 KINDS = "trimaran.zk.legacy.admin.kinds"

@@ -24,10 +24,10 @@ from wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from zkcompat.json_form import decode_json
 from zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, refusal
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.fields import decode_or_none, ids, member
+from zkcompat.znodes.json_form import decode_json
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
 
 BY_ASSIGNMENT = -1

@@ -14,8 +14,8 @@ from quorum.metadata.image import AclsImage, MetadataImage
 from wire.records.security import AccessControlEntryRecord
 from wire.security.acls import Operation as AclOperation
 from wire.security.acls import PatternType, Permission, ResourceType
-from zkcompat.notes import note
 from zkcompat.operations import Operation
+from zkcompat.sections.notes import note
 from zkcompat.sections.section import Section
 from zkcompat.tree import Znode
 from zkcompat.znodes.acl_change import AclChange

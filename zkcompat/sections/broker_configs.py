@@ -8,11 +8,11 @@ from typing import ClassVar
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, MetadataImage
 from wire.records.sensitive import is_sensitive
-from zkcompat.names import DEFAULT_ENTITY, config_entity
 from zkcompat.sections.configs import ConfigSection
 from zkcompat.sections.section import differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
+from zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
 
 
 class BrokerConfigs(ConfigSection):

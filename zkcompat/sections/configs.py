@@ -9,8 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from zkcompat.notes import config_note
 from zkcompat.operations import Keeps, Operation
+from zkcompat.sections.notes import config_note
 from zkcompat.sections.section import Section
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.fields import decode_or_none

@@ -6,7 +6,7 @@ Source: KIP-546. The image names an entity by its parts in alphabetical order, w
 from __future__ import annotations
 
 from quorum.metadata.image import QuotaEntity, QuotasImage
-from zkcompat.names import DEFAULT_ENTITY, desanitize, sanitize
+from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, sanitize
 from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
-from zkcompat.notes import note
 from zkcompat.operations import Operation
+from zkcompat.sections.notes import note
 from zkcompat.sections.section import Section, differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.delegation_token import TOKEN_CHANGE_PREFIX, TOKENS, DelegationToken

@@ -13,8 +13,8 @@ from typing import ClassVar
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from wire.primitives import uuid_to_text
-from zkcompat.notes import config_note
 from zkcompat.operations import Operation, create, delete, set_data
+from zkcompat.sections.notes import config_note
 from zkcompat.sections.section import Section, differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig

@@ -12,12 +12,12 @@ from typing import ClassVar
 from quorum.metadata.client_quotas import CLIENT_ID, USER
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage, QuotaEntity, QuotasImage
-from zkcompat.names import DEFAULT_ENTITY, desanitize, sanitize
 from zkcompat.sections.configs import ConfigSection
 from zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
 from zkcompat.sections.section import differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, sanitize
 from zkcompat.znodes.quota_value import QUOTA_KEYS
 from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from wire.errors import RemoteProtocolError
 from wire.security.acls import Operation, Permission, ResourceType
-from zkcompat.json_form import decode_json, encode_json
 from zkcompat.znodes.fields import member
+from zkcompat.znodes.json_form import decode_json, encode_json
 
 ACLS = "/kafka-acl"
 PREFIXED_ACLS = "/kafka-acl-extended/prefixed"

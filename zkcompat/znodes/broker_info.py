@@ -8,8 +8,8 @@ from typing import Any
 
 from wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from wire.errors import RemoteProtocolError
-from zkcompat.json_form import decode_json, encode_json
 from zkcompat.znodes.fields import member, number
+from zkcompat.znodes.json_form import decode_json, encode_json
 
 BROKER_IDS = "/brokers/ids"
 

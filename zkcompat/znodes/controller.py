@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wire.errors import RemoteProtocolError
-from zkcompat.json_form import decode_json, encode_json
 from zkcompat.znodes.fields import member, number
+from zkcompat.znodes.json_form import decode_json, encode_json
 
 
 @dataclass(frozen=True, slots=True)

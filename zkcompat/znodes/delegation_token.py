@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wire.errors import RemoteProtocolError
-from zkcompat.json_form import decode_json, encode_json
-from zkcompat.names import desanitize, sanitize
 from zkcompat.znodes.fields import member
+from zkcompat.znodes.json_form import decode_json, encode_json
+from zkcompat.znodes.names import desanitize, sanitize
 
 TOKENS = "/delegation_token/tokens"
 TOKEN_CHANGES = "/delegation_token/token_changes"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zkcompat.json_form import decode_json, encode_json
 from zkcompat.znodes.fields import ids, member
+from zkcompat.znodes.json_form import decode_json, encode_json
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
 

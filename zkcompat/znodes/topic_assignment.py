@@ -8,8 +8,8 @@ from typing import Any
 
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text, uuid_to_text
-from zkcompat.json_form import decode_json, encode_json, scala_map_order
 from zkcompat.znodes.fields import ids, member
+from zkcompat.znodes.json_form import decode_json, encode_json, scala_map_order
 
 BROKER_TOPICS = "/brokers/topics"
 

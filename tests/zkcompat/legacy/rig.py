@@ -7,12 +7,12 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from tests.cluster.in_process import CLUSTER_ID, cluster
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
-from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.orders import Kind
-from zkcompat.mirror import Mirror, MirrorConfig
-from zkcompat.observer import open_observer
+from zkcompat.mirroring.mirror import Mirror, MirrorConfig
+from zkcompat.mirroring.observer import open_observer
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
 
 ALL = frozenset(Kind)
 POLL_SECONDS = 0.01

@@ -9,7 +9,7 @@ from zkcompat.plan import plan
 from zkcompat.render import render
 from zkcompat.repair import reconcile
 from zkcompat.sections.registry import sections_of
-from zkcompat.shared_configs import resolve
+from zkcompat.sections.shared_configs import resolve
 from zkcompat.tree import FoundZnode
 from zkcompat.znodes.quota_value import quota_text
 

@@ -15,16 +15,16 @@ import trio
 
 from quorum.metadata.image import MetadataImage
 from zkcompat.changes import Changes
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import UncertainOutcomeError
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.slices import Slice, visit_entities, visit_tree
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.tenure import Tenure
+from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
 from zkcompat.operations import Operation
-from zkcompat.quarantine import Quarantine
 from zkcompat.repair import repair
 from zkcompat.sections.section import Section
-from zkcompat.slices import Slice, visit_entities, visit_tree
-from zkcompat.status import MirrorStatus
-from zkcompat.tenure import Tenure
-from zkcompat.writer import TreeDiffersError, TreeWriter
+from zkcompat.zookeeper.keeper import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 

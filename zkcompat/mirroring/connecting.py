@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat.keeper import Keeper
-from zkcompat.status import MirrorStatus
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from tests.quorum.cluster import open_cluster
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
-from zkcompat.keeper import KeeperConfig, open_keeper
-from zkcompat.mirror import Mirror
-from zkcompat.observer import open_observer
+from zkcompat.mirroring.mirror import Mirror
+from zkcompat.mirroring.observer import open_observer
 from zkcompat.settings import mirror_config
 from zkcompat.verify import verify
 from zkcompat.znodes.controller import Controller
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

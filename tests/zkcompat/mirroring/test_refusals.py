@@ -17,8 +17,8 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.claim import Step
+from zkcompat.mirroring.quarantine import HeldBack, Quarantine
 from zkcompat.operations import Kind, Operation
-from zkcompat.quarantine import HeldBack, Quarantine
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -122,7 +122,7 @@ async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
 async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
     connect, monkeypatch
 ):
-    monkeypatch.setattr("zkcompat.writer.BATCH_BYTES_MAX", 2000)
+    monkeypatch.setattr("zkcompat.mirroring.writer.BATCH_BYTES_MAX", 2000)
     large = [build.partition(T1, index, [1, 2, 3]) for index in range(200)]
     source = Source(build.topic("large", T1), *large, *topics(2))
     async with running(connect, source) as mirror, connected(connect) as person:
@@ -136,7 +136,7 @@ async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
         found = {d.path.split("/")[3] for d in await differences(person, source)}
         assert found == {"large"}
         # Once it is small enough to be shown, it is.
-        monkeypatch.setattr("zkcompat.writer.BATCH_BYTES_MAX", 200_000)
+        monkeypatch.setattr("zkcompat.mirroring.writer.BATCH_BYTES_MAX", 200_000)
         await cleared(mirror)
         assert await differences(person, source) == ()
         assert mirror.status.claims == 1

@@ -17,19 +17,19 @@ from node.runtime.clock import now_ms
 from quorum.metadata.image import MetadataImage
 from wire.transport.events import AutoResetEvent, Notifier
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
-from zkcompat.keeper import (
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.sections.registry import SectionIndex, Sections
+from zkcompat.sections.section import Section
+from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.keeper import (
     Keeper,
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
 )
-from zkcompat.sections.registry import SectionIndex, Sections
-from zkcompat.sections.section import Section
-from zkcompat.status import MirrorStatus
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records
 from tests.zkcompat.test_plan import SECTIONS, assert_same
 from zkcompat.claim import Leader
-from zkcompat.feed import HISTORY_MAX, ImageFeed
+from zkcompat.mirroring.feed import HISTORY_MAX, ImageFeed
 from zkcompat.operations import apply_to
 from zkcompat.plan import plan_changes
 from zkcompat.render import render

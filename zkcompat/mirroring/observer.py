@@ -29,7 +29,7 @@ from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import open_node_connection
 from zkcompat.claim import Leader
-from zkcompat.feed import ImageFeed
+from zkcompat.mirroring.feed import ImageFeed
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.kazoo_client import ANSWER_BYTES_MAX
-from zkcompat.keeper import KeeperConfig, open_keeper
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -88,7 +88,7 @@ async def test_a_change_does_not_wait_for_a_verification(connect, monkeypatch):
         began.set()
         await trio.sleep_forever()
 
-    monkeypatch.setattr("zkcompat.verifier.visit_tree", never_ends)
+    monkeypatch.setattr("zkcompat.mirroring.verifier.visit_tree", never_ends)
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source, verify_interval_seconds=0.05) as mirror:
         await in_step(mirror, source)

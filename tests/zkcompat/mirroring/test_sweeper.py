@@ -5,9 +5,9 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
-from zkcompat import sweeper
 from zkcompat.claim import Step
-from zkcompat.notes import NOTE_ROOTS
+from zkcompat.mirroring import sweeper
+from zkcompat.sections.notes import NOTE_ROOTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

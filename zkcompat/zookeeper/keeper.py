@@ -36,11 +36,11 @@ from kazoo.protocol.states import KazooState, KeeperState
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
 from zkcompat.claim import Step
-from zkcompat.kazoo_client import NO_SECURITY, AddWatch, Security, make_client
-from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
-from zkcompat.session_file import SavedSession, load_session, save_session
 from zkcompat.tree import FoundZnode
-from zkcompat.znode_acls import acl_of
+from zkcompat.zookeeper.kazoo_client import NO_SECURITY, AddWatch, Security, make_client
+from zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
+from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
+from zkcompat.zookeeper.znode_acls import acl_of
 
 log = logging.getLogger(__name__)
 

@@ -24,13 +24,13 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.claim import Leader, Step
-from zkcompat.keeper import Keeper, PathRefusedError, TransactionRefusedError
-from zkcompat.session_file import SESSION_FILE, SavedSession, load_session, save_session
-from zkcompat.tenure import WrongClusterError
+from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.verify import Difference
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper_process import start_zookeeper
+from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, TransactionRefusedError
+from zkcompat.zookeeper.server_process import start_zookeeper
+from zkcompat.zookeeper.session_file import SESSION_FILE, SavedSession, load_session, save_session
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -18,26 +18,26 @@ from typing import Protocol
 import trio
 
 from wire.client.backoff import ExponentialBackoff
-from zkcompat.connecting import Connecting
-from zkcompat.feed import ImageFeed
-from zkcompat.follower import Follower
-from zkcompat.keeper import Keeper, PathRefusedError, UncertainOutcomeError
-from zkcompat.quarantine import Quarantine
-from zkcompat.reporting import Reporting
-from zkcompat.resync import ResyncRequests
-from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.standby import Standby
-from zkcompat.status import MirrorStatus
-from zkcompat.sweeper import Sweeper
-from zkcompat.tenure import (
+from zkcompat.mirroring.connecting import Connecting
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.follower import Follower
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.reporting import Reporting
+from zkcompat.mirroring.resync import ResyncRequests
+from zkcompat.mirroring.standby import Standby
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.sweeper import Sweeper
+from zkcompat.mirroring.tenure import (
     Companion,
     MirrorFencedError,
     Tenure,
     WrongClusterError,
     check_cluster,
 )
-from zkcompat.verifier import Verifier
-from zkcompat.writer import TreeWriter
+from zkcompat.mirroring.verifier import Verifier
+from zkcompat.mirroring.writer import TreeWriter
+from zkcompat.sections.registry import Sections, sections_of
+from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 

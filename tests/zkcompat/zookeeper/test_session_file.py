@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from zkcompat.keeper import KeeperConfig, open_keeper
-from zkcompat.session_file import SavedSession, load_session, save_session
+from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 
 SESSION = SavedSession(-(1 << 62), b"p" * 16)
 

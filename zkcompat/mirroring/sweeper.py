@@ -14,10 +14,10 @@ import trio
 
 from node.runtime.clock import now_ms
 from zkcompat.claim import Step
-from zkcompat.keeper import PathRefusedError
-from zkcompat.notes import NOTE_ROOTS
-from zkcompat.quarantine import Quarantine
-from zkcompat.tenure import StepRefusedError, Tenure
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from zkcompat.sections.notes import NOTE_ROOTS
+from zkcompat.zookeeper.keeper import PathRefusedError
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quorum.metadata.image import MetadataImage
-from zkcompat.keeper import Keeper, PathRefusedError
-from zkcompat.quarantine import Quarantine
+from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.sections.registry import SectionIndex, Sections
 from zkcompat.sections.section import Section
 from zkcompat.tree import FoundTree, FoundZnode
+from zkcompat.zookeeper.keeper import Keeper, PathRefusedError
 
 # Read in a few milliseconds; an entity that has more by itself is a slice of its own.
 ZNODES_IN_SLICE = 1000

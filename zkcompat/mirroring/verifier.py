@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat.keeper import Keeper
-from zkcompat.quarantine import Quarantine
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.slices import Slice, visit_tree
+from zkcompat.mirroring.tenure import Tenure
 from zkcompat.repair import repair
-from zkcompat.slices import Slice, visit_tree
-from zkcompat.tenure import Tenure
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

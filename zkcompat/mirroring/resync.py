@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import trio
 
 from zkcompat.claim import Step
-from zkcompat.keeper import Keeper, PathRefusedError
-from zkcompat.tenure import StepRefusedError, Tenure
-from zkcompat.verifier import Verifier
+from zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from zkcompat.mirroring.verifier import Verifier
 from zkcompat.znodes.mirror_report import REPORT_PARENTS
+from zkcompat.zookeeper.keeper import Keeper, PathRefusedError
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from quorum.metadata.image import MetadataImage
 from zkcompat.claim import step_of
+from zkcompat.mirroring.quarantine import HeldBack, Quarantine
+from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
-from zkcompat.quarantine import HeldBack, Quarantine
-from zkcompat.shared_configs import resolve
-from zkcompat.tenure import StepRefusedError, Tenure
+from zkcompat.sections.shared_configs import resolve
 from zkcompat.znodes.migration import Migration
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import Keeper
-from zkcompat.status import MirrorStatus
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.znodes.controller import Controller
 from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

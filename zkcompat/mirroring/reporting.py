@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import trio
 
 from node.runtime.clock import now_ms
-from zkcompat.feed import ImageFeed
-from zkcompat.keeper import Keeper, PathRefusedError, UncertainOutcomeError
-from zkcompat.quarantine import Quarantine
-from zkcompat.status import MirrorStatus
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
+from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 

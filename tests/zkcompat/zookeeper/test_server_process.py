@@ -8,8 +8,8 @@ import pytest
 
 from node.runtime.java import javas
 from tests.zkcompat.conftest import needs_zookeeper
-from zkcompat import zookeeper_process
-from zkcompat.zookeeper_process import (
+from zkcompat.zookeeper import server_process as zookeeper_process
+from zkcompat.zookeeper.server_process import (
     ZooKeeperUnavailableError,
     four_letter_word,
     missing_parts,

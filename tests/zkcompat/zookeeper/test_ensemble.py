@@ -9,8 +9,8 @@ from node.runtime.ports import port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.conftest import needs_zookeeper
 from tests.zkcompat.rig import Source, connected, differences, reached, running, topics
-from zkcompat import zookeeper_process
-from zkcompat.zookeeper_process import four_letter_word, start_zookeeper
+from zkcompat.zookeeper import server_process as zookeeper_process
+from zkcompat.zookeeper.server_process import four_letter_word, start_zookeeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -1,0 +1,1 @@
+"""ZooKeeper itself: sessions for trio, login, ACLs, and a server of our own. Only here kazoo is known."""
