@@ -153,7 +153,11 @@ LOGS = (
     ("recovery point is the end", _recovery_point_is_the_end, ("P6", *SAFETY, "L1", "P10")),
     ("epochs survive a truncation", _epochs_survive_a_truncation, ("P10", *SAFETY, "L1")),
     ("only the first epoch is noted", _epochs_are_of_the_first, ("P10", *SAFETY, "L1")),
-    ("producers survive a truncation", _producers_survive_a_truncation, ("I1", "P5", "T3", "T8", "L1")),
+    (
+        "producers survive a truncation",
+        _producers_survive_a_truncation,
+        ("I1", "P5", "T3", "T8", "L1"),
+    ),
     ("duplicates are appended", _duplicates_are_appended, ("I1", "P8")),
     ("retention passes the watermark", _retention_passes_the_watermark, ("P13", "P1", "P5", "P8")),
     ("a namesake's log is opened", _a_namesake_s_log_is_opened, ("P14", "P8", "P10", "P1", "L1")),
