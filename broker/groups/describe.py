@@ -12,7 +12,7 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
 from broker.groups.shard import GroupCoordinatorShard
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, cut_message
 from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from wire.messages.list_groups import ListedGroup
 
@@ -100,7 +100,7 @@ def _not_found(group_id: str, version: int, why: str) -> DescribedGroup:
     result = described(group_id, GroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
         result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        result.error_message = f"Group {group_id} {why}."
+        result.error_message = cut_message(f"Group {group_id} {why}.")
     return result
 
 

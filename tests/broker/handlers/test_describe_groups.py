@@ -10,6 +10,7 @@ from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_sync_group import request as sync_request
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.header import encode_response
 
 E = ErrorCode
 
@@ -58,3 +59,15 @@ async def test_authorized_operations(tmp_path):
             request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
             answer = await rig.call(describe_groups, request, 5)
             assert answer.groups[0].authorized_operations == expected
+
+
+async def test_the_longest_group_id_that_does_not_exist(tmp_path):
+    """The message names the group, and is a string with a longest length of its own."""
+    async with open_rig(tmp_path) as rig:
+        group_id = "g" * 32_767
+        rig.lead(rig.index_of(group_id))
+        await rig.loaded(rig.index_of(group_id))
+        request = DescribeGroupsRequest(groups=[group_id])
+        response = await rig.call(describe_groups, request, 6)
+        assert len(encode_response(response, 6, 1)) > len(group_id)
+        assert response.groups[0].error_message.startswith("Group ggg")

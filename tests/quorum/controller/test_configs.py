@@ -400,7 +400,7 @@ def test_a_transaction_that_a_predecessor_left_open_is_aborted():
 def test_features_that_only_apache_kafka_serves_stay_off_in_an_empty_log():
     formatted_by_kafka = [
         *bootstrap_records(),
-        FeatureLevelRecord(name="transaction.version", feature_level=2),
+        FeatureLevelRecord(name="streams.version", feature_level=1),
         FeatureLevelRecord(name="share.version", feature_level=1),
     ]
     records = activation_records(image_of(), formatted_by_kafka, in_transaction=False)

@@ -54,16 +54,33 @@ def test_a_cluster_may_begin_at_an_older_level(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+NEWEST = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
+
+
+def without(feature):
+    return {name: level for name, level in NEWEST.items() if name != feature}
+
+
 @pytest.mark.parametrize(
     ("chosen", "others"),
     [
-        ({}, {"metadata.version": 30, "eligible.leader.replicas.version": 1, "group.version": 1}),
-        ({"metadata.version": 25}, {"metadata.version": 25, "group.version": 1}),
+        ({}, NEWEST),
+        (
+            {"metadata.version": 25},
+            {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+        ),
         ({"metadata.version": 21}, {"metadata.version": 21}),
-        ({"group.version": 0}, {"metadata.version": 30, "eligible.leader.replicas.version": 1}),
+        ({"group.version": 0}, without("group.version")),
+        ({"transaction.version": 0}, without("transaction.version")),
+        ({"transaction.version": 1}, NEWEST | {"transaction.version": 1}),
         (
             {"eligible.leader.replicas.version": 0},
-            {"metadata.version": 30, "group.version": 1},
+            without("eligible.leader.replicas.version"),
         ),
         (
             {"metadata.version": 23, "eligible.leader.replicas.version": 1},
