@@ -405,15 +405,23 @@ class GroupCoordinatorShard:
     def handle_timeout(self, at: Instant) -> None:
         """Does what is due at `at`; calling it early does nothing.
 
-        What a consumer group's timer leads to is written before the next rule looks at the group: the rest of what is
-        due follows with the next call, to which `deadline` then points.
+        What a consumer group's timer leads to is written before the next rule looks at the group, and of work on
+        targets and patterns there is one piece a call: what is due after that follows with the next call, to which
+        `deadline` then points.
         """
+        decided: set[str] = set()
         while (key := self._timers.pop_due(at.now)) is not None:
             if key == _EXPIRY:
                 self._expire(at)
-            elif self.consumer_group(key.group_id) is not None:
+                return  # what it writes off is gone before a consumer group is looked at
+            if self.consumer_group(key.group_id) is not None:
+                if key.group_id in decided:
+                    self._timers.set(key, at.now)
+                    return
+                decided.add(key.group_id)
                 self.consumers.timer_due(key, at)
-                return
+                if key.kind is Timer.WORK:
+                    return
             elif (group := self.groups.get(key.group_id)) is not None:
                 self._timer_due(self._operation(group, at), key)
                 self._forget_if_unused(group)
