@@ -25,7 +25,7 @@ from spark.kafka_log.limits import as_json, from_json
 from spark.kafka_log.options import StreamLimits
 from spark.origins.damage import lose
 from spark.origins.origin import Bounds, TopicPartition
-from spark.told import told_without_frames
+from spark.tracebacks import without_frames
 
 Written = dict[str, dict[str, int]]  # offsets as JSON has them
 Offsets = Mapping[TopicPartition, int]
@@ -56,7 +56,7 @@ class FailedStreamReader(DataSourceStreamReader):
         self._fail()
 
     def _fail(self) -> dict[str, Any]:
-        with told_without_frames():
+        with without_frames():
             raise self._error
 
 
@@ -86,7 +86,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What executors read for these offsets, a value for each task."""
 
     def initialOffset(self) -> Written:
-        with told_without_frames():
+        with without_frames():
             return as_json(self.starting_offsets())
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -97,14 +97,14 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with told_without_frames():
+        with without_frames():
             self._target = {key: bounds.end for key, bounds in self.bounds().items()}
 
     def reportLatestOffset(self) -> Written | None:
         return None if self._latest is None else as_json(self._latest)
 
     def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
-        with told_without_frames():
+        with without_frames():
             bounds = self.bounds()
             begun = self._begun(from_json(start), bounds)
             self._latest = {key: max(b.end, begun[key]) for key, b in bounds.items()}
@@ -173,7 +173,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return waiting < least and not is_due
 
     def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
-        with told_without_frames():
+        with without_frames():
             begun, ends = from_json(start), from_json(end)
             new = ends.keys() - begun.keys()
             bounds = self.bounds() if new else {}

@@ -44,7 +44,7 @@ def _fail(
     access=(
         groups(Operation.DESCRIBE, "group_ids.*", "groups"),
         topics(Operation.DESCRIBE, "group_ids.*").in_handler(
-            "a group is not told of whose topics may not be seen"
+            "a group with topics that may not be seen is left out"
         ),
     ),
     on_error=_fail,

@@ -49,14 +49,14 @@ OFFSET_COLUMNS = (
         "OffsetCommitValue.offset",
     ),
     Column(
-        "leader_epoch", INT, "epoch of the last record consumed; null: not told", "….leaderEpoch"
+        "leader_epoch", INT, "epoch of the last record consumed; null: unknown", "….leaderEpoch"
     ),
     Column("metadata", STRING, "what the consumer said with it", "….metadata"),
     Column("commit_ts", TIMESTAMP, "when it was committed", "….commitTimestamp", "UTC"),
     Column(
         "expire_ts", TIMESTAMP, "when it expires; null: by retention", "….expireTimestamp", "UTC"
     ),
-    Column("topic_id", STRING, "the topic's id; null: not told", "….topicId"),
+    Column("topic_id", STRING, "the topic's id; null: unknown", "….topicId"),
 )
 
 MEMBER_COLUMNS = (

@@ -60,7 +60,7 @@ from spark.options import OptionError
 from spark.origins.origin import Reading
 from spark.pushdown import pushed, pushes
 from spark.streams import FailedStreamReader
-from spark.told import told_without_frames
+from spark.tracebacks import without_frames
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
 Read = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
@@ -80,12 +80,12 @@ class KafkaLogSource(DataSource):
         return "kafka_log"
 
     def schema(self) -> StructType:
-        with told_without_frames():
+        with without_frames():
             # Of a stream, too: Spark does not say which it is, and no column depends on it.
             return spark_schema(_default_schema(self._any_options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with told_without_frames():
+        with without_frames():
             options = LogOptions.parse(self.options)
             return LogReader(options, columns_of(schema, _offered(options), self.name()))
 
@@ -162,12 +162,12 @@ class LogReader(DataSourceReader):
         self._filters = pushed(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
-        with told_without_frames():
+        with without_frames():
             if self._options.level == "segments":
                 return [InputPartition(task) for task in plan_segments(self._options) or [()]]
             return [InputPartition(task) for task in plan_log(self._options, self._filters) or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with told_without_frames():
+        with without_frames():
             wanted = wanted_of(self._options, self._columns, self._filters)
             yield from READERS[self._options.level](partition.value, wanted)

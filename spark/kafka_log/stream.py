@@ -15,7 +15,7 @@ from spark.kafka_log.records import read_records
 from spark.kafka_log.wanted import Wanted
 from spark.origins.origin import Bounds, Origin, TopicPartition
 from spark.streams import Offsets, OffsetStreamReader, Spans
-from spark.told import told_without_frames
+from spark.tracebacks import without_frames
 
 
 class LogStreamReader(OffsetStreamReader):
@@ -52,6 +52,6 @@ class LogStreamReader(OffsetStreamReader):
         return origin.tasks(spans, self._options.split_bytes, self._options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with told_without_frames():
+        with without_frames():
             read = read_records if self._options.level == "records" else read_batches
             yield from read(partition.value, self._wanted)

@@ -44,7 +44,7 @@ from spark.kafka_metadata.tables.registry import TABLES
 from spark.kafka_metadata.tables.table import Table
 from spark.options import OptionError
 from spark.streams import FailedStreamReader
-from spark.told import told_without_frames
+from spark.tracebacks import without_frames
 
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
 
@@ -73,7 +73,7 @@ class KafkaMetadataSource(DataSource):
         return "kafka_metadata"
 
     def schema(self) -> StructType:
-        with told_without_frames():
+        with without_frames():
             try:
                 options = parse_options(self.options)
             except OptionError:
@@ -82,7 +82,7 @@ class KafkaMetadataSource(DataSource):
             return spark_schema(TABLES[options.table].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with told_without_frames():
+        with without_frames():
             options = parse_options(self.options)
             offered = TABLES[options.table].schema
             return TableReader(options, columns_of(schema, offered, self.name()))
@@ -106,13 +106,13 @@ class TableReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        with told_without_frames():
+        with without_frames():
             table = TABLES[self._options.table]
             return [
                 InputPartition(task) for task in plan_table(table, self._options, self._columns)
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with told_without_frames():
+        with without_frames():
             read = TABLES[self._options.table].read
             yield from read(partition.value, self._columns, self._options)

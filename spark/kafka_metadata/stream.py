@@ -16,7 +16,7 @@ from spark.options import EARLIEST, LATEST, OptionError
 from spark.origins.discovery import METADATA_TOPIC
 from spark.origins.origin import Bounds, TopicPartition
 from spark.streams import Offsets, OffsetStreamReader, Spans
-from spark.told import told_without_frames
+from spark.tracebacks import without_frames
 
 KEY: TopicPartition = (METADATA_TOPIC, 0)
 
@@ -62,5 +62,5 @@ class MetadataStreamReader(OffsetStreamReader):
         return dict(self._names)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with told_without_frames():
+        with without_frames():
             yield from TABLES["records"].read(partition.value, self._columns, self._options)

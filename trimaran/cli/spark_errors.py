@@ -15,8 +15,10 @@ def explained(data: Path) -> Iterator[None]:
     from spark.analyses.catalogue import UnknownAnalysis
     from spark.origins.origin import DataUnreadable
     from spark.session import JavaNotFound
+    from spark.tracebacks import silence_query_loggers
 
     try:
+        silence_query_loggers()
         yield
     except ModuleNotFoundError as error:
         fix = "pip install 'trimaran[spark]'"

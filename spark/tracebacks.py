@@ -1,7 +1,8 @@
-"""How our errors reach users: as what they say, not below the frames of Spark's Python worker."""
+"""Our errors reach users by their message alone: without frames of Spark's Python worker, or of the JVM."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
 
 
 @contextmanager
-def told_without_frames() -> Iterator[None]:
-    """Inside of a worker of Spark our own errors are told without a traceback; others, which are bugs, with it.
+def without_frames() -> Iterator[None]:
+    """Inside of a worker of Spark our own errors come without a traceback; others, which are bugs, with it.
 
     The worker ends with the exception, so nobody else's is cut short.
     """
@@ -26,3 +27,11 @@ def told_without_frames() -> Iterator[None]:
         if "pyspark.worker_util" in sys.modules and "pyspark.shell" not in sys.modules:
             os.environ[_HIDES_FRAMES] = "1"
         raise
+
+
+def silence_query_loggers() -> None:
+    """For programs that print the error of a query themselves: PySpark logs it too, with the JVM's stack as JSON."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
