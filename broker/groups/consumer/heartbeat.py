@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat: a member joins, stays and leaves, and is led to its part of the target.
 
 Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Different on purpose:
-while a group is on its way to its target the members are asked to come again sooner than the configured interval, so
-that a group of 50 is stable within two seconds.
+while a group is on its way to its target the members are asked to come again sooner than the configured interval
+(`next_heartbeat_ms`).
 """
 
 from __future__ import annotations
