@@ -18,7 +18,7 @@ from log.batches.records import NewRecord, build_batch
 from log.validation.validate import validate_produced
 from node.runtime.clock import now_ms
 from tests.broker.calls import call, connection, through_wire
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ROUNDS = 15

@@ -18,8 +18,8 @@ import trio
 from bench.scale_steps import LongestStep
 from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
-from tests.cluster.controllers import open_controllers
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.in_process import cluster
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.metadata.build import uid
 from wire.blocking import BlockingConnection
 from wire.messages import alter_partition as isr
@@ -205,8 +205,8 @@ def longest_steps() -> dict[str, float]:
 async def _measure() -> dict[str, float]:
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="decisions-") as root:
-        async with open_controllers(Path(root), broker_session_timeout_ms=600_000) as controllers:
-            active = await controllers.active()
+        async with cluster(Path(root), brokers=0, broker_session_timeout_ms=600_000) as nodes:
+            active = await nodes.active()
             address = active.addresses["CONTROLLER"]
             connection = await trio.to_thread.run_sync(BlockingConnection, address)
             brokers = Brokers(lambda: active.loader.image, connection)

@@ -14,7 +14,7 @@ from pathlib import Path
 from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic

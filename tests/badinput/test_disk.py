@@ -22,7 +22,7 @@ from tests.badinput.made import made
 from tests.badinput.nodes import PEERS, cli, running_cluster
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_records import batch, request
-from tests.local_cluster import until
+from tests.cluster.processes import until
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.metadata import MetadataRequest

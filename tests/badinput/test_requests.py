@@ -6,7 +6,7 @@ from tests.badinput.made import made
 from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import TIMEOUT_MS, ask, codes, connected, frame_of
 from tests.badinput.test_records import batch, end_offset, produced
-from tests.local_cluster import until
+from tests.cluster.processes import until
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.fetch import (
     FetchPartition,

@@ -17,7 +17,7 @@ from quorum.metadata.image import MetadataImage
 from quorum.serving.node_configs import NodeConfigs
 from tests.broker.handlers.configs import described, incremental
 from tests.certificates import Certificates
-from tests.cluster.in_process import cluster
+from tests.cluster.in_process import cluster, connected_to
 from wire.client.errors import AuthenticationRefused
 from wire.errors import ErrorCode
 from wire.messages.metadata import MetadataRequest
@@ -106,7 +106,7 @@ async def secured(path: Path):
                 USERS: JAAS.format("old"),
             },
         )
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             yield Secured(broker, connection, certificates, path)
 
 
@@ -172,7 +172,7 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
     """As kafka-reassign-partitions --throttle sets them."""
     async with cluster(tmp_path) as running:
         (broker,) = running.brokers.values()
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             one = Admin(broker, connection)
             caplog.set_level(logging.WARNING, logger="quorum.serving.idle_configs")
             node = str(broker.node_id)
@@ -202,7 +202,7 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
 async def test_what_may_be_altered_holds_at_once(tmp_path):
     async with cluster(tmp_path) as running:
         (broker,) = running.brokers.values()
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             one = Admin(broker, connection)
             metadata = broker.context.metadata
             configs = NodeConfigs(broker.context.config, lambda: metadata.image.configs)

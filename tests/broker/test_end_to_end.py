@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from tests.cluster.in_process import Cluster, cluster
+from tests.cluster.in_process import cluster
 from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -231,11 +231,6 @@ async def test_everything_is_there_after_a_restart(tmp_path):
         assert len(await in_thread(produce, running.bootstrap, "t", more)) == 30
 
 
-async def until(running: Cluster, broker_id: int, condition) -> None:
-    with trio.fail_after(DEADLINE_SECONDS):
-        await running.brokers[broker_id].context.metadata.wait_for(condition)
-
-
 async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
     """Rolling restart under a producer with acks=all: every ack is found at its offset on every replica."""
     async with cluster(
@@ -253,12 +248,11 @@ async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
             bootstrap = f"127.0.0.1:{running.brokers[alive].addresses['PLAINTEXT'][1]}"
             places |= await in_thread(produce, bootstrap, "t", rest)
             await running.start_broker(broker_id)
-            await until(
-                running,
-                broker_id,
+            await running.seen(
                 lambda image: all(
                     len(state.isr) == 3 for state in image.topics.by_name["t"].partitions.values()
                 ),
+                broker_id,
             )
         assert await in_thread(consume, running.bootstrap, "t", len(places)) == places
         for index in range(PARTITIONS):

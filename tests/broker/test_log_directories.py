@@ -20,7 +20,7 @@ from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
 from quorum.metadata.image import LOST_DIRECTORY
 from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
-from tests.cluster.in_process import Cluster, cluster
+from tests.cluster.in_process import Cluster, cluster, connected_to
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -34,7 +34,6 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.transport.node_connection import open_node_connection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -46,15 +45,8 @@ def two(path, node_id: int = 11) -> dict[str, str]:
     return {"log_dirs": f"{path / f'{node_id}-a'},{path / f'{node_id}-b'}"}
 
 
-async def until(running: Cluster, condition, node_id: int = 11):
-    """Waits on the image of a broker; every change of what is asked comes with one."""
-    with trio.fail_after(DEADLINE_SECONDS):
-        return await running.brokers[node_id].context.metadata.wait_for(condition)
-
-
 async def ask(running: Cluster, request, node_id: int = 11):
-    host, port = running.brokers[node_id].addresses["PLAINTEXT"]
-    async with open_node_connection(host, port) as connection:
+    async with connected_to(running.brokers[node_id]) as connection:
         return await connection.call(request, timeout=10)
 
 
@@ -94,8 +86,7 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         ids = {one.path.name[-1]: one.directory_id for one in broker.context.directories.all}
         placed = where(running)
         assert sorted(placed.values()) in (["a", "a", "b"], ["a", "b", "b"])
-        await until(
-            running,
+        await running.seen(
             lambda image: all(
                 one.directory_of(11) == ids[placed[index]]
                 for index, one in image.topics.by_name["t"].partitions.items()
@@ -149,8 +140,7 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
         ids = {str(one.path): one.directory_id for one in broker.context.directories.all}
         for value, directories in ((b, {ids[b]}), ("*", {ids[a], ids[b]})):
             assert await cordon(running, value) == (ErrorCode.NONE, None)
-            await until(
-                running,
+            await running.seen(
                 lambda image, told=directories: (
                     set(image.cluster.brokers[11].cordoned_directories or ()) == told
                 ),
@@ -159,7 +149,7 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
             assert code is (ErrorCode.NONE if value == "*" else ErrorCode.INVALID_REQUEST)
         assert await create(running, "u") is ErrorCode.INVALID_REPLICATION_FACTOR
         assert await cordon(running, "") == (ErrorCode.NONE, None)
-        await until(running, lambda image: image.cluster.brokers[11].cordoned_directories == ())
+        await running.seen(lambda image: image.cluster.brokers[11].cordoned_directories == ())
         assert await create(running, "u") is ErrorCode.NONE
         assert await in_thread(consume, running.bootstrap, "t") == written
 
@@ -177,8 +167,7 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         assert lost
         data.health.fail("the cable was pulled")
         directories.storage_failed()
-        await until(
-            running,
+        await running.seen(
             lambda image: all(
                 image.topics.by_name["t"].partitions[index].leader == 12
                 and image.topics.by_name["t"].partitions[index].isr == (12,)
@@ -194,8 +183,8 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         assert not registered.fenced
         await running.stop(11)
         await running.start_broker(11, **two(tmp_path))
-        await until(
-            running, lambda image: all(len(state.isr) == 2 for state in states(running).values())
+        await running.seen(
+            lambda image: all(len(state.isr) == 2 for state in states(running).values())
         )
 
 
@@ -209,8 +198,7 @@ async def test_a_replica_that_the_controller_has_not_placed_is_lost_with_its_dir
         lost = {index for topic, index in data.partitions() if topic == "t"}
         data.health.fail("the cable was pulled")
         directories.storage_failed()
-        await until(
-            running,
+        await running.seen(
             lambda image: (
                 {
                     index
@@ -238,8 +226,7 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         intact = segment.read_bytes()
         segment.write_bytes(intact[:-1])
         broker = await running.start_broker(11)
-        await until(
-            running,
+        await running.seen(
             lambda image: (
                 states(running)[0].isr == (12,)
                 and states(running)[0].directory_of(11) == LOST_DIRECTORY
@@ -250,7 +237,7 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         await running.stop(11)
         replica.rename(tmp_path / "aside")
         broker = await running.start_broker(11)
-        await until(running, lambda image: len(states(running)[0].isr) == 2)
+        await running.seen(lambda image: len(states(running)[0].isr) == 2)
         (directory,) = broker.context.directories.all
         assert states(running)[0].directory_of(11) == directory.directory_id
         assert segment.read_bytes() == intact
@@ -264,7 +251,7 @@ async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_fin
     async with cluster(tmp_path, brokers=3, **settings) as running:
         written = await in_thread(produce, running.bootstrap, "t")
         await running.stop(13)
-        await until(running, lambda image: len(states(running)[0].isr) == 2)
+        await running.seen(lambda image: len(states(running)[0].isr) == 2)
         shutil.rmtree(tmp_path / "13" / "t-0")
         leader = states(running)[0].leader
         [other] = {11, 12} - {leader}
@@ -273,7 +260,7 @@ async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_fin
         damaged[HEADER_BYTES + 3] ^= 1
         segment.write_bytes(damaged)
         await running.start_broker(13)
-        await until(running, lambda image: set(states(running)[0].isr) == {other, 13})
+        await running.seen(lambda image: set(states(running)[0].isr) == {other, 13})
         assert states(running)[0].directory_of(leader) == LOST_DIRECTORY
         assert f"t-0 is not replicated from broker {leader}" in caplog.text
         assert "out of service" in caplog.text
@@ -288,8 +275,8 @@ async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
     broker = await running.start_broker(11, **two(path))
     written = await in_thread(produce, running.bootstrap, "t")
     ids = {one.directory_id for one in broker.context.directories.all}
-    await until(
-        running, lambda image: all(one.directory_of(11) in ids for one in states(running).values())
+    await running.seen(
+        lambda image: all(one.directory_of(11) in ids for one in states(running).values())
     )
     in_b = {index for index, directory in where(running).items() if directory == "b"}
     assert in_b
@@ -298,7 +285,7 @@ async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
 
 
 async def all_lead(running: Cluster) -> None:
-    await until(running, lambda image: all(one.leader == 11 for one in states(running).values()))
+    await running.seen(lambda image: all(one.leader == 11 for one in states(running).values()))
 
 
 async def test_where_a_disk_was_replaced_the_only_replicas_begin_anew(tmp_path):
@@ -370,8 +357,8 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path
         await running.start_broker(11, **two(tmp_path))
         await in_thread(produce, running.bootstrap, "t")
         placed = where(running)
-        await until(
-            running, lambda image: all(any(s.directories[0]) for s in states(running).values())
+        await running.seen(
+            lambda image: all(any(s.directories[0]) for s in states(running).values())
         )
         await running.stop(11)
         (tmp_path / "11-b" / ".lock").unlink()
@@ -379,8 +366,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path
         broker = await running.start_broker(11, **two(tmp_path))
         assert list(broker.context.directories.failed_at_start) == [tmp_path / "11-b"]
         gone = {index for index, directory in placed.items() if directory == "b"}
-        await until(
-            running,
+        await running.seen(
             lambda image: (
                 {index: one.leader for index, one in image.topics.by_name["t"].partitions.items()}
                 == {index: -1 if index in gone else 11 for index in range(PARTITIONS)}
@@ -390,7 +376,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path
         await running.stop(11)
         (tmp_path / "11-b" / ".lock").rmdir()
         await running.start_broker(11, **two(tmp_path))
-        await until(running, lambda _image: all(s.leader == 11 for s in states(running).values()))
+        await running.seen(lambda _image: all(s.leader == 11 for s in states(running).values()))
         assert len(await in_thread(consume, running.bootstrap, "t")) == len(VALUES)
 
 
@@ -410,8 +396,7 @@ async def test_a_replica_moves_while_it_is_read_and_written(tmp_path):
         assert {one.error_code for topic in answer.results for one in topic.partitions} == {
             ErrorCode.NONE
         }
-        await until(
-            running,
+        await running.seen(
             lambda image: all(
                 state.directory_of(11) == targets[index].directory_id
                 for index, state in image.topics.by_name["t"].partitions.items()
@@ -487,8 +472,7 @@ async def test_what_a_crash_leaves_of_a_move(tmp_path, left):
         broker = await running.start_broker(11, **two(tmp_path))
         assert await in_thread(consume, running.bootstrap, "t") == written
         id_there = broker.context.directories.at(str(there)).directory_id
-        await until(
-            running,
+        await running.seen(
             lambda image: image.topics.by_name["t"].partitions[0].directory_of(11) == id_there,
         )
         assert [one for one in broker.context.directories.all if ("t", 0) in one] == [

@@ -5,30 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import trio
 
 from quorum.formatting.storage import format_paths
 from quorum.metadata import versions
 from tests.broker.test_end_to_end import consume, in_thread, produce
-from tests.cluster.in_process import CLUSTER_ID, Cluster, cluster
+from tests.cluster.in_process import Cluster, cluster, connected_to
+from tests.cluster.nodes import CLUSTER_ID
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.transport.node_connection import open_node_connection
 
 pytestmark = pytest.mark.slow
 
 SECONDS = 20.0
 
 
-async def until(running: Cluster, condition) -> None:
-    """Waits for what the broker's image says."""
-    with trio.fail_after(SECONDS):
-        await running.brokers[11].context.metadata.wait_for(condition)
-
-
 async def upgrade(running: Cluster, level: int) -> None:
     update = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
     request = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
-    async with open_node_connection(*running.brokers[11].addresses["PLAINTEXT"]) as connection:
+    async with connected_to(running.brokers[11]) as connection:
         answer = await connection.call(request, timeout=SECONDS)
     assert not answer.error_code, answer.error_message
 
@@ -49,9 +42,8 @@ async def test_directories_are_told_as_soon_as_the_metadata_has_room_for_them(
         assert bool(image.cluster.controllers) is (level >= versions.CONTROLLER_REGISTRATION)
         await upgrade(running, versions.LATEST)
         ids = {one.directory_id for one in broker.context.directories.all}
-        await until(running, lambda image: set(image.cluster.brokers[11].directories) == ids)
-        await until(
-            running,
+        await running.seen(lambda image: set(image.cluster.brokers[11].directories) == ids)
+        await running.seen(
             lambda image: all(
                 one.directory_of(11) in ids for one in image.topics.by_name["t"].partitions.values()
             ),

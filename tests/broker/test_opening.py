@@ -16,7 +16,7 @@ from broker.partitions.opening import OPENED_PER_TURN
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import (

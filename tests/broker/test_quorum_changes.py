@@ -10,13 +10,14 @@ from typing import Any
 import trio
 
 from quorum.translate.describe_quorum import describe_quorum_request
-from tests.cluster.in_process import CLUSTER_ID, cluster
+from tests.cluster.in_process import cluster, connected_to
+from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from wire.transport.node_connection import NodeConnection
 
 SECONDS = 20.0
 
@@ -49,7 +50,7 @@ async def test_voters_are_changed_through_a_broker(tmp_path: Path) -> None:
         tmp_path, controllers=2, controller_quorum_fetch_timeout_ms="300"
     ) as running:
         (broker,) = running.brokers.values()
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             assert await kraft_version(connection) == ((0, 1), 0)
             update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
             upgrade = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])

@@ -8,9 +8,8 @@ import pytest
 import trio
 
 from tests.broker.test_end_to_end import in_thread, produce
-from tests.cluster.in_process import cluster
+from tests.cluster.in_process import cluster, connected_to
 from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.transport.node_connection import open_node_connection
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +28,7 @@ async def test_partitions_at_rest_have_it_in_sync_again(tmp_path: Path) -> None:
 
         with trio.fail_after(SECONDS):
             before = (await ctx.metadata.wait_for(all_in_sync)).cluster.brokers[12].epoch
-            async with open_node_connection(*running.brokers[11].addresses["PLAINTEXT"]) as asked:
+            async with connected_to(running.brokers[11]) as asked:
                 answer = await asked.call(UnregisterBrokerRequest(broker_id=12), timeout=SECONDS)
             assert not answer.error_code
             await ctx.metadata.wait_for(

@@ -14,7 +14,7 @@ from log.batches.batch import iter_batches
 from log.producers.marker import EndMarker, build_end_marker
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -8,7 +8,7 @@ import pytest
 from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.confluent import Confluent
 from tests.clients.kafka_python import KafkaPython
-from tests.local_cluster import LocalCluster
+from tests.cluster.processes import LocalCluster
 
 HERE = Path(__file__).parent
 ADAPTERS = {adapter.name: adapter for adapter in (Confluent, KafkaPython, Aiokafka)}

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 
 def test_the_life_of_a_topic(client, judge, cluster):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.clients.conftest import ADAPTERS
 from tests.clients.records import Sent
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 PARTITIONS = 4
 KINDS = list(ADAPTERS)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.clients.records import CODECS, Place, Sent
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 PLAIN = [Sent(i % 2, b"value %d" % i * 20, b"key %d" % i) for i in range(40)]
 ODD = [

@@ -2,7 +2,7 @@
 
 from tests.clients.records import Outcome
 from tests.clients.test_produce import other_than
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 OUTCOMES = [
     Outcome([b"a", b"b"], True, 2),

@@ -1,12 +1,21 @@
-"""Clusters for tests: take the first of these that can show what is claimed.
+"""The one harness of clusters. Two ways to get a whole one, which look alike:
 
-1. No cluster: a decision function of an image (`tests/quorum/controller/states.py`), the Raft core in a transcript.
-2. `tests/broker/harness.py`: a broker's data side on a real directory; the image is given, no controller is there.
-3. `tests/quorum/cluster.py`: nodes of the quorum and their log over sockets, without a controller's state on it.
-4. `tests.cluster.controllers`: whole controllers over sockets in this process; brokers are requests that a test sends.
-5. `tests.cluster.in_process`: controllers and brokers in this process. Requests to a broker:
-   `tests/broker/handlers/asking.py`.
-6. `tests/local_cluster.py`: processes, by the commands of a user. For signals, kills, the command line, other clients.
+- In this process, controllers and brokers over real sockets and disks: `tests.cluster.in_process`.
 
-`tests/simulation` runs the quorum and its controllers under faults in simulated time.
+      async with cluster(tmp_path, controllers=3, brokers=1, num_partitions="3") as running:
+          async with connected_to(running.brokers[11]) as connection: ...
+
+  Without brokers (`brokers=0`) a test sends a broker's requests itself: `running.scripted_broker(connection, 1)`.
+- As processes, by the commands of a user: `tests.cluster.processes`. For signals, kills, the command line, other
+  clients.
+
+      with LocalCluster(tmp_path) as cluster: ...
+
+What needs less than a cluster takes one part of it, with the rest given or left out:
+
+- `tests.cluster.data_side`: a broker's partitions on a real directory; the image is given, no controller is there.
+- `tests.cluster.quorum_nodes`: Raft nodes and their log over sockets, without a controller's state on it.
+- Nothing at all: a decision function of an image (`tests/quorum/controller/states.py`), the Raft core in a transcript.
+
+Requests to a node: `asking.py` beside the tests of its handlers. `tests/simulation` runs everything in simulated time.
 """

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import trio
 
 from broker.process.server import RunningBroker, run_broker
-from node.config.server import ServerConfig, parse
+from node.config.server import ServerConfig
 from node.runtime.ports import port_of, reserve
 from quorum.controller.server import RunningController, run_controller
 from quorum.formatting.storage import format_directories
+from quorum.metadata.image import MetadataImage
+from tests.cluster.nodes import CLUSTER_ID, SECONDS, dotted, server_config
+from tests.cluster.scripted_broker import ScriptedBroker
+from wire.transport.node_connection import NodeConnection, open_node_connection
 
-CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_SECONDS = 20
 STOP_SECONDS = 20
+SEEN_SECONDS = 30
 
 
 class Cluster:
@@ -39,6 +42,7 @@ class Cluster:
         self.brokers: dict[int, RunningBroker] = {}
         self.controllers: dict[int, RunningController] = {}
         self.failures: dict[int, Exception] = {}
+        self._scripted: list[ScriptedBroker] = []
 
     def config(self, node_id: int, **settings: str) -> ServerConfig:
         base = {
@@ -52,7 +56,7 @@ class Cluster:
             **self.settings,
             **settings,
         }
-        return parse({k: SimpleNamespace(value=v, origin="test") for k, v in base.items()})
+        return server_config(base)
 
     async def start_controllers(self, *node_ids: int) -> None:
         self._ports = {node_id: reserve() for node_id in node_ids}
@@ -81,10 +85,29 @@ class Cluster:
         self.controllers[node_id] = running
         return running
 
+    async def active(self) -> RunningController:
+        """The active controller, once its bootstrap is committed."""
+        with trio.fail_after(SECONDS):
+            while True:
+                for running in self.controllers.values():
+                    controller = running.context.controller
+                    if controller.is_active and running.loader.image.features.metadata_version:
+                        return running
+                await trio.sleep(0.005)
+
+    def scripted_broker(
+        self, connection: NodeConnection, broker_id: int, *, incarnation: int = 0
+    ) -> ScriptedBroker:
+        """One that has not registered yet; it stops listening with the block at the latest."""
+        self._scripted.append(ScriptedBroker(connection, broker_id, incarnation=incarnation))
+        return self._scripted[-1]
+
     def close(self) -> None:
         """Gives the ports back."""
         for port in self._ports.values():
             port.close()
+        for broker in self._scripted:
+            broker.socket.close()
 
     async def start_broker(
         self, node_id: int, *, expect_failure: bool = False, **settings: str
@@ -95,7 +118,7 @@ class Cluster:
             **{
                 "process.roles": "broker",
                 "listeners": "PLAINTEXT://127.0.0.1:0",
-                **{key.replace("_", "."): value for key, value in settings.items()},
+                **dotted(settings),
             },
         )
         running: RunningBroker = await self._start(run_broker, config, expect_failure)
@@ -128,6 +151,13 @@ class Cluster:
             await self.ended[node_id].wait()
         self.controllers.pop(node_id, None)
 
+    async def seen(
+        self, predicate: Callable[[MetadataImage], object], broker_id: int = 11
+    ) -> MetadataImage:
+        """Waits until a broker's image says so; every change of what is asked must come with an image."""
+        with trio.fail_after(SEEN_SECONDS):
+            return await self.brokers[broker_id].context.metadata.wait_for(predicate)
+
     @property
     def bootstrap(self) -> str:
         return ",".join(
@@ -137,12 +167,11 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(
-    path: Path, *, controllers: int = 1, brokers: int = 1, **settings: str
+    path: Path, *, controllers: int = 1, brokers: int = 1, **settings: object
 ) -> AsyncIterator[Cluster]:
-    """`settings` are configuration keys of all nodes, dots as underscores."""
-    keys = {key.replace("_", "."): value for key, value in settings.items()}
+    """Controllers 1…n and brokers 11…m; `settings` are configuration keys of all nodes, dots as underscores."""
     async with trio.open_nursery() as nursery:
-        with closing(Cluster(path, nursery, keys)) as started:
+        with closing(Cluster(path, nursery, dotted(settings))) as started:
             with trio.fail_after(START_SECONDS):
                 await started.start_controllers(*range(1, controllers + 1))
                 async with trio.open_nursery() as starting:
@@ -153,3 +182,30 @@ async def cluster(
                 if not started.ended[broker_id].is_set():
                     await started.stop(broker_id)
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected_to(running: RunningBroker | RunningController) -> AsyncIterator[NodeConnection]:
+    """A connection to a node, at the only listener that it has unless a test gave it others."""
+    listener = "CONTROLLER" if "CONTROLLER" in running.addresses else "PLAINTEXT"
+    async with open_node_connection(*running.addresses[listener]) as connection:
+        yield connection
+
+
+class Images:
+    """Waits for what a controller's committed image says; one for each loader."""
+
+    def __init__(self, running: RunningController) -> None:
+        self._loader = running.loader
+        self._changed = trio.Event()
+        running.loader.add_publisher(self)
+
+    def publish(self, _delta: object, _image: object, _manifest: object) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], object]) -> MetadataImage:
+        with trio.fail_after(SECONDS):
+            while not predicate(self._loader.image):
+                await self._changed.wait()
+        return self._loader.image

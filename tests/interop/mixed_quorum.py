@@ -17,12 +17,12 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 from log.inspection.reader import scan_batches
+from tests.cluster import processes
 from tests.interop.conftest import trimaran
 from tests.interop.controllers import SECONDS_MAX, controllers
 from wire.blocking import BlockingConnection
@@ -94,11 +94,8 @@ class Creations:
 
 
 def until(condition, what):
-    deadline = time.monotonic() + SECONDS_MAX
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {SECONDS_MAX:.0f} s: {what}"
-        time.sleep(0.05)
-    return found
+    """With the patience that JVMs need."""
+    return processes.until(condition, what, SECONDS_MAX)
 
 
 def caught_up(cluster):

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
+from tests.cluster.processes import LocalCluster, until
 from tests.interop import apache_kafka
 from tests.interop.controllers import Controllers, controllers
-from tests.local_cluster import LocalCluster, until
 
 
 def test_kafkas_tool_adds_and_removes_our_controllers(tmp_path):

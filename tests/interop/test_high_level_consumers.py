@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
+from tests.cluster.processes import until
 from tests.interop import old_clients
-from tests.local_cluster import until
 
 VERSIONS = ("0.8.2.2", "0.9.0.1")
 MAIN = "kafka.tools.ConsoleConsumer"

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from tests.cluster.processes import until
 from tests.interop import apache_kafka
-from tests.local_cluster import until
 
 
 def tool(name, *arguments, **options):

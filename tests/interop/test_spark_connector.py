@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 TOPIC, PARTITIONS = "beside-the-connector", 3
 START = 1_700_000_000_000

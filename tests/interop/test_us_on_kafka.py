@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from log.batches.records import decode_records
 from log.inspection.reader import scan_batches
+from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
-from tests.local_cluster import until
 from zkcompat.zookeeper.server_process import start_zookeeper
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

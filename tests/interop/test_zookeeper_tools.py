@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tests.cluster.processes import until
 from tests.interop import old_clients
 from tests.interop.conftest import Ours, trimaran
-from tests.local_cluster import until
 
 VERSIONS = ("0.8.2.2", "1.1.1", "2.8.2")
 SECONDS = 60.0

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from tests.cluster.processes import until
 from tests.interop import apache_kafka, old_clients
 from tests.interop.conftest import trimaran
-from tests.local_cluster import until
 from zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSION = "1.1.1"

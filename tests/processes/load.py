@@ -9,7 +9,7 @@ import threading
 from confluent_kafka import Producer
 
 from tests.clients.kafka_python import KafkaPython
-from tests.local_cluster import until
+from tests.cluster.processes import until
 
 PACE_SECONDS = 0.002
 IN_FLIGHT_MAX = 2000

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.clients.confluent import Confluent
-from tests.local_cluster import LocalCluster, trimaran, until
+from tests.cluster.processes import LocalCluster, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local.state_file import is_alive
 

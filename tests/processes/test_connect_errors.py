@@ -9,7 +9,7 @@ import pytest
 
 from node.runtime.ports import HOST
 from tests.certificates import Certificates
-from tests.local_cluster import LocalCluster, trimaran
+from tests.cluster.processes import LocalCluster, trimaran
 from tests.processes.test_security import _started
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit

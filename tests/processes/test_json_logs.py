@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from node.runtime.ports import HOST, port_of, reserve
-from tests.local_cluster import ROOT, trimaran
+from tests.cluster.processes import ROOT, trimaran
 from trimaran.errors import Exit
 
 FILE = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 from tests.processes.load import Load, lost
 
 TOPIC, PARTITIONS = "t", 6

@@ -5,7 +5,7 @@ import json
 import pytest
 from kazoo.client import KazooClient
 
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
 from zkcompat.zookeeper.server_process import start_zookeeper
 

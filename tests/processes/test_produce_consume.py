@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from tests.local_cluster import ROOT, LocalCluster, until
+from tests.cluster.processes import ROOT, LocalCluster, until
 from trimaran.cli.partitioner import partition_of_key
 from trimaran.errors import Exit
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from tests.certificates import Certificates
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
-from tests.local_cluster import ROOT, trimaran, until
+from tests.cluster.processes import ROOT, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
 

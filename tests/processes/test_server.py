@@ -10,7 +10,7 @@ import pytest
 from tests.clients.confluent import Confluent
 from tests.clients.kafka_python import KafkaPython
 from tests.clients.records import Sent
-from tests.local_cluster import ROOT, trimaran
+from tests.cluster.processes import ROOT, trimaran
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
 

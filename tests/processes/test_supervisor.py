@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local_cluster import ROOT, LocalCluster, trimaran, until
+from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local import state_file
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 from tests.processes.test_produce_consume import consumed, started
 from wire.blocking import BlockingClient
 from wire.client.destinations import Coordinator, Leader

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from node.runtime.ports import HOST, port_of, reserve
-from tests.local_cluster import ROOT, LocalCluster, trimaran, until
+from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit
 from trimaran.ports import listener_on

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit
 from wire.blocking import BlockingConnection

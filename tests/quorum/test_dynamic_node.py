@@ -23,7 +23,8 @@ from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from quorum.raft_log.metadata_log import open_metadata_log
 from quorum.replica.quorum_state_file import FILE_NAME
 from quorum.replica.snapshot_writer import SnapshotContent
-from tests.quorum.cluster import CLUSTER_ID, HANDLERS, Member, TestCluster, until
+from tests.cluster.nodes import CLUSTER_ID, until
+from tests.cluster.quorum_nodes import HANDLERS, Member, QuorumNodes
 from wire.records.topics import TopicRecord
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry
@@ -33,10 +34,9 @@ PATIENT = Timeouts(request=15.0, fetch=10.0)
 FEATURES = Features(supported={"kraft.version": (0, 1)})
 
 
-class DynamicCluster(TestCluster):
+class DynamicCluster(QuorumNodes):
     """Controllers that know each other's addresses as bootstrap servers; the first `voters` are formatted as voters."""
 
-    __test__ = False
     voters_at_first = 1
     auto_join = False
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, open_controllers
+from tests.cluster.in_process import cluster, connected_to
+from tests.cluster.nodes import CLUSTER_ID, SECONDS
+from tests.cluster.scripted_broker import ScriptedBroker
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
 from wire.client.calls import error_codes
@@ -40,7 +42,7 @@ KINDS = (
 class Likely:
     """Puts what is true in places where it is looked at first."""
 
-    def __init__(self, prng: random.Random, brokers: list[Broker], image: Any) -> None:
+    def __init__(self, prng: random.Random, brokers: list[ScriptedBroker], image: Any) -> None:
         self.prng = prng
         self.broker = prng.choice(brokers)
         self.values: dict[str, list[Any]] = {
@@ -73,11 +75,11 @@ async def test_senseless_requests_are_answered_and_can_be_replayed(
 ) -> None:
     prng = random.Random(seed)
     told: Counter[str] = Counter()
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         epoch = active.context.controller.active().epoch
         async with connected_to(active) as connection:
-            brokers = [controllers.broker(connection, node_id) for node_id in (11, 12)]
+            brokers = [nodes.scripted_broker(connection, node_id) for node_id in (11, 12)]
             for broker in brokers:
                 await broker.join()
             topic = CreatableTopic(
@@ -103,7 +105,7 @@ async def test_senseless_requests_are_answered_and_can_be_replayed(
         assert active.context.controller.active().epoch == epoch
         for kind in (AlterPartitionRequest, BrokerHeartbeatRequest, AllocateProducerIdsRequest):
             assert told[f"{kind.__name__} NONE"], told
-        await controllers.stop(1)
-        again = await controllers.start_controller(1)
-        await controllers.active()
+        await nodes.stop(1)
+        again = await nodes.start_controller(1)
+        await nodes.active()
         assert set(again.loader.image.topics.by_name) == {"t"}

@@ -23,7 +23,8 @@ from quorum.raft_log.snapshot_format import encode_snapshot
 from quorum.raft_log.voter_records import kraft_version_record, voters_record
 from quorum.translate import requests, voters
 from quorum.translate import responses as answers
-from tests.quorum.cluster import CLUSTER_ID, HOST, Member, open_cluster
+from tests.cluster.nodes import CLUSTER_ID
+from tests.cluster.quorum_nodes import HOST, Member, quorum_nodes
 from tests.simulation.nonsense import Nonsense
 from tests.wire.random_messages import random_message
 from wire.client.errors import VersionMismatch
@@ -218,7 +219,7 @@ def _wire_type(request: core.Request) -> type[Message]:
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_voter_among_liars_goes_on(tmp_path: Path, seed: int) -> None:
     with trio.fail_after(60):
-        async with open_cluster(tmp_path, 3, HURRY) as cluster:
+        async with quorum_nodes(tmp_path, 3, HURRY) as cluster:
             member = await cluster.start(1)
             liar = Liar(seed, member)
             for node_id in (2, 3):

@@ -7,7 +7,8 @@ import trio
 
 from quorum.controller import operation_queue as operations
 from quorum.translate.describe_quorum import describe_quorum_request
-from tests.cluster.controllers import SECONDS, Images, connected_to, open_controllers
+from tests.cluster.in_process import Images, cluster, connected_to
+from tests.cluster.nodes import SECONDS
 from tests.quorum.controller.test_server import creation
 from tests.quorum.test_many_partitions import joined
 from wire.errors import ErrorCode
@@ -45,10 +46,10 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
         return done[-1]
 
     real = operations.Operation.go_on
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            await joined(controllers, connection, 1)
+            await joined(nodes, connection, 1)
             monkeypatch.setattr(operations.Operation, "go_on", go_on)
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
     placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
@@ -58,10 +59,10 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
 
 async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
     """A heartbeat extends the lease at once all the same."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection, connected_to(active) as another:
-            one = (await joined(controllers, another, 1))[1]
+            one = (await joined(nodes, another, 1))[1]
             active_controller = active.context.controller.active()
             answers = {}
 
@@ -91,10 +92,10 @@ async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
 
 
 async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection, connected_to(active) as another:
-            await joined(controllers, connection, 1)
+            await joined(nodes, connection, 1)
             operations = active.context.controller.active().operations
             create = creation("t", partitions=30 * PARTITIONS)
             async with trio.open_nursery() as nursery:
@@ -108,11 +109,11 @@ async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
 
 
 async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         images = Images(active)
         async with connected_to(active) as connection:
-            await joined(controllers, connection, 1)
+            await joined(nodes, connection, 1)
             controller, answers = active.context.controller, []
             epoch, end = controller.active().epoch, active.node.log_end_offset
 
@@ -128,6 +129,6 @@ async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
             image = await images.wait_for(lambda image: image.provenance.epoch > epoch)
             assert "t" not in image.topics.by_name
             assert active.node.log_end_offset < end + PARTITIONS
-            await controllers.active()  # the next epoch decides once it has applied its beginning
+            await nodes.active()  # the next epoch decides once it has applied its beginning
             again = await connection.call(creation("t", partitions=1), timeout=SECONDS)
             assert again.topics[0].error_code == ErrorCode.NONE

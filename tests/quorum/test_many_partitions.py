@@ -13,8 +13,8 @@ from quorum.controller.handlers import broker_registration
 from quorum.formatting.storage import format_paths
 from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import NO_LEADER
-from tests.cluster.controllers import SECONDS, Images, connected_to, open_controllers
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.in_process import Images, cluster, connected_to
+from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.controller.test_server import creation
 from wire.errors import ErrorCode
 from wire.messages.broker_registration import Listener
@@ -66,19 +66,19 @@ def time_enough(clock):
     clock.rate = 1.0
 
 
-async def joined(controllers, connection, *ids):
-    found = {i: controllers.broker(connection, i) for i in ids}
+async def joined(nodes, connection, *ids):
+    found = {i: nodes.scripted_broker(connection, i) for i in ids}
     for one in found.values():
         await one.join()
     return found
 
 
 async def test_controlled_shutdown(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         images, steps = Images(active), Steps(active)
         async with connected_to(active) as connection:
-            both = await joined(controllers, connection, 1, 2)
+            both = await joined(nodes, connection, 1, 2)
             await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
             steps.take()
             assert not (await both[1].beat(want_shut_down=True)).should_shut_down
@@ -91,12 +91,12 @@ async def test_controlled_shutdown(tmp_path):
 
 
 async def test_a_silent_broker(tmp_path, clock):
-    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
+        active = await nodes.active()
         images, steps = Images(active), Steps(active)
         async with connected_to(active) as connection:
             with time_enough(clock):
-                both = await joined(controllers, connection, 1, 2)
+                both = await joined(nodes, connection, 1, 2)
                 created = creation("t", partitions=PARTITIONS, factor=2)
                 await connection.call(created, timeout=SECONDS)
             steps.take()
@@ -109,11 +109,11 @@ async def test_a_silent_broker(tmp_path, clock):
 
 
 async def test_who_comes_back_leads_all_that_nobody_else_can(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         images, steps = Images(active), Steps(active)
         async with connected_to(active) as connection:
-            one = (await joined(controllers, connection, 1))[1]
+            one = (await joined(nodes, connection, 1))[1]
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
             assert (await one.beat(want_fence=True)).is_fenced
             assert {p.leader for p in partitions_of(active.loader.image)} == {NO_LEADER}
@@ -124,18 +124,18 @@ async def test_who_comes_back_leads_all_that_nobody_else_can(tmp_path):
 
 
 async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         steps = Steps(active)
         async with connected_to(active) as connection:
-            await joined(controllers, connection, 2)
+            await joined(nodes, connection, 2)
             async with connected_to(active) as another:
-                one = (await joined(controllers, another, 1))[1]
+                one = (await joined(nodes, another, 1))[1]
                 created = creation("t", partitions=PARTITIONS, factor=2)
                 await connection.call(created, timeout=SECONDS)
             steps.take()
             here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
-            successor = controllers.broker(connection, 1, incarnation=1)
+            successor = nodes.scripted_broker(connection, 1, incarnation=1)
             with trio.fail_after(SECONDS):
                 while await successor.register(listeners=[here]):
                     await trio.lowlevel.checkpoint()
@@ -158,17 +158,17 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, 
         monkeypatch.setattr(module, "changes_without", changes_without)
     without = {ELR_VERSION: 0}  # with eligible leaders an only replica leaves the ISR
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features=without)
-    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
+        active = await nodes.active()
         images = Images(active)
         async with connected_to(active) as connection:
             with time_enough(clock):
-                one = (await joined(controllers, connection, 1))[1]
+                one = (await joined(nodes, connection, 1))[1]
                 await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
             await images.wait_for(lambda image: image.cluster.brokers[1].fenced)  # it is silent
             here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
             assert (
-                await controllers.broker(connection, 1, incarnation=1).register(listeners=[here])
+                await nodes.scripted_broker(connection, 1, incarnation=1).register(listeners=[here])
                 == 0
             )
     assert all(p.isr == (1,) for p in partitions_of(active.loader.image))
@@ -178,11 +178,11 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, 
 
 async def test_unclean_leaders_when_the_topic_allows_them(tmp_path):
     """It does not wait for the next round."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         images, steps = Images(active), Steps(active)
         async with connected_to(active) as connection:
-            both = await joined(controllers, connection, 1, 2)
+            both = await joined(nodes, connection, 1, 2)
             await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
             assert (await both[1].beat(want_fence=True)).is_fenced
             assert (await both[2].beat(want_fence=True)).is_fenced

@@ -6,12 +6,11 @@ import pytest
 import trio
 
 from tests.broker.handlers.asking import Asked
-from tests.cluster.in_process import cluster
+from tests.cluster.in_process import cluster, connected_to
 from trimaran.cli.idempotent_producer import IdempotentProducer
 from wire.blocking import BlockingClient, BlockingConnection
 from wire.client.errors import ConnectionLost
 from wire.messages.produce import ProduceRequest
-from wire.transport.node_connection import open_node_connection
 
 BATCHES = [[(b"k", b"one"), (None, b"two")], [(None, b"three")], [(None, b"four")]]
 
@@ -31,7 +30,7 @@ async def test_a_batch_whose_answer_was_lost_is_there_once(tmp_path, monkeypatch
     monkeypatch.setattr(BlockingConnection, "call", call)
     async with cluster(tmp_path) as running:
         broker = running.brokers[11]
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             await Asked(running, broker, connection).create("t")
 
         def send() -> None:

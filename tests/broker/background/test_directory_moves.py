@@ -15,8 +15,9 @@ from log.directories.meta_properties import MetaProperties
 from log.partitions.names import FUTURE_SUFFIX
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import TopicImage
-from tests.broker.harness import open_harness, topic
-from tests.broker.harness import partition as partition_image
+from tests.cluster.data_side import open_harness, topic
+from tests.cluster.data_side import partition as partition_image
+from tests.cluster.nodes import CLUSTER_ID
 from tests.log.helpers import batch_bytes, view_of
 from wire.errors import ErrorCode, KafkaError
 
@@ -58,7 +59,7 @@ class Moves:
 
 def other_directory(path):
     path.mkdir()
-    MetaProperties("test-cluster", 11, bytes(15) + b"\x08").save(path)
+    MetaProperties(CLUSTER_ID, 11, bytes(15) + b"\x08").save(path)
     return LogDirectory(path)
 
 

@@ -17,7 +17,7 @@ from log.batches.records import NewRecord, build_batch, decode_records
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.groups.driver import SURROUNDINGS
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576"}

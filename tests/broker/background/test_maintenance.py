@@ -10,7 +10,7 @@ import trio.testing
 from broker.background.maintenance import Maintenance, MaintenanceTimes
 from node.runtime.clock import now_ms
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.handlers.fetch import fetch
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import registration, topic_id
+from tests.cluster.data_side import registration, topic_id
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 VERSION = 17

@@ -20,7 +20,7 @@ from tests.broker.fetching.asking import (
     start,
     wanted,
 )
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.transport.calls import DeferredResponse
 

@@ -19,7 +19,7 @@ from tests.broker.fetching.asking import (
     start,
     wanted,
 )
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.calls import DeferredResponse
 

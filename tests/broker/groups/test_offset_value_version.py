@@ -7,7 +7,7 @@ import pytest
 from broker.groups.limits import GroupLimits
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from node.config.config_def import ConfigError
-from tests.broker.harness import config
+from tests.cluster.data_side import config
 from wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=0)

@@ -20,7 +20,7 @@ from log.batches.batch import iter_batches
 from log.batches.records import build_batch
 from tests.broker.calls import call
 from tests.broker.groups.driver import Driver
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.messages.write_txn_markers import (

@@ -15,8 +15,8 @@ from broker.handlers.registry import broker_registry
 from broker.process.server import RunningBroker
 from quorum.metadata.image import MetadataImage
 from tests.broker.calls import connection
-from tests.broker.harness import open_harness
-from tests.cluster.in_process import Cluster, cluster
+from tests.cluster.data_side import open_harness
+from tests.cluster.in_process import Cluster, cluster, connected_to
 from wire.errors import ErrorCode
 from wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -28,7 +28,7 @@ from wire.messages.envelope import EnvelopeResponse
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.schema import Message
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from wire.transport.node_connection import NodeConnection
 
 SECONDS = 20.0
 AUTHORIZER = {
@@ -55,8 +55,7 @@ class Asked:
 
     async def seen(self, predicate: Any) -> None:
         """Waits until the broker knows what the controller has committed."""
-        with trio.fail_after(SECONDS):
-            await self.broker.context.metadata.wait_for(predicate)
+        await self.cluster.seen(predicate, self.broker.node_id)
 
     async def create(self, *names: str, partitions: int = 1, replicas: int = 1) -> None:
         topics = [
@@ -98,7 +97,7 @@ async def asked(path: Path, *, brokers: int = 1, **settings: str) -> AsyncIterat
     """`settings` are those of all nodes, with underscores for dots."""
     async with cluster(path, brokers=brokers, **settings) as running:
         broker = running.brokers[min(running.brokers)]
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             yield Asked(running, broker, connection)
 
 

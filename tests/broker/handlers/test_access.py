@@ -11,7 +11,7 @@ import pytest
 from broker.handlers.registry import broker_registry
 from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -1,7 +1,7 @@
 """AddRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that comes back."""
 
 from tests.broker.handlers.asking import asked, refused
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 

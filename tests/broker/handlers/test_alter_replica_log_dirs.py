@@ -5,7 +5,7 @@ import pytest
 from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import Asked
-from tests.cluster.in_process import cluster
+from tests.cluster.in_process import cluster, connected_to
 from wire.errors import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -13,7 +13,6 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.transport.node_connection import open_node_connection
 
 
 def moves(*wanted):
@@ -41,7 +40,7 @@ async def test_a_replica_moves_to_the_other_directory(tmp_path, version):
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             one = Asked(running, broker, connection)
             await one.create("t")
             directories = broker.context.directories
@@ -72,7 +71,7 @@ async def place_of(one):
 async def test_every_partition_has_its_refusal(tmp_path):
     async with cluster(tmp_path) as running:
         broker = running.brokers[11]
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             one = Asked(running, broker, connection)
             await one.create("t")
             here = str(broker.context.directories.all[0].path)

@@ -9,7 +9,7 @@ from broker.handlers.delete_records import delete_records
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.delete_records import (
     DeleteRecordsPartition,

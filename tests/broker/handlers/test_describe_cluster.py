@@ -4,7 +4,8 @@ import pytest
 
 from broker.handlers.describe_cluster import describe_cluster
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import open_harness, registration
+from tests.cluster.data_side import open_harness, registration
+from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 
@@ -28,7 +29,7 @@ def described(harness, version=2, **fields):
 def test_brokers_that_serve_are_told(harness, version):
     answer = described(harness, version)
     assert [(one.broker_id, one.port) for one in answer.brokers] == [(11, 9111), (12, 9112)]
-    assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 11)
+    assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 11)
 
 
 def test_fenced_brokers_are_told_when_asked_for(harness):

@@ -7,11 +7,10 @@ from log.batches.batch import iter_batches
 from tests.broker.background.test_directory_moves import other_directory
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import open_harness, partition, topic
-from tests.cluster.in_process import cluster
+from tests.cluster.data_side import open_harness, partition, topic
+from tests.cluster.in_process import cluster, connected_to
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from wire.transport.node_connection import open_node_connection
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ async def test_a_directory_that_failed_is_told_with_its_error(tmp_path):
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))
-        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+        async with connected_to(broker) as connection:
             failed = broker.context.directories.at(paths[1])
             failed.health.offline = "the disk is gone"
             answer = await connection.call(DescribeLogDirsRequest(topics=None), timeout=5)

@@ -6,8 +6,8 @@ import pytest
 
 from broker.handlers.describe_producers import describe_producers
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, topic
 from tests.broker.test_transactions import mark, write
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 

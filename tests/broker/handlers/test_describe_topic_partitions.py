@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.describe_topic_partitions import (
     Cursor,

@@ -12,7 +12,7 @@ from broker.handlers.fetch import fetch
 from broker.partitions.isr import FetchClock
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.transport.calls import DeferredResponse

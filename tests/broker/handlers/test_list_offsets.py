@@ -13,7 +13,7 @@ from log.batches.batch import iter_batches
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import (
+from tests.cluster.data_side import (
     open_harness,
     partition,
     registration,

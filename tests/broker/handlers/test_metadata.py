@@ -10,7 +10,8 @@ from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.metadata import metadata
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -40,7 +41,7 @@ async def ask(harness, *names, version=VERSION, everything=False, on=None, **fie
 async def test_brokers_that_are_alive_and_have_the_listener(harness):
     answer = await ask(harness)
     assert [(broker.node_id, broker.port) for broker in answer.brokers] == [(11, 9092), (12, 7777)]
-    assert (answer.controller_id, answer.cluster_id, answer.topics) == (11, "test-cluster", [])
+    assert (answer.controller_id, answer.cluster_id, answer.topics) == (11, CLUSTER_ID, [])
     assert (await ask(harness, on=connection("OTHER"))).brokers == []
 
 

@@ -6,7 +6,7 @@ from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

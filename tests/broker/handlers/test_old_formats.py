@@ -20,7 +20,7 @@ from log.old_formats.message_sets import build_message_set, decode_message_set
 from log.old_formats.up_conversion import convert_produced
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.log.old_formats.test_message_sets import message
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

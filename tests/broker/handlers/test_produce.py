@@ -12,7 +12,7 @@ from log.batches.records import NewRecord, RecordHeader, build_batch
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.transport.calls import CloseConnection, DeferredResponse

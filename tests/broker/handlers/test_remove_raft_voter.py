@@ -1,7 +1,7 @@
 """RemoveRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that goes."""
 
 from tests.broker.handlers.asking import asked, refused
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 

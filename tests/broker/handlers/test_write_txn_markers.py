@@ -6,8 +6,8 @@ import trio.testing
 
 from broker.handlers.write_txn_markers import write_txn_markers
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import open_harness, partition, topic
 from tests.broker.test_transactions import mark, write
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -4,7 +4,7 @@ from immutables import Map
 
 from broker.metadata.metadata_cache import LISTED_SECONDS, BrokerMetadata
 from quorum.metadata.image import ClusterImage, MetadataImage
-from tests.broker.harness import registration
+from tests.cluster.data_side import registration
 
 
 def image(**fenced):

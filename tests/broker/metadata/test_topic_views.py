@@ -13,7 +13,7 @@ from broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
 from quorum.metadata.authorizer import Authorizer
 from quorum.serving.authorized_operations import NOT_ASKED
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataResponsePartition,

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.broker.harness import open_harness
+from tests.cluster.data_side import open_harness
 
 
 @pytest.fixture

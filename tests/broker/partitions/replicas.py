@@ -9,7 +9,7 @@ import trio
 from broker.partitions.partition import Partition
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
-from tests.broker.harness import open_harness, registration, serving
+from tests.cluster.data_side import open_harness, registration, serving
 
 DEADLINE_SECONDS = 10
 

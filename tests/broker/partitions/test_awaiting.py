@@ -8,7 +8,7 @@ import trio.testing
 from broker.partitions import awaiting
 from node.runtime.watermark import Watermark
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 
 PARTITIONS = 20

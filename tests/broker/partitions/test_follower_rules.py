@@ -6,7 +6,7 @@ import pytest
 
 from log.batches.batch import iter_batches
 from tests.broker.batches import batch
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import KafkaError, RemoteProtocolError
 
 TIMESTAMP_MS = 1_700_000_000_000

@@ -13,7 +13,8 @@ import trio
 from broker.replication.fetch_client import FetchClient
 from log.batches.batch import BatchView
 from tests.broker.batches import batch
-from tests.broker.harness import (
+from tests.broker.partitions.replicas import DEADLINE_SECONDS, until
+from tests.cluster.data_side import (
     open_harness,
     partition,
     registration,
@@ -21,7 +22,6 @@ from tests.broker.harness import (
     topic,
     topic_id,
 )
-from tests.broker.partitions.replicas import DEADLINE_SECONDS, until
 from wire.errors import ErrorCode
 from wire.messages.fetch import (
     EpochEndOffset,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import partition, registration, topic
 from tests.broker.partitions.leading import LAG_SECONDS, Followers, lead, proposals, write
+from tests.cluster.data_side import partition, registration, topic
 from wire.errors import ErrorCode
 
 

@@ -9,7 +9,7 @@ from broker.partitions.leader import open_leader_epoch
 from log.batches.batch import iter_batches
 from node.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
-from tests.broker.harness import open_harness, partition, registration, topic
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from wire.errors import ErrorCode, KafkaError
 
 CLOCK = FetchClock()

@@ -9,8 +9,8 @@ from log.batches.batch import iter_batches
 from tests.broker.batches import append as append_here
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished
-from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import append, brokers, until
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,

@@ -10,7 +10,7 @@ from broker.partitions.opening import (
     unopened,
 )
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.transport.calls import DeferredResponse
 
 

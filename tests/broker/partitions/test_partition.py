@@ -6,7 +6,7 @@ import pytest
 
 from broker.partitions.watchers import Interest
 from tests.broker.batches import append
-from tests.broker.harness import partition, topic
+from tests.cluster.data_side import partition, topic
 from wire.errors import ErrorCode, KafkaError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from tests.broker.partitions.listening import Listener, code_of
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 
 

@@ -9,8 +9,8 @@ from immutables import Map
 
 from log.batches.batch import BatchView
 from tests.broker.batches import append, batch
-from tests.broker.harness import open_harness, partition, registration, topic
 from tests.broker.partitions.listening import Listener, code_of
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from wire.errors import ErrorCode
 
 

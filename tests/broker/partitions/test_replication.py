@@ -8,8 +8,8 @@ import trio.testing
 from broker.replication import fetcher
 from broker.replication.fetch_client import FetchClient
 from node.runtime.clock import now_ms
-from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import append, brokers, until
+from tests.cluster.data_side import open_harness, partition, topic
 from tests.log.helpers import batch_bytes
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from broker.partitions.suspect_checks import check_suspects
 from broker.storage.directories import LogDirectories
 from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode, KafkaError
 
 BATCH_BYTES = 69  # of one record of one byte

@@ -11,7 +11,7 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
 from quorum.metadata.loader import Manifest, MetadataLoader
 from quorum.metadata.records import image_to_records
-from tests.broker.harness import open_harness
+from tests.cluster.data_side import open_harness
 from tests.quorum.metadata.build import SOMEWHERE, change, partition, replay, topic, uid
 from wire.records.topics import RemoveTopicRecord
 

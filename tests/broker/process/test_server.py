@@ -15,8 +15,8 @@ from log.disk.files import Files
 from node.runtime.errors import StorageFailure
 from quorum.formatting.storage import format_directories
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
-from tests.cluster.controllers import Images
-from tests.cluster.in_process import CLUSTER_ID, cluster
+from tests.cluster.in_process import Images, cluster
+from tests.cluster.nodes import CLUSTER_ID
 from wire.messages.metadata import MetadataRequest
 from wire.transport.node_connection import open_node_connection
 

@@ -12,7 +12,7 @@ from log.producers.marker import EndMarker
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import through_wire
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

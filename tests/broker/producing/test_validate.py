@@ -14,7 +14,7 @@ from node.runtime.clock import now_ms
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import batch
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.transport.calls import DeferredResponse

@@ -9,7 +9,7 @@ import trio
 
 from log.batches.batch import BatchView
 from tests.broker.batches import batch
-from tests.broker.harness import open_harness, partition, registration, serving, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, serving, topic, topic_id
 from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -20,7 +20,6 @@ from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
 from node.runtime import group_commit
 from tests.broker.batches import batch
-from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
     NEWEST,
@@ -31,6 +30,7 @@ from tests.broker.replication.stub_leader import (
     followed,
     record,
 )
+from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import ErrorCode
 from wire.messages.fetch import EpochEndOffset
 

@@ -9,7 +9,8 @@ import pytest
 from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.raft_log.partition import TOPIC
 from quorum.serving.authorization import OPEN_DATA
-from tests.cluster.controllers import SECONDS, connected_to, open_controllers
+from tests.cluster.in_process import cluster, connected_to
+from tests.cluster.nodes import SECONDS
 from wire.errors import ErrorCode
 from wire.messages import (
     broker_heartbeat,
@@ -65,8 +66,8 @@ async def test_who_may_not_is_refused(
     tmp_path: Any, keys: dict[str, object], refused: bool
 ) -> None:
     async with (
-        open_controllers(tmp_path, **keys) as controllers,
-        connected_to(await controllers.active()) as connection,
+        cluster(tmp_path, brokers=0, **keys) as nodes,
+        connected_to(await nodes.active()) as connection,
     ):
         for request in REQUESTS:
             answer: Any = await connection.call(request, timeout=SECONDS)
@@ -77,8 +78,8 @@ async def test_who_may_not_is_refused(
 async def test_who_is_no_super_user_waits_until_all_acls_are_known(tmp_path: Any) -> None:
     """Two voters that may not vote at each other: neither hears of a leader, and of what is committed."""
     async with (
-        open_controllers(tmp_path, 2, **NOBODY) as controllers,
-        connected_to(controllers.running[1]) as connection,
+        cluster(tmp_path, controllers=2, brokers=0, **NOBODY) as nodes,
+        connected_to(nodes.controllers[1]) as connection,
     ):
         answer: Any = await connection.call(REQUESTS[0], timeout=SECONDS)
         assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

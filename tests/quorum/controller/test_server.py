@@ -13,13 +13,8 @@ from node.runtime.deferred import Result
 from node.runtime.steps import at_once
 from quorum.controller.server import run_controller
 from quorum.formatting.storage import format_paths
-from tests.cluster.controllers import (
-    SECONDS,
-    Images,
-    connected_to,
-    open_controllers,
-)
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.in_process import Images, cluster, connected_to
+from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, uid
 from wire.errors import ErrorCode
@@ -49,10 +44,13 @@ def creation(*names, partitions=2, factor=1, **more):
 
 
 async def test_a_broker_joins_and_leads_a_topic(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            brokers = [controllers.broker(connection, 1), controllers.broker(connection, 2)]
+            brokers = [
+                nodes.scripted_broker(connection, 1),
+                nodes.scripted_broker(connection, 2),
+            ]
             for one in brokers:
                 assert await one.register() == 0
                 assert (await one.beat(offset=0)).is_fenced
@@ -82,15 +80,15 @@ async def test_a_broker_joins_and_leads_a_topic(tmp_path):
 
 @pytest.mark.slow
 async def test_everything_is_there_after_a_restart(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        async with connected_to(await controllers.active()) as connection:
-            one = controllers.broker(connection, 1)
+    async with cluster(tmp_path, brokers=0) as nodes:
+        async with connected_to(await nodes.active()) as connection:
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
             await connection.call(creation("t"), timeout=SECONDS)
-        before = controllers.running[1].loader.image
-        await controllers.stop(1)
-        await controllers.start_controller(1)
-        after = (await controllers.active()).loader.image
+        before = nodes.controllers[1].loader.image
+        await nodes.stop(1)
+        await nodes.start_controller(1)
+        after = (await nodes.active()).loader.image
         assert after.topics == before.topics
         assert after.cluster.brokers == before.cluster.brokers
         assert after.provenance.offset > before.provenance.offset
@@ -98,16 +96,16 @@ async def test_everything_is_there_after_a_restart(tmp_path):
 
 async def test_a_broker_that_dies_is_fenced_at_once_and_its_successor_may_come(tmp_path):
     """Idea 11: the socket closes, nobody listens; the lease of 9 s has just begun."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         images = Images(active)
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
         one.socket.close()
         image = await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
         async with connected_to(active) as connection:
-            successor = controllers.broker(connection, 1, incarnation=1)
+            successor = nodes.scripted_broker(connection, 1, incarnation=1)
             await successor.join()
             assert successor.epoch > image.cluster.brokers[1].epoch
             assert (await one_beat(connection, one)).error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -119,29 +117,29 @@ async def one_beat(connection, broker):
 
 
 async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
         active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
             while not active_controller.leases.get(1, one.epoch).disconnected:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
-            other = controllers.broker(connection, 1, incarnation=1)  # at another address
+            other = nodes.scripted_broker(connection, 1, incarnation=1)  # at another address
             assert await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             assert not (await one_beat(connection, one)).is_fenced
 
 
 async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
     """A broker started again so fast that it listens before anybody looked."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
-            other = controllers.broker(connection, 1, incarnation=1)
+            other = nodes.scripted_broker(connection, 1, incarnation=1)
             other.port = one.port
             assert (
                 await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -157,11 +155,11 @@ async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
 
 @pytest.mark.slow
 async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
-    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
+        active = await nodes.active()
         images = Images(active)
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             begun = trio.current_time()
             await one.join()
             await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
@@ -172,10 +170,10 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
 @asynccontextmanager
 async def joined_broker(tmp_path):
     """A broker that has joined the one controller, and the controller's leases."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
             yield one, active.context.controller.active().leases
 
@@ -205,10 +203,10 @@ async def test_the_next_lease_to_end_is_no_exception_where_a_controller_was_held
 
 
 async def test_controlled_shutdown(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            brokers = {i: controllers.broker(connection, i) for i in (1, 2)}
+            brokers = {i: nodes.scripted_broker(connection, i) for i in (1, 2)}
             for one in brokers.values():
                 await one.join()
             await connection.call(creation("t", factor=2), timeout=SECONDS)
@@ -221,7 +219,7 @@ async def test_controlled_shutdown(tmp_path):
             await brokers[2].beat()  # now everybody has applied that 2 leads
             answer = await brokers[1].beat(want_shut_down=True)
             assert (answer.should_shut_down, answer.is_fenced) == (True, True)
-            back = controllers.broker(connection, 1, incarnation=1)
+            back = nodes.scripted_broker(connection, 1, incarnation=1)
             await back.join()
 
 
@@ -230,14 +228,14 @@ async def test_controlled_shutdown(tmp_path):
 
 @pytest.mark.slow
 async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
-    async with open_controllers(tmp_path, 3) as controllers:
-        first = await controllers.active()
+    async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
+        first = await nodes.active()
         async with connected_to(first) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
             await connection.call(creation("t"), timeout=SECONDS)
-        await controllers.stop(first.node_id)
-        second = await controllers.active()
+        await nodes.stop(first.node_id)
+        second = await nodes.active()
         assert "t" in second.loader.image.topics.by_name
         async with connected_to(second) as connection:
             assert not (await one_beat(connection, one)).is_fenced
@@ -248,8 +246,8 @@ async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
 async def test_a_level_counts_from_when_it_is_written(tmp_path):
     """What is decided next may need it, though it is not committed yet, nor is what came before."""
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": 29})
-    async with open_controllers(tmp_path) as controllers:
-        running = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        running = await nodes.active()
         controller, node = running.context.controller, running.context.node
         assert node.metadata_version == 29
         before = at_once(controller.active().write(Result([NoOpRecord()], None)))
@@ -280,12 +278,12 @@ async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
 async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
     """Its index has a topic soon after its image has it."""
     monkeypatch.setattr("quorum.controller.standby.POLL_SECONDS", 0.01)
-    async with open_controllers(tmp_path, size=3) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            await controllers.broker(connection, 1).join()
+            await nodes.scripted_broker(connection, 1).join()
             await connection.call(creation("t"), timeout=SECONDS)
-        for one in controllers.running.values():
+        for one in nodes.controllers.values():
             if one is not active:
                 await Images(one).wait_for(lambda image: "t" in image.topics.by_name)
                 index = one.context.controller._standby._index
@@ -299,12 +297,12 @@ async def test_a_connection_keeps_one_callback_for_each_broker_whose_heartbeats_
     tmp_path,
 ):
     """However often the heartbeats change between two connections."""
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         controller = active.context.controller
         first, second = (ConnectionInfo(i, "C", ("h", i), ("h", 0)) for i in (1, 2))
         async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
+            one = nodes.scripted_broker(connection, 1)
             await one.join()
             for _ in range(10):
                 controller.watch(first, 1, one.epoch)

@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from tests.quorum.cluster import Member, TestCluster, open_cluster
+from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
 from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
 from wire.schema import Message
 from wire.transport.node_connection import NodeConnection, open_node_connection
@@ -32,7 +32,7 @@ def answered(handler: Any, request: Message, version: int = 2) -> Any:
 class Asked:
     """The only voter of a quorum, which leads it, and a connection to it."""
 
-    def __init__(self, cluster: TestCluster, member: Member, connection: NodeConnection) -> None:
+    def __init__(self, cluster: QuorumNodes, member: Member, connection: NodeConnection) -> None:
         self.cluster = cluster
         self.member = member
         self.connection = connection
@@ -48,7 +48,7 @@ class Asked:
 @asynccontextmanager
 async def asked_leader(path: Path) -> AsyncIterator[Asked]:
     """A quorum of fixed voters; one topic is committed."""
-    async with open_cluster(path, 1) as cluster:
+    async with quorum_nodes(path, 1) as cluster:
         async with _led(cluster) as one:
             yield one
 
@@ -67,7 +67,7 @@ async def asked_dynamic_leader(path: Path) -> AsyncIterator[Asked]:
 
 
 @asynccontextmanager
-async def _led(cluster: TestCluster) -> AsyncIterator[Asked]:
+async def _led(cluster: QuorumNodes) -> AsyncIterator[Asked]:
     with trio.fail_after(SECONDS):
         member = await cluster.start(LEADER)
         await cluster.propose("a")

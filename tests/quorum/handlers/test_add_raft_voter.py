@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.cluster import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import asked_dynamic_leader
 from wire.errors import MESSAGE_CHARS_MAX, ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener

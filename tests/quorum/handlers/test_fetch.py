@@ -4,7 +4,7 @@ import pytest
 
 from quorum.handlers.fetch import fetch
 from quorum.raft_log.partition import TOPIC, TOPIC_ID
-from tests.quorum.cluster import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

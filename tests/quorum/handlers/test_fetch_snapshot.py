@@ -4,7 +4,7 @@ import pytest
 
 from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.raft_log.partition import TOPIC
-from tests.quorum.cluster import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import answered, asked_leader
 from tests.quorum.test_dynamic_node import write_snapshot
 from wire.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.cluster import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, asked_dynamic_leader
 from wire.errors import ErrorCode
 from wire.messages.update_raft_voter import (

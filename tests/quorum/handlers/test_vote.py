@@ -7,7 +7,7 @@ import pytest
 from quorum.handlers.vote import vote
 from quorum.raft_log.partition import TOPIC
 from quorum.replica.node import QuorumNode
-from tests.quorum.cluster import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData

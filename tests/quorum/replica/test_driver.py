@@ -14,7 +14,8 @@ from quorum.raft.ready import Send
 from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
 from quorum.replica.driver import Driver
 from quorum.translate.responses import write_snapshot_response
-from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
+from tests.cluster.nodes import CLUSTER_ID, until
+from tests.cluster.quorum_nodes import QuorumNodes, quorum_nodes
 from wire.errors import KafkaError
 
 OBSERVER = ReplicaKey(9, bytes([9]) * 16)
@@ -25,7 +26,7 @@ def fetch(offset: int, epoch: int) -> FetchRequest:
     return FetchRequest(CLUSTER_ID, epoch, OBSERVER, offset, 0, -1, 30.0, 1 << 20)
 
 
-async def leading(cluster: TestCluster) -> tuple[Driver, Raft]:
+async def leading(cluster: QuorumNodes) -> tuple[Driver, Raft]:
     await cluster.start(1)
     await cluster.propose("a")
     driver = (await cluster.leader()).node._driver
@@ -35,7 +36,7 @@ async def leading(cluster: TestCluster) -> tuple[Driver, Raft]:
 
 async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             assert driver.handle(fetch(0, raft.epoch)).ready
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
@@ -54,7 +55,7 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
         return await save(fn, *args)
 
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             monkeypatch.setattr("quorum.replica.driver.run_blocking", slowly)
             epoch = raft.epoch
@@ -79,7 +80,7 @@ async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
         epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
     )
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             driver, _ = await leading(cluster)
             send = Send(1, Peer(2, "h", 1), request, 1.0)
             understood = driver._parse_response(send, write_snapshot_response(answer, 1))
@@ -88,7 +89,7 @@ async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
 
 async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
             parked = driver.handle(news)
@@ -107,7 +108,7 @@ async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
 
     came_through = False
     with trio.fail_after(20), pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             driver.submit(broken)
             came_through = not driver.handle(fetch(0, raft.epoch)).ready

@@ -16,7 +16,8 @@ from quorum.raft_log.recovery_point import RecoveryPoint
 from quorum.replica.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
 from quorum.replica.quorum_state_file import FILE_NAME, QuorumStateError, load_election
 from quorum.replica.snapshot_writer import SnapshotContent
-from tests.quorum.cluster import Member, Names, TestCluster, open_cluster, until
+from tests.cluster.nodes import until
+from tests.cluster.quorum_nodes import Member, Names, QuorumNodes, quorum_nodes
 from wire.errors import KafkaError
 from wire.records.topics import TopicRecord
 
@@ -31,18 +32,18 @@ def topic(name: str) -> TopicRecord:
     return TopicRecord(name=name, topic_id=bytes(16))
 
 
-async def start_all(cluster: TestCluster) -> None:
+async def start_all(cluster: QuorumNodes) -> None:
     for node_id in cluster.voters:
         await cluster.start(node_id)
 
 
-async def until_all(cluster: TestCluster, names: list[str]) -> None:
+async def until_all(cluster: QuorumNodes, names: list[str]) -> None:
     await until(lambda: all(m.names.names == names for m in cluster.members.values()))
 
 
 async def test_what_is_committed_is_applied_by_all(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, timeouts=PATIENT) as cluster:
+        async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a", "b")
             await cluster.propose("c")
@@ -57,7 +58,7 @@ async def test_what_is_committed_is_applied_by_all(tmp_path: Path) -> None:
 
 async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             await start_all(cluster)
             node = (await cluster.leader()).node
             epoch = node.leader.value.epoch
@@ -75,7 +76,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
     """A linger of an hour: only a largest batch of proposals ends it."""
     timeouts = Timeouts(append_linger=3600.0, linger_max_bytes=3000)
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, 1, timeouts) as cluster:
+        async with quorum_nodes(tmp_path, 1, timeouts) as cluster:
             await start_all(cluster)
             member = await cluster.leader()
             node, epoch = member.node, member.node.leader.value.epoch
@@ -90,7 +91,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
 async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
     """Idea 11: nobody waits for a fetch timeout."""
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, timeouts=PATIENT) as cluster:
+        async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
             first = await cluster.leader()
@@ -104,7 +105,7 @@ async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
 
 async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path, timeouts=PATIENT) as cluster:
+        async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
             first = await cluster.leader()
@@ -116,7 +117,7 @@ async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
 
 async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
             epoch = (await cluster.leader()).node.leader.value.epoch
@@ -130,7 +131,7 @@ async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> Non
             await until_all(cluster, ["a", "b"])
 
 
-async def with_a_snapshot(cluster: TestCluster) -> Member:
+async def with_a_snapshot(cluster: QuorumNodes) -> Member:
     """Two of three run and have a snapshot of forty topics; returns the leader."""
     await cluster.start(1)
     await cluster.start(2)
@@ -152,7 +153,7 @@ async def with_a_snapshot(cluster: TestCluster) -> Member:
 
 async def test_a_new_node_begins_with_a_snapshot(tmp_path: Path) -> None:
     with trio.fail_after(30):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             leader = await with_a_snapshot(cluster)
             snapshot = leader.node.log.latest_snapshot
             assert snapshot is not None
@@ -178,7 +179,7 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
     too.
     """
     with trio.fail_after(30):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             leader = await with_a_snapshot(cluster)
             third = await cluster.start(3)
             everything = [*leader.names.names, "last"]
@@ -219,7 +220,7 @@ async def test_a_flipped_bit_is_no_torn_end_after_a_crash(
 ) -> None:
     """R15: what was flushed is fetched again; the recovery point is saved while the node runs."""
     with trio.fail_after(30):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             everything = [f"t{i}" for i in range(10)]
             for name in everything:
@@ -240,7 +241,7 @@ async def test_a_flipped_bit_is_no_torn_end_after_a_crash(
 
 async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
             # it knows one address only, and that is of a follower
@@ -258,7 +259,7 @@ async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
 
 async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
     with trio.fail_after(20):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             observer = await cluster.start(11)
             await cluster.propose("a")
@@ -271,20 +272,20 @@ async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
-    async with open_cluster(tmp_path, 1) as cluster:
+    async with quorum_nodes(tmp_path, 1) as cluster:
         member = await cluster.start(1)
         await cluster.leader()
         await member.kill()
     path = tmp_path / "node-1" / DIRECTORY_NAME / FILE_NAME
     path.write_text(path.read_text()[:-9])
     with pytest.RaisesGroup(QuorumStateError, flatten_subgroups=True):
-        async with open_cluster(tmp_path, 1) as cluster:
+        async with quorum_nodes(tmp_path, 1) as cluster:
             await cluster.start(1)
 
 
 async def test_a_node_of_another_cluster_ends(tmp_path: Path) -> None:
     """One voter that says so may be the stranger himself; a majority is believed."""
-    async with open_cluster(tmp_path) as cluster:
+    async with quorum_nodes(tmp_path) as cluster:
         await start_all(cluster)
         await cluster.leader()
         stranger = Identity(-1, cluster_id="another", bootstrap=tuple(cluster.voters.values()))

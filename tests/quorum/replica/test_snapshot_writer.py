@@ -5,7 +5,8 @@ import trio
 
 from quorum.replica import snapshot_writer as snapshots
 from quorum.replica.snapshot_writer import SnapshotPolicy
-from tests.cluster.controllers import SECONDS, connected_to, open_controllers
+from tests.cluster.in_process import cluster, connected_to
+from tests.cluster.nodes import SECONDS
 from tests.quorum.controller.test_server import creation
 
 MIB = 1 << 20
@@ -28,10 +29,10 @@ async def test_a_node_follows_that(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "FIRST_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "BYTES_MIN", 2000)
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = await nodes.active()
         async with connected_to(active) as connection:
-            await controllers.broker(connection, 1).join()
+            await nodes.scripted_broker(connection, 1).join()
             await connection.call(creation("t", partitions=100), timeout=SECONDS)
         log = active.node.log
         with trio.fail_after(SECONDS):

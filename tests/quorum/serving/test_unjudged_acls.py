@@ -2,11 +2,8 @@
 
 from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.serving.authorization import OPEN_DATA
-from tests.cluster.controllers import (
-    SECONDS,
-    connected_to,
-    open_controllers,
-)
+from tests.cluster.in_process import cluster, connected_to
+from tests.cluster.nodes import SECONDS
 from wire.errors import ErrorCode
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.security.acls import Operation, ResourceType
@@ -32,8 +29,8 @@ def acl(resource_type, operation, name="t"):
 async def test_acls_about_what_nobody_judges_are_refused(tmp_path):
     keys = {**NOBODY, "super_users": "User:ANONYMOUS"}
     async with (
-        open_controllers(tmp_path, **keys) as controllers,
-        connected_to(await controllers.active()) as connection,
+        cluster(tmp_path, brokers=0, **keys) as nodes,
+        connected_to(await nodes.active()) as connection,
     ):
         wanted = [
             acl(ResourceType.TOPIC, Operation.READ),

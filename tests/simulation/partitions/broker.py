@@ -42,7 +42,7 @@ from node.runtime.group_commit import GroupCommit
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
-from tests.broker.harness import config
+from tests.cluster.data_side import config
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.network import CONTROLLER, Lost
 from wire.errors import ErrorCode, KafkaError

@@ -13,7 +13,7 @@ from spark.kafka_log.records import read_records
 from spark.kafka_log.source import wanted_of
 from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

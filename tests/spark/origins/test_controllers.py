@@ -8,7 +8,7 @@ from spark.kafka_metadata.tables.registry import TABLES
 from spark.options import OptionError
 from spark.origins.controllers import survey_quorum
 from spark.origins.origin import DataUnreadable, Reading
-from tests.local_cluster import LocalCluster, until
+from tests.cluster.processes import LocalCluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 import trio
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from tests.cluster.in_process import CLUSTER_ID, cluster
+from tests.cluster.in_process import cluster
+from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import ActiveController

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from tests.quorum import cluster as quorum
-from tests.quorum.cluster import open_cluster
+from tests.cluster.nodes import CLUSTER_ID
+from tests.cluster.quorum_nodes import quorum_nodes
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
@@ -28,7 +28,7 @@ async def _propose(cluster, *records):
 
 async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
     with trio.fail_after(2 * PATIENCE):
-        async with open_cluster(tmp_path) as cluster:
+        async with quorum_nodes(tmp_path) as cluster:
             for node_id in cluster.voters:
                 await cluster.start(node_id)
             bootstrap = [(peer.host, peer.port) for peer in cluster.voters.values()]
@@ -36,12 +36,12 @@ async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
                 cluster, build.broker(1), build.topic("t", T1), build.partition(T1, 0, [1])
             )
             async with (
-                open_observer(quorum.CLUSTER_ID, bootstrap) as feed,
+                open_observer(CLUSTER_ID, bootstrap) as feed,
                 open_keeper(KeeperConfig(connect, SESSION_MS)) as keeper,
                 trio.open_nursery() as nursery,
                 connected(connect) as person,
             ):
-                mirror = Mirror(feed, keeper, quorum.CLUSTER_ID, mirror_config({}))
+                mirror = Mirror(feed, keeper, CLUSTER_ID, mirror_config({}))
                 nursery.start_soon(mirror.run)
                 offset = await _propose(cluster, build.change(T1, 0, isr=[2], leader=2))
                 await reached(
@@ -64,7 +64,7 @@ async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
 
 
 async def assert_in_step(person, feed, leader):
-    report = await verify(feed, person, quorum.CLUSTER_ID, PATIENCE)
+    report = await verify(feed, person, CLUSTER_ID, PATIENCE)
     assert report.in_step, report
     assert report.lag_records == 0
     controller = Controller.decode((await person.read(Controller.PATH)).data)

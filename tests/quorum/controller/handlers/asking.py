@@ -11,14 +11,9 @@ from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
 from quorum.serving.authorization import OPEN_DATA
-from tests.cluster.controllers import (
-    SECONDS,
-    Broker,
-    Controllers,
-    Images,
-    connected_to,
-    open_controllers,
-)
+from tests.cluster.in_process import Cluster, Images, cluster, connected_to
+from tests.cluster.nodes import SECONDS
+from tests.cluster.scripted_broker import ScriptedBroker
 from wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -58,9 +53,9 @@ class Asked:
     """The active controller, and a connection to it."""
 
     def __init__(
-        self, controllers: Controllers, running: RunningController, connection: NodeConnection
+        self, nodes: Cluster, running: RunningController, connection: NodeConnection
     ) -> None:
-        self.controllers = controllers
+        self.nodes = nodes
         self.running = running
         self.connection = connection
         self.images = Images(running)
@@ -80,8 +75,8 @@ class Asked:
         _, body = decode_response_header(answer.response_data, request.KEY, version)
         return RESPONSES[request.KEY].decode(answer.response_data[body:], version)
 
-    async def join(self, *ids: int) -> list[Broker]:
-        brokers = [self.controllers.broker(self.connection, one) for one in ids]
+    async def join(self, *ids: int) -> list[ScriptedBroker]:
+        brokers = [self.nodes.scripted_broker(self.connection, one) for one in ids]
         for one in brokers:
             await one.join()
         return brokers
@@ -109,17 +104,17 @@ class Asked:
 @asynccontextmanager
 async def asked(path: Path, size: int = 1, **keys: object) -> AsyncIterator[Asked]:
     """`keys` are the controllers' configuration, with underscores for dots."""
-    async with open_controllers(path, size, **keys) as controllers:
-        running = await controllers.active()
+    async with cluster(path, controllers=size, brokers=0, **keys) as nodes:
+        running = await nodes.active()
         async with connected_to(running) as connection:
-            yield Asked(controllers, running, connection)
+            yield Asked(nodes, running, connection)
 
 
 @asynccontextmanager
 async def asked_standby(path: Path) -> AsyncIterator[Asked]:
     """Of three controllers one that is not active."""
-    async with open_controllers(path, 3) as controllers:
-        active = await controllers.active()
-        running = next(one for one in controllers.running.values() if one is not active)
+    async with cluster(path, controllers=3, brokers=0) as nodes:
+        active = await nodes.active()
+        running = next(one for one in nodes.controllers.values() if one is not active)
         async with connected_to(running) as connection:
-            yield Asked(controllers, running, connection)
+            yield Asked(nodes, running, connection)

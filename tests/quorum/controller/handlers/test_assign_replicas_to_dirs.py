@@ -23,7 +23,7 @@ def assignment(broker, topic_id, directory, index=0):
 
 
 async def broker_of_two(one):
-    broker = one.controllers.broker(one.connection, 1)
+    broker = one.nodes.scripted_broker(one.connection, 1)
     assert await broker.register(log_dirs=[A, B]) == 0
     assert not (await broker.beat()).is_fenced
     return broker

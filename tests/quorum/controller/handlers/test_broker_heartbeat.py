@@ -8,7 +8,7 @@ from wire.errors import ErrorCode
 
 async def test_a_broker_is_unfenced_when_it_has_caught_up(tmp_path):
     async with asked(tmp_path) as one:
-        broker = one.controllers.broker(one.connection, 1)
+        broker = one.nodes.scripted_broker(one.connection, 1)
         await broker.register()
         behind = await broker.beat(offset=0)
         assert (behind.is_caught_up, behind.is_fenced) == (False, True)
@@ -34,7 +34,7 @@ async def test_a_broker_with_nothing_to_hand_over_may_go(tmp_path):
 
 async def test_who_is_unknown_or_of_an_old_epoch_is_told(tmp_path):
     async with asked(tmp_path) as one:
-        stranger = one.controllers.broker(one.connection, 7)
+        stranger = one.nodes.scripted_broker(one.connection, 7)
         assert (await stranger.beat()).error_code == ErrorCode.STALE_BROKER_EPOCH
         (broker,) = await one.join(1)
         broker.epoch -= 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.in_process import CLUSTER_ID
+from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.controller.handlers.asking import asked
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest

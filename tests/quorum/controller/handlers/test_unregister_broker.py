@@ -14,7 +14,7 @@ async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
         assert (await one.call(UnregisterBrokerRequest(broker_id=1))).error_code == 0
         assert set(one.image.cluster.brokers) == {2}
         assert (one.partition().leader, one.partition().isr) == (2, (2,))
-        back = one.controllers.broker(one.connection, 1, incarnation=1)
+        back = one.nodes.scripted_broker(one.connection, 1, incarnation=1)
         assert await back.register() == 0
 
 

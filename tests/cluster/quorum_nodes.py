@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,6 @@ import trio
 
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
 from node.runtime.clock import now_ms
 from node.runtime.group_commit import GroupCommit
 from node.runtime.ports import HOST, port_of, reserve
@@ -27,11 +26,11 @@ from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import open_metadata_log
 from quorum.replica.node import NodeSettings, QuorumNode
 from quorum.replica.snapshot_writer import SnapshotPolicy
+from tests.cluster.nodes import CLUSTER_ID, format_directory
 from wire.records.topics import TopicRecord
 from wire.transport.registry import Registry
 from wire.transport.server import Listener, serve_listener
 
-CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 HANDLERS = (vote, begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, describe_quorum)
 
 
@@ -75,10 +74,8 @@ class Member:
         await self.gone.wait()
 
 
-class TestCluster:
+class QuorumNodes:
     """Voters 1…n on free ports; every node keeps its port over restarts."""
-
-    __test__ = False
 
     def __init__(
         self, root: Path, nursery: trio.Nursery, size: int, timeouts: Timeouts | None
@@ -155,9 +152,7 @@ class TestCluster:
 
     def _directory(self, node_id: int) -> LogDirectory:
         path = self.root / f"node-{node_id}"
-        if not path.exists():
-            path.mkdir(parents=True)
-            MetaProperties(CLUSTER_ID, node_id, bytes([node_id]) * 16).save(path)
+        format_directory(path, node_id, bytes([node_id]) * 16)
         return LogDirectory(path, now_ms=now_ms)
 
     async def start_mirror(self, bootstrap: tuple[Peer, ...]) -> Member:
@@ -193,19 +188,13 @@ class TestCluster:
 
 
 @asynccontextmanager
-async def open_cluster(
+async def quorum_nodes(
     root: Path, size: int = 3, timeouts: Timeouts | None = None
-) -> AsyncIterator[TestCluster]:
+) -> AsyncIterator[QuorumNodes]:
     async with trio.open_nursery() as nursery:
-        cluster = TestCluster(root, nursery, size, timeouts)
+        cluster = QuorumNodes(root, nursery, size, timeouts)
         try:
             yield cluster
         finally:
             cluster.close()
             nursery.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    with trio.fail_after(seconds):
-        while not condition():  # noqa: ASYNC110 - conditions of other tasks' insides have no event
-            await trio.sleep(0.002)

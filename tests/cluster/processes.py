@@ -21,7 +21,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 Found = TypeVar("Found")
 COMMAND_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.01
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def trimaran(*words, check=True, stdin=None, environ=None):

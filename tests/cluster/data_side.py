@@ -1,8 +1,7 @@
 """A broker's data side without a quorum: real log directory, group commit, partitions and listeners; the image is
 given.
 
-What needs a controller (creation, ISR changes, heartbeats) is recorded or left out; `tests/cluster/in_process.py` has
-real ones.
+What needs a controller (creation, ISR changes, heartbeats) is recorded or left out; `in_process.py` has real ones.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import trio
@@ -38,8 +36,7 @@ from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
 from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from node.config.server import ServerConfig, parse
+from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.group_commit import GroupCommit
 from quorum.metadata.image import (
@@ -51,6 +48,7 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
 from wire.endpoint import Endpoint
 from wire.transport.server import Listener, serve_listener
 
@@ -108,9 +106,9 @@ def config(**settings: str) -> ServerConfig:
         "listeners": f"{LISTENER}://127.0.0.1:0",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": "1@127.0.0.1:1",
-        **{key.replace("_", "."): value for key, value in settings.items()},
+        **dotted(settings),
     }
-    return parse({key: SimpleNamespace(value=value, origin="test") for key, value in base.items()})
+    return server_config(base)
 
 
 @dataclass
@@ -189,17 +187,11 @@ def _address(metadata: BrokerMetadata, broker_id: int) -> tuple[str, int] | None
     return None if broker is None else (broker.listeners[0].host, broker.listeners[0].port)
 
 
-def format_directory(path: Path, node_id: int = 11, cluster_id: str = "test-cluster") -> None:
-    path.mkdir(parents=True, exist_ok=True)
-    if not (path / "meta.properties").exists():
-        MetaProperties(cluster_id, node_id, DIRECTORY).save(path)
-
-
 def open_harness(
     path: Path, node_id: int = 11, *, replicates: bool = False, **settings: str
 ) -> Harness:
     """`settings` are configuration keys, dots as underscores. `replicates`: follows leaders for real."""
-    format_directory(path, node_id)
+    format_directory(path, node_id, DIRECTORY)
     server_config = config(**{"node_id": str(node_id), "log_dirs": str(path), **settings})
     directory = LogDirectory(path, now_ms=now_ms)
     fsync = server_config["trimaran.log.fsync"] == "commit"
@@ -245,7 +237,7 @@ def open_harness(
     context = Context(
         config=server_config,
         node_id=node_id,
-        cluster_id="test-cluster",
+        cluster_id=CLUSTER_ID,
         metadata=metadata,
         partitions=partitions,
         directories=directories,

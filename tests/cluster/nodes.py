@@ -1,0 +1,37 @@
+"""What the nodes of all clusters in this process share: the cluster's id, configuration, formatted directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import trio
+
+from log.directories.meta_properties import MetaProperties
+from node.config.server import ServerConfig, parse
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+SECONDS = 10.0
+
+
+def dotted(settings: Mapping[str, object]) -> dict[str, str]:
+    """Configuration keys as a test writes them, with underscores for dots."""
+    return {key.replace("_", "."): str(value) for key, value in settings.items()}
+
+
+def server_config(settings: Mapping[str, str]) -> ServerConfig:
+    return parse({k: SimpleNamespace(value=v, origin="test") for k, v in settings.items()})
+
+
+def format_directory(path: Path, node_id: int, directory_id: bytes) -> None:
+    """Once; a directory that is there stays as it is."""
+    path.mkdir(parents=True, exist_ok=True)
+    if not (path / "meta.properties").exists():
+        MetaProperties(CLUSTER_ID, node_id, directory_id).save(path)
+
+
+async def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    with trio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110 - conditions of other tasks' insides have no event
+            await trio.sleep(0.002)
