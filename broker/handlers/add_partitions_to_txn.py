@@ -15,7 +15,7 @@ from broker.coordination.shard import Producer
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from quorum.serving.authorization import check_cluster
+from quorum.serving.authorization import check_cluster, may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -55,7 +55,7 @@ def _fail(
     versions="0-5",
     access=(
         transactional_ids(Operation.WRITE, "v3_and_below_transactional_id"),
-        topics(Operation.WRITE, "v3_and_below_topics.name", "results_by_topic_v3_and_below"),
+        topics(Operation.WRITE, "v3_and_below_topics.name").in_handler("all are added, or none"),
         cluster(Operation.CLUSTER_ACTION).in_handler("from version 4 on, which brokers ask"),
     ),
     on_error=_fail,
@@ -66,7 +66,7 @@ async def add_partitions_to_txn(
 ) -> AddPartitionsToTxnResponse:
     version = call.header.api_version
     if version < BATCHED_VERSION:
-        return await _of_client(request, ctx, version)
+        return await _of_client(request, ctx, call)
     check_cluster(ctx, call, Operation.CLUSTER_ACTION)
     return AddPartitionsToTxnResponse(
         results_by_transaction=await _of_brokers(request.transactions, ctx, version)
@@ -94,11 +94,11 @@ async def _of_brokers(
 
 
 async def _of_client(
-    request: AddPartitionsToTxnRequest, ctx: Context, version: int
+    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
 ) -> AddPartitionsToTxnResponse:
     asked = request.v3_and_below_topics
     partitions = _partitions(asked)
-    codes = _refused(partitions, ctx)
+    codes = _refused(partitions, ctx, call)
     if not codes:
         code = await _add(
             ctx,
@@ -106,7 +106,7 @@ async def _of_client(
             Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
             partitions,
         )
-        if code is E.PRODUCER_FENCED and version < PRODUCER_FENCED_VERSION:
+        if code is E.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
             code = E.INVALID_PRODUCER_EPOCH
         codes = dict.fromkeys(partitions, code)
     others = E.OPERATION_NOT_ATTEMPTED  # all are added, or none
@@ -116,13 +116,16 @@ async def _of_client(
 
 
 def _refused(
-    partitions: Sequence[TopicPartition], ctx: Context
+    partitions: Sequence[TopicPartition], ctx: Context, call: Call
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Those that cannot be written to."""
+    may_write = may_with_topic(ctx, call.connection, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
     codes = {}
     for name, index in partitions:
-        if name in INTERNAL_TOPICS:
+        if not may_write(name):
+            codes[name, index] = E.TOPIC_AUTHORIZATION_FAILED
+        elif name in INTERNAL_TOPICS:
             codes[name, index] = E.INVALID_TOPIC_EXCEPTION
         elif name not in known or index not in known[name].partitions:
             codes[name, index] = E.UNKNOWN_TOPIC_OR_PARTITION

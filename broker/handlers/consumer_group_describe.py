@@ -10,8 +10,7 @@ from broker.groups.consumer import describe
 from broker.groups.consumer.group import ConsumerGroup
 from broker.handlers.consumer_group_heartbeat import check_served
 from broker.handlers.context import Context
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import may
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_describe import (
@@ -77,15 +76,13 @@ def _seen_by(
 ) -> DescribedGroup:
     if group.error_code:
         return group
-    if ctx.authorizer is not None:
-        for topic in _topics_of(group):
-            action = Action(Operation.DESCRIBE, ResourceType.TOPIC, topic)
-            if not may(ctx, call.connection, action):
-                return describe.refused(
-                    group.group_id,
-                    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                    "The group has described topic(s) that the client is not authorized to describe.",
-                )
+    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
+    if not all(map(may_see, _topics_of(group))):
+        return describe.refused(
+            group.group_id,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "The group has described topic(s) that the client is not authorized to describe.",
+        )
     if request.include_authorized_operations:
         group.authorized_operations = authorized_operations(
             ctx, call.connection, ResourceType.GROUP, group.group_id

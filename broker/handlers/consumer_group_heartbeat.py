@@ -11,15 +11,14 @@ from uuid import uuid4
 from broker.coordination.responses import respond
 from broker.groups.consumer.groups import ConsumerHeartbeat
 from broker.handlers.context import Context
-from quorum.metadata.authorizer import Action
 from quorum.metadata.features import GROUP_VERSION
-from quorum.serving.authorization import may
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from wire.security.acls import Operation, ResourceType
+from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
@@ -54,9 +53,7 @@ def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
     check_served(ctx)
 
-    def may_see(name: str) -> bool:
-        return may(ctx, call.connection, Action(Operation.DESCRIBE, ResourceType.TOPIC, name))
-
+    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
     if not all(map(may_see, request.subscribed_topic_names or ())):
         return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
     pending = ctx.groups.consumer_heartbeat(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from broker.handlers.context import Context
 from broker.transactions.listing import describe, not_described
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode
 from wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -40,7 +41,10 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_transactions(
-    request: DescribeTransactionsRequest, ctx: Context, _call: Call
+    request: DescribeTransactionsRequest, ctx: Context, call: Call
 ) -> DescribeTransactionsResponse:
+    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
     found = [describe(ctx.transactions, one) for one in request.transactional_ids]
+    for one in found:
+        one.topics = [topic for topic in one.topics if may_see(topic.topic)]
     return DescribeTransactionsResponse(transaction_states=found)

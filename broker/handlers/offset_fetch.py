@@ -2,18 +2,19 @@
 
 Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
 3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only (KIP-447); 8 many
-groups (KIP-709); 10 topics by id. Not done: authorization.
+groups (KIP-709); 10 topics by id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
 from quorum.metadata.image import MetadataImage
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -22,6 +23,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -40,19 +42,32 @@ GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 
+MaySee = Callable[[str], bool]
+
 
 def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> OffsetFetchResponse:
     groups = [
         OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
         for group in request.groups
     ]
-    return OffsetFetchResponse(error_code=code if not groups else ErrorCode.NONE, groups=groups)
+    if groups:
+        return OffsetFetchResponse(groups=groups)
+    # Versions 0 and 1 can say it of partitions only.
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[_plain(not_found(i, code)) for i in topic.partition_indexes],
+        )
+        for topic in request.topics or ()
+    ]
+    return OffsetFetchResponse(error_code=code, topics=topics)
 
 
 @handles(
     OffsetFetchRequest,
     versions="0-10",
     access=(
+        groups(Operation.DESCRIBE, "group_id"),
         groups(Operation.DESCRIBE, "groups.group_id", "groups"),
         topics(Operation.DESCRIBE).in_handler("topics of each group"),
     ),
@@ -63,9 +78,10 @@ def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:
     version = call.header.api_version
+    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
     if version == ZOOKEEPER_VERSION:
         if ctx.zookeeper_offsets is not None:
-            return DeferredResponse(lambda: fetch_from_zookeeper(request, ctx))
+            return DeferredResponse(lambda: fetch_from_zookeeper(request, ctx, may_see))
         groups = [
             _group_error(group, ErrorCode.UNSUPPORTED_VERSION, version)
             for group in _groups(request, version)
@@ -73,9 +89,11 @@ def offset_fetch(
         return _respond(groups, version)
     if call.heavy or any(_wants_many(group, ctx) for group in _groups(request, version)):
         call.heavy = True  # so is the answer
-        return DeferredResponse(lambda: _of_many(request, ctx, version))
+        return DeferredResponse(lambda: _of_many(request, ctx, version, may_see))
     stable = request.require_stable
-    fetches = [_GroupFetch(group, ctx, version, stable) for group in _groups(request, version)]
+    fetches = [
+        _GroupFetch(group, ctx, version, may_see, stable) for group in _groups(request, version)
+    ]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
 
@@ -85,16 +103,18 @@ def offset_fetch(
     return DeferredResponse(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
 
 
-async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> OffsetFetchResponse:
+async def _of_many(
+    request: OffsetFetchRequest, ctx: Context, version: int, may_see: MaySee
+) -> OffsetFetchResponse:
     """Some partitions of a group after the other."""
     answers = []
     for count, group in enumerate(_groups(request, version), 1):
         whole: OffsetFetchResponseGroup | None = None
         wants_all = _wants_many(group, ctx)
         if wants_all:
-            group = _with_all_topics(group, ctx)
+            group = _with_all_topics(group, ctx, may_see)
         for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
-            answer = await _GroupFetch(part, ctx, version, request.require_stable).finish()
+            answer = await _GroupFetch(part, ctx, version, may_see, request.require_stable).finish()
             if wants_all:
                 _drop_unknown(answer)
             if group.topics or count % GROUPS_PER_TURN == 0:
@@ -121,7 +141,9 @@ def _wants_many(group: OffsetFetchRequestGroup, ctx: Context) -> bool:
     return sum(map(len, committed.values())) > ITEMS_PER_SLICE
 
 
-def _with_all_topics(group: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetchRequestGroup:
+def _with_all_topics(
+    group: OffsetFetchRequestGroup, ctx: Context, may_see: MaySee
+) -> OffsetFetchRequestGroup:
     """Asks for them by name, which is done some at a time. Of topics that are gone nothing is told."""
     known = ctx.metadata.image.topics.by_name
     topics = [
@@ -129,7 +151,7 @@ def _with_all_topics(group: OffsetFetchRequestGroup, ctx: Context) -> OffsetFetc
             name=name, topic_id=known[name].id, partition_indexes=list(partitions)
         )
         for name, partitions in ctx.groups.committed_partitions(group.group_id).items()
-        if name in known
+        if name in known and may_see(name)
     ]
     return group.replace(topics=topics)
 
@@ -177,40 +199,45 @@ class _GroupFetch:
     """One group of a request: refused, or found and waiting to be committed."""
 
     def __init__(
-        self, group: OffsetFetchRequestGroup, ctx: Context, version: int, require_stable: bool
+        self,
+        group: OffsetFetchRequestGroup,
+        ctx: Context,
+        version: int,
+        may_see: MaySee,
+        require_stable: bool,
     ) -> None:
         self._image = ctx.metadata.image
         self._group = group
         self._version = version
-        self._unknown: list[OffsetFetchResponseTopics] = []
+        self._may_see = may_see
+        self._failed: list[OffsetFetchResponseTopics] = []
         self._refused: ErrorCode | None = None
         self._pending: PendingResponse[OffsetFetchResponseGroup] | None = None
         asked = group
-        if version >= TOPIC_ID_VERSION and group.topics is not None:
-            asked = self._name_topics(group, group.topics)
+        if group.topics is not None:
+            asked = group.replace(topics=self._admitted(group.topics))
         try:
             self._pending = ctx.groups.fetch_offsets(asked, require_stable=require_stable)
         except KafkaError as error:
             self._refused = error.code
 
-    def _name_topics(
-        self, group: OffsetFetchRequestGroup, topics: Iterable[OffsetFetchRequestTopics]
-    ) -> OffsetFetchRequestGroup:
-        """Finds the names of topics given by id; those without one are answered UNKNOWN_TOPIC_ID."""
-        known = []
+    def _admitted(
+        self, topics: Iterable[OffsetFetchRequestTopics]
+    ) -> list[OffsetFetchRequestTopics]:
+        """Those that may be seen, with the names of those given by id; the others are answered with an error."""
+        admitted = []
         for topic in topics:
-            found = self._image.topics.by_id.get(topic.topic_id)
-            if found is None:
-                self._unknown.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-            else:
+            if self._version >= TOPIC_ID_VERSION:
+                found = self._image.topics.by_id.get(topic.topic_id)
+                if found is None:
+                    self._failed.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                    continue
                 topic.name = found.name
-                known.append(topic)
-        return OffsetFetchRequestGroup(
-            group_id=group.group_id,
-            member_id=group.member_id,
-            member_epoch=group.member_epoch,
-            topics=known,
-        )
+            if self._may_see(topic.name):
+                admitted.append(topic)
+            else:
+                self._failed.append(_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        return admitted
 
     def ready(self) -> bool:
         return self._pending is None or self._pending.ready()
@@ -221,9 +248,11 @@ class _GroupFetch:
             return _group_error(self._group, self._refused, self._version)
         assert self._pending is not None
         response = self._pending.response
+        if self._group.topics is None:
+            response.topics = [one for one in response.topics if self._may_see(one.name)]
         if self._version >= TOPIC_ID_VERSION and self._group.topics is None:
             response.topics = _with_ids(response.topics, self._image)
-        response.topics += self._unknown
+        response.topics += self._failed
         return response
 
     async def finish(self) -> OffsetFetchResponseGroup:
@@ -274,17 +303,19 @@ def _respond(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetc
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=partition.partition_index,
-                    committed_offset=partition.committed_offset,
-                    committed_leader_epoch=partition.committed_leader_epoch,
-                    metadata=partition.metadata,
-                    error_code=partition.error_code,
-                )
-                for partition in topic.partitions
-            ],
+            partitions=[_plain(partition) for partition in topic.partitions],
         )
         for topic in group.topics
     ]
     return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def _plain(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    """As versions of one group say it."""
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
+    )

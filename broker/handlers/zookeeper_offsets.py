@@ -66,7 +66,9 @@ def _committed(
     )
 
 
-async def fetch_from_zookeeper(request: OffsetFetchRequest, ctx: Context) -> OffsetFetchResponse:
+async def fetch_from_zookeeper(
+    request: OffsetFetchRequest, ctx: Context, may_see: Callable[[str], bool]
+) -> OffsetFetchResponse:
     """The offsets of partitions that exist; the others, and those without one, are UNKNOWN_TOPIC_OR_PARTITION."""
     assert ctx.zookeeper_offsets is not None
     topics = ctx.metadata.image.topics.by_name
@@ -74,7 +76,7 @@ async def fetch_from_zookeeper(request: OffsetFetchRequest, ctx: Context) -> Off
     known = [
         (topic.name, index)
         for topic in asked
-        if topic.name in topics
+        if topic.name in topics and may_see(topic.name)
         for index in topic.partition_indexes
         if index in topics[topic.name].partitions
     ]
@@ -84,6 +86,10 @@ async def fetch_from_zookeeper(request: OffsetFetchRequest, ctx: Context) -> Off
         found = await ctx.zookeeper_offsets.fetch(request.group_id, known)
     except KafkaError as error:
         codes = dict.fromkeys(known, error.code)
+    for topic in asked:
+        if not may_see(topic.name):
+            for index in topic.partition_indexes:
+                codes[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for key in found:
         codes[key] = ErrorCode.UNKNOWN_SERVER_ERROR if found[key] is None else ErrorCode.NONE
     return OffsetFetchResponse(

@@ -6,6 +6,7 @@ Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.c
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from node.config.config_def import ConfigError
@@ -75,6 +76,18 @@ def may(ctx: Guarded, connection: ConnectionInfo, action: Action) -> bool:
     return ctx.authorizer is None or ctx.authorizer.allows(
         str(connection.principal), connection.peer[0], action
     )
+
+
+def may_with_topic(
+    ctx: Guarded, connection: ConnectionInfo, operation: Operation
+) -> Callable[[str], bool]:
+    """For handlers that ask themselves: whether who is connected may do it with a topic.
+
+    Until it is `ENFORCED` all may: nobody could be given an ACL for it.
+    """
+    if ctx.authorizer is None or operation not in ENFORCED[ResourceType.TOPIC]:
+        return lambda _name: True
+    return lambda name: may(ctx, connection, Action(operation, ResourceType.TOPIC, name))
 
 
 def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:

@@ -1,0 +1,180 @@
+"""What is told of topics that a client may not use, by handlers that ask the authorizer themselves.
+
+ACLs of topics are not enforced yet (`quorum/serving/enforced.py`). Here they are, but for the last test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.groups.ports import OFFSETS_TOPIC
+from broker.handlers import offset_fetch as module
+from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
+from broker.handlers.describe_transactions import describe_transactions
+from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_fetch import offset_fetch
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from quorum.serving.enforced import ENFORCED
+from tests.broker.calls import call
+from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
+from tests.broker.handlers.asking import asked
+from tests.broker.handlers.test_zookeeper_offsets import Stored
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
+from wire.errors import ErrorCode
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+
+E = ErrorCode
+REFUSED = E.TOPIC_AUTHORIZATION_FAILED
+SECRET_ID = b"topic-id-secret-"
+IDS = {"t": TOPIC_ID, "secret": SECRET_ID}
+
+
+def enforce(monkeypatch) -> None:
+    operations = frozenset({Operation.DESCRIBE, Operation.READ, Operation.WRITE})
+    monkeypatch.setitem(ENFORCED, ResourceType.TOPIC, operations)
+
+
+def authorizer() -> Authorizer:
+    """Anybody may write to topic `t`, so may see it, and nothing else."""
+    made = Authorizer()
+    made._index.add(
+        Acl(
+            ResourceType.TOPIC,
+            "t",
+            PatternType.LITERAL,
+            "User:*",
+            "*",
+            Operation.WRITE,
+            Permission.ALLOW,
+        )
+    )
+    made.complete_initial_load()
+    return made
+
+
+async def committed(rig: Rig) -> None:
+    """Offset 5 of `t` and of `secret`, by group `g`."""
+    rig.metadata.image = cluster_image(
+        *(topic_image(name, topic_id, 4) for name, topic_id in IDS.items()),
+        topic_image(OFFSETS_TOPIC, b"o" * 16, rig.limits.partition_count),
+    )
+    index = rig.index_of("g")
+    rig.lead(index)
+    await rig.loaded(index)
+    topics = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=5, committed_metadata=""
+                )
+            ],
+        )
+        for name in IDS
+    ]
+    await rig.call(offset_commit, OffsetCommitRequest(group_id="g", topics=topics), 9)
+    rig.context.authorizer = authorizer()
+
+
+def fetching(version: int, names: list[str] | None) -> OffsetFetchRequest:
+    if version >= 8:
+        topics = names and [
+            OffsetFetchRequestTopics(name=n, topic_id=IDS[n], partition_indexes=[0]) for n in names
+        ]
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
+    asked = OffsetFetchRequest(group_id="g")
+    asked.topics = names and [OffsetFetchRequestTopic(name=n, partition_indexes=[0]) for n in names]
+    return asked
+
+
+def found(answer: Any, version: int) -> dict[str, tuple[int, ErrorCode]]:
+    names = {topic_id: name for name, topic_id in IDS.items()}
+    topics = answer.groups[0].topics if version >= 8 else answer.topics
+    return {
+        names[topic.topic_id] if version >= 10 else topic.name: (
+            topic.partitions[0].committed_offset,
+            E.of(topic.partitions[0].error_code),
+        )
+        for topic in topics
+    }
+
+
+@pytest.mark.parametrize("at_once", [0, 1_000])
+@pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
+async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
+    monkeypatch.setattr(module, "ITEMS_PER_SLICE", at_once)
+    async with open_rig(tmp_path) as rig:
+        await committed(rig)
+        enforce(monkeypatch)
+        answer = await rig.call(offset_fetch, fetching(version, ["secret", "t"]), version)
+        assert found(answer, version) == {"t": (5, E.NONE), "secret": (-1, REFUSED)}
+        if version > 1:
+            answer = await rig.call(offset_fetch, fetching(version, None), version)
+            assert found(answer, version) == {"t": (5, E.NONE)}
+
+
+async def test_offsets_in_zookeeper(tmp_path, monkeypatch):
+    async with open_rig(tmp_path) as rig:
+        await committed(rig)
+        enforce(monkeypatch)
+        rig.context.zookeeper_offsets = Stored()
+        rig.context.zookeeper_offsets.offsets = {"g": {("t", 0): 5, ("secret", 0): 5}}
+        answer = await rig.call(offset_fetch, fetching(0, ["secret", "t"]), 0)
+        assert found(answer, 0) == {"t": (5, E.NONE), "secret": (-1, REFUSED)}
+
+
+async def test_transactions(tmp_path, monkeypatch):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", "secret")
+        producer = WireProducer(one)
+        await producer.begin()
+        enforce(monkeypatch)  # of requests in flight: the broker itself stays as it was started
+        context = replace(one.broker.context, authorizer=authorizer())
+
+        async def add(*names: str) -> list[ErrorCode]:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=producer.name,
+                v3_and_below_producer_id=producer.producer.id,
+                v3_and_below_producer_epoch=producer.producer.epoch,
+                v3_and_below_topics=[
+                    AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in names
+                ],
+            )
+            answer = await add_partitions_to_txn(request, context, call(request, 3))
+            results = answer.results_by_topic_v3_and_below
+            return [E.of(topic.results_by_partition[0].partition_error_code) for topic in results]
+
+        asking = DescribeTransactionsRequest(transactional_ids=[producer.name])
+        assert await add("t", "secret", "none") == [E.OPERATION_NOT_ATTEMPTED, REFUSED, REFUSED]
+        (described,) = (await one.call(asking)).transaction_states
+        assert described.topics == []
+        assert await add("t") == [E.NONE]
+        await producer.add(0, topic="secret")
+        (described,) = (await one.call(asking)).transaction_states
+        assert {topic.topic for topic in described.topics} == {"t", "secret"}
+        (described,) = describe_transactions(asking, context, call(asking, 0)).transaction_states
+        assert {topic.topic for topic in described.topics} == {"t"}
+
+
+async def test_topics_are_open_as_long_as_their_acls_are_not_enforced(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await committed(rig)
+        answer = await rig.call(offset_fetch, fetching(9, None), 9)
+        assert found(answer, 9) == {"t": (5, E.NONE), "secret": (5, E.NONE)}
