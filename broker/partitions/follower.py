@@ -115,9 +115,15 @@ class FollowerEpoch:
     def drop_deleted(self, leader_log_start_offset: int) -> None:
         """Before append: where the leader has deleted all that is here, it is gone here too. It may be of another
         history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start.
+
+        Its producers are forgotten unless all of it is known to be committed. As leader we would answer that a batch is
+        here that never was in the leader's log (P5).
         """
-        if not self._is_new and self.log.log_end_offset <= leader_log_start_offset:
-            self.log.delete_records_before(self.log.log_end_offset)
+        if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
+            return
+        self.log.delete_records_before(end)
+        if self.replica.saved_watermark < end:
+            self.log.forget_producers()
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.

@@ -285,9 +285,9 @@ class Fetcher:
                 follower.truncate_diverging(diverging.epoch, diverging.end_offset)
                 _check_moved(follower, before)
             else:
+                follower.drop_deleted(data.log_start_offset)
                 records = records_view(data.records)
                 if len(records):
-                    follower.drop_deleted(data.log_start_offset)
                     _take_records(followed, records)
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
         except (KafkaError, RemoteProtocolError) as error:

@@ -424,6 +424,8 @@ class PartitionLog(LocalLog):
     def delete_records_before(self, offset: int) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
 
+        The producers of what goes are still known, as in Kafka, which reads them when it opens a log (I1).
+
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, above the log's end; KAFKA_STORAGE_ERROR.
         """
@@ -432,6 +434,19 @@ class PartitionLog(LocalLog):
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
             )
+        if offset > self.log_start_offset:
+            _ = self.producers  # from the new start on they could not be read
+            self._start_at(offset)
+
+    def forget_producers(self) -> None:
+        """What is known of producers is of another history than the leader's: they are those of the records in the log.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        with self.storage(f"producer state of {self.directory.name}"):
+            self._producers.truncate(-1)
+
+    def _start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
@@ -458,7 +473,7 @@ class PartitionLog(LocalLog):
             segments.drop_first(count)
             if count:
                 self._flushing.touched = True
-                self.delete_records_before(segments.bases[0])
+                self._start_at(segments.bases[0])  # the snapshots know the producers of what went
                 self._producers.remove_snapshots_below(segments.bases[0])
         return count
 

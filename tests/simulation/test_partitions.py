@@ -43,6 +43,11 @@ def test_mutant_is_found(name: str) -> None:
     assert hunt(mutant, QUICK_SEEDS).found in mutant.expected
 
 
+def test_a_leader_that_was_just_started_knows_the_producers_of_deleted_records() -> None:
+    """This seed had a batch twice (I1)."""
+    assert World(13, emphasis=EMPHASIS["deleted records are in the way"]).run().acked
+
+
 def named(name: str) -> Mutant:
     return next(one for one in MUTANTS if one.name == name)
 

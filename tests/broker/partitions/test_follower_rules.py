@@ -191,6 +191,22 @@ def test_the_log_starts_where_the_leader_s_does_up_to_the_watermark(
     assert held.log.log_start_offset == start
 
 
+@pytest.mark.parametrize(("watermark", "known"), [(1, set()), (2, {7})])
+def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_known(
+    harness, watermark, known
+):
+    """P5: what is here may be of another history. As leader it would say that a batch is there which never was."""
+    held = follow(harness)
+    held.open_follower().append(batch(b"x", b"y", producer_id=7, producer_epoch=0, base_sequence=0))
+    harness.flush()
+    held.saved_watermark = watermark
+    held.open_follower().drop_deleted(2)
+    held.open_follower().take_watermark(2, 2)
+    held.open_follower().drop_deleted(2)
+    assert {producer for producer, _ in held.log.producers.entries()} == known
+    assert held.log.log_start_offset == held.log.log_end_offset == 2
+
+
 def test_the_log_s_start_does_not_go_back(harness):
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)

@@ -284,6 +284,18 @@ async def test_records_of_another_history_that_the_leader_has_deleted_are_in_nob
         assert log.segment_base_offsets[0] == 2, "nothing of the other history is left"
 
 
+async def test_producers_of_another_history_are_forgotten_though_nothing_new_comes(tmp_path):
+    """P5: the watermark of the leader, whose log starts behind all that is here, says nothing of what is here."""
+    async with followed(tmp_path, records=3) as (harness, leader):
+        partition = harness.partitions.find("t", 0)
+        view = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
+        partition.log.producers.update(BatchView(view))
+        leader.answer = once(answered(data(high_watermark=3, log_start_offset=3)))
+        follow(harness)
+        await until(lambda: partition.high_watermark == 3)
+        assert len(partition.log.producers) == 0
+
+
 async def test_the_leader_s_log_start_is_followed(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.answer = once(answered(data(high_watermark=3, log_start_offset=2)))

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from tests.log.helpers import append, fill, open_log
+from log.producers.entry import Duplicate
+from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from wire.errors import KafkaError
 
 
@@ -82,3 +83,29 @@ def test_an_emptied_log_knows_no_producers(tmp_path):
         assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
         log.close()
         log = open_log(tmp_path / "t-0", clean=True)
+
+
+def test_the_producers_of_deleted_records_are_known_though_nobody_asked_before(tmp_path):
+    """I1: a leader that was just started, and has records deleted, knows a batch that is sent again."""
+    log = open_log(tmp_path / "t-0")
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.flush()
+    log.close(clean=False)
+    log = open_log(tmp_path / "t-0")
+    assert not log.knows_producers
+    log.delete_records_before(3)
+    again = batch_bytes(3, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert log.producers.validate(view_of(again)) == Duplicate(0, 2, 1002)
+
+
+def test_the_producers_of_another_history_are_forgotten_for_good(tmp_path):
+    log = open_log(tmp_path / "t-0")
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.roll(0)
+    append(log, 3, producer_id=8, producer_epoch=0, base_sequence=0)
+    log.delete_records_before(6)
+    log.forget_producers()
+    assert facts(log.producers).keys() == set()
+    log.close()
+    log = open_log(tmp_path / "t-0", clean=True, log_start_offset=6)
+    assert facts(log.producers).keys() == set()
