@@ -35,6 +35,7 @@ class History:
         self.committed: list[Entry] = []
         self.written: dict[tuple[int, int], tuple[Entry, Entry | None]] = {}
         self.told: dict[int, tuple[int, int]] = {}
+        self.taken_again: set[Entry] = set()
         self.start = 0  # below it everything was deleted somewhere
         self.is_unclean = False
 
@@ -48,6 +49,13 @@ class History:
         """
         end = replica.durable_end if on_disk else replica.end
         return end > entry.last and (replica.holds(entry) or entry.last < self.start)
+
+    def may_come_again(self, entry: Entry, replica: ReplicaLog) -> bool:
+        """A retry whose first copies were deleted before the replica last read its producers: as in Kafka, it does not
+        know them (docs/invariants.md, I1).
+        """
+        copies = [one for one in self.committed if one.crc == entry.crc]
+        return bool(copies) and all(one.last < replica.unknown_below for one in copies)
 
     def at(self, base: int) -> Entry | None:
         index = bisect_left(self.committed, base, key=lambda entry: entry.base)
@@ -142,6 +150,10 @@ class Checker:
 
     def _read(self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any) -> None:
         before = replica.entries
+        # What a follower has may be of another history: it forgets the producers.
+        lay_below = replica.leader is None and replica.end <= log.log_start_offset
+        if replica.log is not log or replica.truncations != log.truncations or lay_below:
+            replica.unknown_below = log.log_start_offset
         if replica.log is not log or replica.truncations != log.truncations:
             replica.entries = []
             self._add(broker, replica, key, log, read_entries(log, log.log_start_offset))
@@ -185,6 +197,8 @@ class Checker:
             if known is None:
                 history.written[entry.epoch, entry.base] = (entry, previous)
                 self._first_seen(broker, key, entry)
+                if history.may_come_again(entry, replica):
+                    history.taken_again.add(entry)
             else:
                 self.require(known[0] == entry, "P8", broker.id, entry, "is elsewhere", known[0])
                 if previous is not None and known[1] and previous.last >= history.start:
@@ -517,5 +531,6 @@ class Checker:
         seen: set[int] = set()
         for entry in history.committed:
             if entry.producer >= 0 and entry.commits is None:
-                self.require(entry.crc not in seen, "I1", entry, "is there twice")
+                is_once = entry.crc not in seen or entry in history.taken_again
+                self.require(is_once, "I1", entry, "is there twice")
                 seen.add(entry.crc)
