@@ -2,7 +2,7 @@
 
 The first batch of a transaction in a partition needs the word of the transaction's coordinator; those that follow it do
 not, as long as the transaction is open there. A marker that arrives between the word and the append makes it void,
-unless every transaction has its own epoch.
+unless every transaction has its own epoch. The sequences that may follow are `log.producers.verifications`' matter.
 Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
 """
 
@@ -40,8 +40,8 @@ def unverified(
 ) -> list[PartitionAppend]:
     """Those of which the coordinator must be asked.
 
-    A transactional batch without the id of a transaction gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as nobody has said
-    that its client may write so (CVE-2018-17196).
+    One of an epoch that is over fails at once. A transactional batch without the id of a transaction gets
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as nobody has said that its client may write so (CVE-2018-17196).
     """
     found = []
     for one in appends:
@@ -52,6 +52,11 @@ def unverified(
             continue
         batch, leader = one.batches[0], one.leader
         assert leader is not None
+        try:
+            leader.log.producers.check_epoch(batch.producer_id, batch.producer_epoch)
+        except KafkaError as error:
+            one.fail(error)
+            continue
         if not leader.log.producers.in_transaction(batch.producer_id, batch.producer_epoch):
             found.append(one)
     return found
@@ -67,7 +72,9 @@ async def verify(
     for one in appends:
         batch, leader = one.batches[0], one.leader
         assert leader is not None
-        if version < EPOCH_BUMP_VERSION:
+        has_own_epoch = version >= EPOCH_BUMP_VERSION
+        leader.log.producers.verifying(batch, has_own_epoch=has_own_epoch)
+        if not has_own_epoch:
             one.verified_from = leader.log.log_end_offset
         by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
     for producer, theirs in by_producer.items():

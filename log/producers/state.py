@@ -2,7 +2,8 @@
 (KIP-98, KIP-360).
 
 Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`. The state is a function of the log's batch headers and
-transaction markers; nothing else changes it, but that idle producers are forgotten.
+transaction markers; nothing else changes it, but that idle producers are forgotten. Beside it stands what a leader has
+asked coordinators (`Verifications`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from log.batches.batch import BatchView
 from log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
 from log.producers.marker import EndMarker, read_end_marker
 from log.producers.transactions import OpenTransactions
+from log.producers.verifications import Verifications
 from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
@@ -40,6 +42,7 @@ class ProducerState:
         self.end_offset = end_offset
         self._producers: dict[int, ProducerEntry] = {}
         self._transactions = OpenTransactions()
+        self._verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -69,14 +72,14 @@ class ProducerState:
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER, a batch is
-                missing before this one (or it is a duplicate older than the last five); INVALID_TXN_STATE, no
-                transactional batch while a transaction of the producer is open.
+                missing before this one (or it is a duplicate older than the last five), also by what was asked of the
+                coordinator; INVALID_TXN_STATE, no transactional batch while a transaction of the producer is open.
         """
         entry = self._producers.get(view.producer_id) if view.producer_id >= 0 else None
         if entry is None:
-            return (
-                None  # unknown, expired or deleted by retention: any sequence begins a new history
-            )
+            # Unknown, expired or deleted by retention: but for what was asked, any sequence begins a new history.
+            self._verifications.check(view, is_new=True)
+            return None
         if view.producer_epoch == entry.epoch and view.base_sequence >= 0:
             duplicate = entry.find_duplicate(view)
             if duplicate is not None:
@@ -84,6 +87,7 @@ class ProducerState:
         if view.producer_epoch < entry.epoch:
             raise _fenced(view.producer_id, view.producer_epoch, entry.epoch)
         if view.base_sequence >= 0:  # coordinators write without sequences
+            self._verifications.check(view, is_new=not entry.batches)
             expected = entry.expected_sequence(view)
             if view.base_sequence != expected:
                 raise KafkaError(
@@ -96,6 +100,10 @@ class ProducerState:
                 f"producer {view.producer_id} has an open transaction and sent a batch outside of it",
             )
         return None
+
+    def verifying(self, view: BatchView, *, has_own_epoch: bool) -> None:
+        """The coordinator of the transaction of `view` is about to be asked; `has_own_epoch` as in `Verification`."""
+        self._verifications.begin(view, has_own_epoch=has_own_epoch)
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """Whether a coordinator may write in a transaction of this producer: nobody looks at sequences then.
@@ -178,6 +186,7 @@ class ProducerState:
             if len(self._producers) >= PRODUCERS_MAX:
                 self._forget_longest_idle()
         self._producers[view.producer_id] = entry
+        self._verifications.end(view.producer_id)
         entry.enter_epoch(view.producer_epoch)
         entry.last_timestamp = view.max_timestamp
         return entry

@@ -92,9 +92,13 @@ async def test_who_may_not_write_learns_nothing_and_opens_nothing(harness):
     assert harness.partitions.find("secret", 0).open_log is None
 
 
-def transactional(epoch=0, sequence=0):
+def transactional(epoch=0, sequence=0, producer_id=7):
     return batch(
-        b"a", producer_id=7, producer_epoch=epoch, base_sequence=sequence, is_transactional=True
+        b"a",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
     )
 
 
@@ -176,6 +180,36 @@ async def test_the_marker_of_the_transaction_before_may_come_until_the_answer_is
         harness, Coordinator(meanwhile=abort), ("t", transactional(epoch=1, sequence=1))
     )
     assert late == [[(0, "NONE", 3)]], "nobody had to be asked"
+
+
+OUT_OF_ORDER = [[(0, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1)]]
+COORDINATOR_MOVES = Coordinator(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+async def test_an_unknown_producer_begins_with_sequence_0(harness):
+    """T5: version 2, where each transaction has its own epoch; before, any sequence was the start of a new history."""
+    coordinator = Coordinator()
+    assert await verified(harness, coordinator, ("t", transactional(sequence=3))) == OUT_OF_ORDER
+    assert await verified(harness, coordinator, ("t", transactional())) == [[(0, "NONE", 0)]]
+    old = ("t", transactional(producer_id=8, sequence=3))
+    assert await verified(harness, coordinator, old, version=11) == [[(0, "NONE", 1)]]
+
+
+async def test_a_batch_does_not_overtake_one_whose_question_failed(harness):
+    """KAFKA-14920: what was sent first is sent again, and would be out of order for ever behind the second."""
+    first = await verified(harness, COORDINATOR_MOVES, ("t", transactional(sequence=3)), version=11)
+    assert first == [[(0, "NOT_ENOUGH_REPLICAS", -1)]]
+    for sequence, expected in ((4, OUT_OF_ORDER), (3, [[(0, "NONE", 0)]]), (4, [[(0, "NONE", 1)]])):
+        one = ("t", transactional(sequence=sequence))
+        assert await verified(harness, Coordinator(), one, version=11) == expected
+
+
+async def test_nobody_is_asked_about_an_epoch_that_is_over(harness):
+    """T5"""
+    await verified(harness, Coordinator(), ("t", transactional(epoch=1)))
+    coordinator = Coordinator()
+    found = await verified(harness, coordinator, ("t", transactional(epoch=0)))
+    assert (found, coordinator.asked) == ([[(0, "INVALID_PRODUCER_EPOCH", -1)]], [])
 
 
 def marker(harness, *, is_commit, epoch):

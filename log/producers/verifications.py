@@ -1,0 +1,73 @@
+"""Producers whose coordinator was asked, and of whom nothing was appended since: what their next batch may be.
+
+Two batches may be under way. If the question for the first fails and that for the second does not, the second must wait
+for the first to be sent again (KAFKA-14920).
+Source: Kafka's `VerificationStateEntry`, `ProducerAppendInfo.checkSequence` (KIP-890).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from log.batches.batch import BatchView
+from wire.errors import ErrorCode, KafkaError
+
+# Of one partition, 200 KiB. Beyond it the oldest is forgotten, whose next batch may then have any sequence.
+VERIFICATIONS_MAX = 1_000
+
+
+@dataclass(slots=True)
+class Verification:
+    """`lowest_sequence` of the batches asked about, in `epoch`.
+
+    `has_own_epoch`: each transaction of the producer has one (`transaction.version` 2), so its first batch has sequence
+    0.
+    """
+
+    epoch: int
+    lowest_sequence: int
+    has_own_epoch: bool
+
+
+class Verifications:
+    """By producer id, the oldest first."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        self._asked: dict[int, Verification] = {}
+
+    def begin(self, view: BatchView, *, has_own_epoch: bool) -> None:
+        """The coordinator is about to be asked for `view`, a client's."""
+        asked = self._asked.get(view.producer_id)
+        if asked is None:
+            if len(self._asked) >= VERIFICATIONS_MAX:
+                del self._asked[next(iter(self._asked))]
+            self._asked[view.producer_id] = Verification(
+                view.producer_epoch, view.base_sequence, has_own_epoch
+            )
+        elif view.producer_epoch > asked.epoch:
+            asked.epoch, asked.lowest_sequence = view.producer_epoch, view.base_sequence
+        elif view.producer_epoch == asked.epoch:
+            asked.lowest_sequence = min(asked.lowest_sequence, view.base_sequence)
+
+    def check(self, view: BatchView, *, is_new: bool) -> None:
+        """Whether `view` may be the first since the question; `is_new`: the partition has no batch of its producer.
+
+        Raises:
+            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        asked = self._asked.get(view.producer_id)
+        if asked is None:
+            return
+        first = 0 if is_new and asked.has_own_epoch else asked.lowest_sequence
+        if view.base_sequence > first:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {view.producer_id} begins with sequence {view.base_sequence}, {first} is first",
+            )
+
+    def end(self, producer_id: int) -> None:
+        """Something of the producer was appended, a batch or a marker."""
+        if self._asked:
+            self._asked.pop(producer_id, None)

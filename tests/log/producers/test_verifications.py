@@ -1,0 +1,52 @@
+"""What the first batch may be after a coordinator was asked: bounds, epochs, markers."""
+
+import pytest
+
+from log.producers.marker import EndMarker, build_end_marker
+from log.producers.state import ProducerState
+from log.producers.verifications import VERIFICATIONS_MAX
+from tests.log.helpers import view_of
+from tests.log.producers.test_state import batch, refused
+from wire.errors import ErrorCode
+
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def state_asked(*batches, has_own_epoch=False):
+    state = ProducerState()
+    for view in batches:
+        state.verifying(view, has_own_epoch=has_own_epoch)
+    return state
+
+
+def test_the_lowest_sequence_of_the_newest_epoch_comes_first():
+    state = state_asked(batch(5), batch(2), batch(4))
+    refused(state, batch(3), OUT_OF_ORDER)
+    assert state.validate(batch(2)) is None
+    state = state_asked(batch(2), batch(5, epoch=1), batch(1))
+    refused(state, batch(6, epoch=1), OUT_OF_ORDER)
+    assert state.validate(batch(5, epoch=1)) is None
+
+
+def test_others_are_not_concerned():
+    state = state_asked(batch(0), has_own_epoch=True)
+    assert state.validate(batch(9, producer=8)) is None
+
+
+COMMIT = build_end_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp_ms=5000)
+
+
+@pytest.mark.parametrize(("appended", "following"), [(batch(5), 6), (view_of(COMMIT), 5)])
+def test_what_is_appended_ends_it(appended, following):
+    state = ProducerState()
+    state.update(batch(0, 5))
+    state.verifying(batch(3), has_own_epoch=False)
+    refused(state, batch(5), OUT_OF_ORDER)
+    state.update(appended)
+    assert state.validate(batch(following)) is None
+
+
+def test_of_more_than_the_bound_the_oldest_is_forgotten():
+    state = state_asked(*(batch(3, producer=i) for i in range(VERIFICATIONS_MAX + 1)))
+    assert state.validate(batch(4, producer=0)) is None
+    refused(state, batch(4, producer=1), OUT_OF_ORDER)
