@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import resource
 import signal
 import sys
@@ -22,7 +23,7 @@ from node.runtime.slow_steps import logging_slow_steps
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up, writes_json
-from trimaran.properties import Setting
+from trimaran.properties import Setting, resolved
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> 
 
     Keys without effect warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
     """
+    settings = resolved(settings, os.environ)
     try:
         config = parse(settings)
     except ConfigError as error:

@@ -7,7 +7,7 @@ container image), file, default. The same file boots Apache Kafka and us.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import javaproperties
@@ -100,3 +100,16 @@ def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
 def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, Setting]:
     """All settings of a node, by precedence."""
     return read_file(path) | from_environment(environ) | from_overrides(overrides)
+
+
+def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
+    """With secrets that stand elsewhere in their places (`node.config.providers`). Raises UserError."""
+    from node.config.config_def import ConfigError
+    from node.config.providers import resolve
+
+    try:
+        return resolve(settings, lambda one, value: replace(one, value=value), environ)
+    except ConfigError as error:
+        from trimaran.failures import of_config
+
+        raise of_config(error) from error

@@ -110,7 +110,9 @@ def _body_of(forwarded: Outgoing, call: Call) -> int:
 
 
 def _principal(principal: Principal) -> bytes:
-    data = DefaultPrincipalData(type=principal.type, name=principal.name, token_authenticated=False)
+    data = DefaultPrincipalData(
+        type=principal.type, name=principal.name, token_authenticated=principal.by_token
+    )
     return PRINCIPAL_VERSION.to_bytes(2, "big") + data.encode(PRINCIPAL_VERSION)
 
 

@@ -48,11 +48,13 @@ from broker.storage.durability import Durability
 from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
 from node.listeners import bind, closed_on_failure
+from node.logins import Logins
 from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
 from quorum.metadata.loader import Publisher
+from quorum.serving.accounts import Accounts
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
@@ -94,15 +96,17 @@ def compose(
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the broker cannot start, and why.
     """
     authorizer = authorizer_of(config)  # refuses before anything is opened
-    listeners = bind(config, config.broker_listeners)
+    accounts = Accounts(config["delegation.token.secret.key"])
+    listeners = bind(config, config.broker_listeners, logins=Logins(accounts.find))
     with closed_on_failure(listeners):
-        return _composed(config, controller, authorizer, listeners, zookeeper_offsets)
+        return _composed(config, controller, authorizer, accounts, listeners, zookeeper_offsets)
 
 
 def _composed(
     config: ServerConfig,
     controller: RunningController | None,
     authorizer: Authorizer | None,
+    accounts: Accounts,
     listeners: Sequence[Listener],
     zookeeper_offsets: ZooKeeperOffsets | None,
 ) -> Parts:
@@ -132,13 +136,10 @@ def _composed(
     transacting = _transactions(config, configs, metadata, producer_ids, directories, to_brokers)
     partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
-    altered = AlteredSecurity(
-        config,
-        listeners,
-        [(to_brokers, inter_broker_security), (to_controllers, controller_security)],
-    )
+    clients = [(to_brokers, inter_broker_security), (to_controllers, controller_security)]
+    altered = AlteredSecurity(config, listeners, clients, Logins(accounts.find))
     tracker = RegistrationTracker(node_id, lifecycle.register_again)
-    _publish(access, node_id, publisher, groups, tracker, altered, authorizer)
+    _publish(access, node_id, accounts, publisher, groups, tracker, altered, authorizer)
     context = Context(
         config=config,
         node_id=node_id,

@@ -22,7 +22,9 @@ from wire.errors import ErrorCode, KafkaError
 
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
 # Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.
-_ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, LISTENER_JAAS)) | {"ssl.client.auth"}
+_ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) | {
+    "ssl.client.auth"
+}
 _SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
 _NODE_WIDE = "connections are counted for all listeners of a broker together"
 # Of a listener, and still the same for all brokers.

@@ -10,7 +10,9 @@ from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 # Keys of Kafka's that end in names of the user's.
-_OF_PLUGINS = ("config.providers.", "rlmm.config.", "rsm.config.")
+_OF_PLUGINS = ("rlmm.config.", "rsm.config.")
+# Of those `node.config.providers` acts on all.
+_OF_PROVIDERS = "config.providers."
 
 
 def base_key(name: str) -> ConfigKey | None:
@@ -33,6 +35,8 @@ def warning_of(name: str) -> str | None:
     if (base := base_key(name)) is not None:
         why = base.no_effect or "it cannot be set for one listener"
         return f"{name} has no effect here: {why}"
+    if name.startswith(_OF_PROVIDERS):
+        return None
     if name.startswith(_OF_PLUGINS):
         return f"{name} has no effect here: classes of Java do not run here"
     close = difflib.get_close_matches(name, SERVER_CONFIGS, 1, cutoff=0.85)

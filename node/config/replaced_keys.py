@@ -105,8 +105,6 @@ log.cleaner.io.buffer.size | int 0.. | 524288 | medium dynamic
     Buffers of the log cleaner, over all its threads.
 log.dir.failure.timeout.ms | long 1.. | 30000 | low
     Time after which a broker stops that cannot tell the controller of a failed log directory.
-config.providers | list | | low dynamic
-    Java classes that resolve variables in values.
 """,
     no_effect="trimaran does this in another way",
 )

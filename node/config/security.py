@@ -1,6 +1,6 @@
-"""From Kafka's keys to what listeners and clients speak: contexts of TLS, users of SASL.
+"""From Kafka's keys to what listeners and clients speak: contexts of TLS, and SASL (`node.config.sasl`).
 
-Source: `ChannelBuilders`, `SslFactory`, `JaasContext` of Kafka.
+Source: `ChannelBuilders`, `SslFactory` of Kafka.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from functools import partial
 from typing import Any, NoReturn
 
 from node.config.config_def import ConfigDef, ConfigError, ConfigKey
+from node.config.sasl import Get, MechanismError, client_mechanism, own_mechanism, sasl_settings
 from node.config.security_keys import CLIENT_SECURITY
 from node.config.server import ServerConfig, Setting
-from wire.security.jaas import PLAIN_MODULE, parse_jaas
+from node.logins import NOBODY, Logins
 from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
-from wire.security.plain import MECHANISM, PlainCredentials, PlainExchange
-from wire.security.sasl import SaslSettings
 from wire.security.tls import TlsError, TlsSettings, client_context, server_context
 
-_USER_PREFIX = "user_"
 _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
-Get = Callable[[str], Any]
 
 
-def listener_security(config: ServerConfig, listener: str) -> ListenerSecurity:
+def listener_security(
+    config: ServerConfig, listener: str, logins: Logins = NOBODY
+) -> ListenerSecurity:
     """What the listener of that name asks of its peers. Reads certificates.
 
     Raises:
@@ -38,7 +37,7 @@ def listener_security(config: ServerConfig, listener: str) -> ListenerSecurity:
         auth = get("ssl.client.auth") if own or protocol == "SSL" else "none"
         tls = _context(server_context, get, config, listener, client_auth=auth)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        sasl = _sasl(config, listener, get)
+        sasl = sasl_settings(config, listener, logins)
     return ListenerSecurity(tls, sasl)
 
 
@@ -81,12 +80,10 @@ def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
     except TlsError as error:
         fail(error.key, error.why, error.fix)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        if get("sasl.mechanism") != MECHANISM:
-            fail("sasl.mechanism", "only PLAIN is implemented", "set sasl.mechanism=PLAIN")
         try:
-            sasl = _credentials(get("sasl.jaas.config"))
-        except ValueError as error:
-            fail("sasl.jaas.config", str(error), _jaas_example("username=NAME password=PASSWORD"))
+            sasl = client_mechanism(get("sasl.mechanism"), get)
+        except MechanismError as error:
+            fail(error.key, error.why, error.fix)
     return ClientSecurity(tls, sasl)
 
 
@@ -99,78 +96,8 @@ def _own_client(config: ServerConfig, listener: str, mechanism_key: str) -> Clie
     if protocol in ("SSL", "SASL_SSL"):
         tls = _context(client_context, get, config, listener)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        if config[mechanism_key] != MECHANISM:
-            raise ConfigError(
-                mechanism_key,
-                config[mechanism_key],
-                "only PLAIN is implemented",
-                origin=config.origins.get(mechanism_key, ""),
-                fix=f"set {mechanism_key}={MECHANISM}",
-            )
-        key = _jaas_key(listener)
-        try:
-            sasl = _credentials(get("plain.sasl.jaas.config"))
-        except ValueError as error:
-            raise _jaas_error(config, key, error, "username=NAME password=PASSWORD") from None
+        sasl = own_mechanism(config, listener, mechanism_key)
     return ClientSecurity(tls, sasl)
-
-
-def _sasl(config: ServerConfig, listener: str, get: Get) -> SaslSettings:
-    key = "sasl.enabled.mechanisms"
-    if get(key) != [MECHANISM]:
-        raise ConfigError(
-            key,
-            ",".join(get(key)),
-            f"{listener} offers SASL, and only PLAIN is implemented",
-            origin=config.origins.get(key, ""),
-            fix=f"set {key}={MECHANISM}",
-        )
-    try:
-        users = _users(get("plain.sasl.jaas.config"))
-    except ValueError as error:
-        raise _jaas_error(config, _jaas_key(listener), error, "user_NAME=PASSWORD") from None
-    return SaslSettings(
-        {MECHANISM: partial(PlainExchange, users)},
-        token_bytes_max=get("sasl.server.max.receive.size"),
-        failure_delay_seconds=config["connection.failed.authentication.delay.ms"] / 1000,
-    )
-
-
-def _jaas_key(listener: str) -> str:
-    return f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
-
-
-def _jaas_example(options: str) -> str:
-    return f"write {PLAIN_MODULE} required {options};"
-
-
-def _jaas_error(config: ServerConfig, key: str, error: ValueError, options: str) -> ConfigError:
-    origin = config.origins.get(key, "")
-    return ConfigError(key, "[hidden]", str(error), origin=origin, fix=_jaas_example(options))
-
-
-def _options(text: str | None) -> dict[str, str]:
-    if not text:
-        raise ValueError("is not set")
-    module = parse_jaas(text)
-    if module.name != PLAIN_MODULE:
-        raise ValueError(f"the login module of PLAIN is {PLAIN_MODULE}")
-    return module.options
-
-
-def _users(text: str | None) -> dict[str, str]:
-    return {
-        name.removeprefix(_USER_PREFIX): password
-        for name, password in _options(text).items()
-        if name.startswith(_USER_PREFIX)
-    }
-
-
-def _credentials(text: str | None) -> PlainCredentials:
-    options = _options(text)
-    if not options.get("username") or not options.get("password"):
-        raise ValueError("username and password must be given")
-    return PlainCredentials(options["username"], options["password"])
 
 
 def _context(

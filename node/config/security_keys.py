@@ -5,6 +5,8 @@ Source: Kafka's `SslConfigs`, `BrokerSecurityConfigs`, KIP-103, KIP-651 (PEM).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from node.config.config_def import ConfigKey, all_of, at_least, one_of
 from wire.endpoint import SECURITY_PROTOCOLS
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
@@ -53,8 +55,15 @@ TLS = (
         importance="low",
     ),
 )
+REAUTH = ConfigKey(
+    "connections.max.reauth.ms",
+    "long",
+    0,
+    "Time after which clients of SASL must authenticate again; 0 for as long as their credentials are valid.",
+)
 SERVER_SECURITY = (
     *TLS,
+    REAUTH,
     ConfigKey(
         "ssl.client.auth",
         "string",
@@ -73,7 +82,7 @@ SERVER_SECURITY = (
         "sasl.enabled.mechanisms",
         "list",
         ["GSSAPI"],
-        "SASL mechanisms offered; PLAIN is implemented.",
+        "SASL mechanisms offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
     ),
     ConfigKey(
         "sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "Mechanism between brokers."
@@ -85,7 +94,7 @@ SERVER_SECURITY = (
         "sasl.server.max.receive.size",
         "int",
         TOKEN_BYTES_MAX,
-        "Largest request before authentication.",
+        "Largest request before authentication, never more than 60 KiB here.",
         at_least(1),
     ),
     ConfigKey(
@@ -106,13 +115,6 @@ REFUSED = (
         "Rules that make principals of the names in certificates.",
         importance="low",
         only_default="principals are the whole distinguished names here, so ACLs and super.users would name others",
-    ),
-    ConfigKey(
-        "connections.max.reauth.ms",
-        "long",
-        0,
-        "Time after which clients of SASL must authenticate again; 0 for never.",
-        only_default="clients are not made to authenticate again yet, so expired credentials would stay connected",
     ),
     ConfigKey(
         "principal.builder.class",
@@ -221,10 +223,20 @@ CLIENT_SECURITY = (
     ConfigKey(
         "security.protocol", "string", "PLAINTEXT", "How to talk to nodes.", one_of(*PROTOCOLS)
     ),
-    ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism; PLAIN is implemented."),
+    ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism."),
     ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
 )
+_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 # Only ever set for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
-LISTENER_JAAS = ConfigKey(
-    "plain.sasl.jaas.config", "password", None, "Users of PLAIN on this listener, and our own name."
+LISTENER_JAAS = tuple(
+    ConfigKey(
+        f"{mechanism}.sasl.jaas.config",
+        "password",
+        None,
+        "Our own name on this listener, and of PLAIN all users.",
+    )
+    for mechanism in _MECHANISMS
+)
+LISTENER_REAUTH = tuple(
+    replace(REAUTH, name=f"{mechanism}.{REAUTH.name}") for mechanism in _MECHANISMS
 )

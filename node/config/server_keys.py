@@ -20,13 +20,30 @@ from node.config.legacy_admin_keys import LEGACY_ADMIN
 from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
-from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
+from node.config.security_keys import (
+    ACCESS,
+    LISTENER_JAAS,
+    LISTENER_REAUTH,
+    REFUSED,
+    SERVER_SECURITY,
+)
 from node.config.transaction_keys import TRANSACTIONS
 from node.config.unserved_keys import UNSERVED
 from node.config.zookeeper_keys import ZOOKEEPER
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
+PROVIDERS = (
+    ConfigKey(
+        "config.providers",
+        "list",
+        [],
+        "Names of what resolves variables in values: config.providers.NAME.class says what each is.",
+        importance="low",
+        scope="cluster-wide",
+        no_effect_while_running="variables are resolved when the file is read",
+    ),
+)
 OURS = (
     ConfigKey(
         "trimaran.log.fsync",
@@ -120,11 +137,12 @@ SERVER_CONFIGS = ConfigDef(
         *REPLACED,
         *REFUSED,
         *ZOOKEEPER,
+        *PROVIDERS,
         *OURS,
     )
 )
 # What may also be set for one listener.
-LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS, MAX_CONNECTIONS))
+LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, *LISTENER_JAAS, *LISTENER_REAUTH, MAX_CONNECTIONS))
 # Altered while a broker runs, and never in its file.
 _RATE = "replication is not throttled yet"
 DYNAMIC_ONLY = ConfigDef(

@@ -24,6 +24,7 @@ from log.directories.directory import LogDirectory
 from node.config.security import controller_security
 from node.config.server import ServerConfig
 from node.listeners import bind, close_all, closed_on_failure, limits_of
+from node.logins import Logins
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
 from node.runtime.graceful import run_gracefully
@@ -36,12 +37,16 @@ from quorum.controller.registrar import Registrar
 from quorum.formatting.storage import read_bootstrap
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.loader import MetadataLoader
+from quorum.raft_log.last_image import last_image
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
+from quorum.serving.accounts import Accounts
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
 from wire.endpoint import Endpoint
+from wire.schema import Message
+from wire.security.scram import MECHANISMS
 from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
@@ -102,24 +107,29 @@ async def run_controller(
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
     authorizer = authorizer_of(config)  # refuses before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
-    listeners = bind(config, config.controller_listeners, sockets)
+    accounts = Accounts(config["delegation.token.secret.key"])
+    listeners = bind(config, config.controller_listeners, sockets, Logins(accounts.find))
     with closed_on_failure(listeners):
-        return _composed(config, authorizer, directory, listeners)
+        return _composed(config, authorizer, accounts, directory, listeners)
 
 
 def _composed(
     config: ServerConfig,
     authorizer: Authorizer | None,
+    accounts: Accounts,
     directory: LogDirectory,
     listeners: Sequence[Listener],
 ) -> _Parts:
     security = controller_security(config)
     endpoints = _advertised(config, listeners)
     metadata_log = open_log(config, directory)
+    bootstrap = read_bootstrap(directory.path)
+    if _log_in_by_scram(listeners):
+        accounts.know(last_image(metadata_log, bootstrap))
     group_commit = GroupCommit(directory.health)
     loader = MetadataLoader()
     cluster_id = directory.meta_properties.cluster_id
-    controller = Controller(_settings(config, directory), loader)
+    controller = Controller(_settings(config, directory, bootstrap), loader)
     node = QuorumNode(
         NodeSettings(
             identity_of(config, directory, endpoints),
@@ -138,12 +148,19 @@ def _composed(
     registrar = Registrar(
         config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
-    altered = AlteredSecurity(config, listeners, [(security, controller_security)])
-    loader.add_publisher(registrar, altered, IdleConfigs(config.node_id))
+    clients = [(security, controller_security)]
+    altered = AlteredSecurity(config, listeners, clients, Logins(accounts.find))
+    loader.add_publisher(accounts, registrar, altered, IdleConfigs(config.node_id))
     if authorizer is not None:
         loader.add_publisher(authorizer)
     context = ControllerContext(config, cluster_id, node, controller, authorizer)
     return _Parts(config, directory, group_commit, node, registrar, listeners, context)
+
+
+def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
+    """Controllers that do must know each other before they can agree on anything, the metadata included."""
+    offered = (one.security.sasl.mechanisms for one in listeners if one.security.sasl is not None)
+    return any(MECHANISMS.keys() & mechanisms for mechanisms in offered)
 
 
 def _open_directory(path: Path, node_id: int) -> LogDirectory:
@@ -156,12 +173,14 @@ def _open_directory(path: Path, node_id: int) -> LogDirectory:
     return directory
 
 
-def _settings(config: ServerConfig, directory: LogDirectory) -> ControllerSettings:
+def _settings(
+    config: ServerConfig, directory: LogDirectory, bootstrap: Sequence[Message]
+) -> ControllerSettings:
     balance = config["auto.leader.rebalance.enable"]
     return ControllerSettings(
         cluster_id=directory.meta_properties.cluster_id,
         config=config,
-        bootstrap=read_bootstrap(directory.path),
+        bootstrap=bootstrap,
         session=config["broker.session.timeout.ms"] / 1000,
         idle=config["metadata.max.idle.interval.ms"] / 1000,
         balance=config["leader.imbalance.check.interval.seconds"] if balance else 0.0,

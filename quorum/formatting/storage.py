@@ -5,8 +5,7 @@
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
                             the first voters of a dynamic quorum (kraft.version 1)
 
-Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM
-credentials.
+Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from log.disk.files import REAL_FILES, Files
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from quorum.metadata.features import bootstrap_records, first_levels
-from quorum.metadata.versions import METADATA_VERSION
+from quorum.metadata.versions import METADATA_VERSION, SCRAM
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
 from quorum.raft_log.partition import DIRECTORY_NAME
@@ -36,6 +35,7 @@ from quorum.raft_log.snapshot_format import decode_snapshot, encode_snapshot
 from quorum.raft_log.voter_records import note_snapshot
 from wire.primitives import uuid_to_text
 from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.records.security import UserScramCredentialRecord
 from wire.schema import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
@@ -62,12 +62,13 @@ def format_directories(
     ignore_formatted: bool = False,
     voters: VoterSet | None = None,
     features: Mapping[str, int] | None = None,
+    users: Sequence[UserScramCredentialRecord] = (),
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
     Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new
     cluster begins with the levels of `features`, and of the others with those that come with its metadata.version;
-    older Kafkas read only theirs.
+    older Kafkas read only theirs. `users` may log in from the start.
 
     Raises:
         FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a
@@ -83,6 +84,7 @@ def format_directories(
         ignore_formatted=ignore_formatted,
         quorum=quorum,
         features=features,
+        users=users,
     )
 
 
@@ -103,6 +105,7 @@ def format_paths(
     ignore_formatted: bool = False,
     quorum: FirstVoters | None = None,
     features: Mapping[str, int] | None = None,
+    users: Sequence[UserScramCredentialRecord] = (),
     files: Files = REAL_FILES,
 ) -> list[Path]:
     """The same for directories by path."""
@@ -110,6 +113,8 @@ def format_paths(
         levels = first_levels(features or {})
     except ValueError as error:
         raise FormatError(str(error)) from error
+    if users and levels[METADATA_VERSION] < SCRAM:
+        raise FormatError("this metadata.version knows no SCRAM", "format for 3.5 or newer")
     if not cluster_id:
         raise FormatError("a cluster needs an id", "trimaran storage random-uuid makes one")
     fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
@@ -125,7 +130,7 @@ def format_paths(
             voter = quorum.voters.get(node_id)
             directory_id = directory_id if voter is None else voter.key.directory_id
             _write_first_voters(path, quorum.voters, files)
-        _format(path, MetaProperties(cluster_id, node_id, directory_id), levels, files)
+        _format(path, MetaProperties(cluster_id, node_id, directory_id), levels, users, files)
     return fresh
 
 
@@ -185,17 +190,25 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
     return True
 
 
-def _format(path: Path, identity: MetaProperties, levels: Mapping[str, int], files: Files) -> None:
+def _format(
+    path: Path,
+    identity: MetaProperties,
+    levels: Mapping[str, int],
+    users: Sequence[UserScramCredentialRecord],
+    files: Files,
+) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    write_atomically(path / BOOTSTRAP, _encode_bootstrap(levels), files)
+    write_atomically(path / BOOTSTRAP, _encode_bootstrap(levels, users), files)
     identity.save(path, files)
 
 
-def _encode_bootstrap(levels: Mapping[str, int]) -> bytes:
+def _encode_bootstrap(
+    levels: Mapping[str, int], users: Sequence[UserScramCredentialRecord]
+) -> bytes:
     metadata_version = levels[METADATA_VERSION]
     values = [
         encode_metadata_record(record, metadata_record_version(type(record), metadata_version))
-        for record in bootstrap_records(levels)
+        for record in (*bootstrap_records(levels), *users)
     ]
     now = now_ms()
     return b"".join(encode_snapshot(_BOOTSTRAP_ID, values, appended_at_ms=now, now_ms=now))

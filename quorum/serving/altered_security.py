@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
 from node.config.server import LISTENER_PREFIX, ServerConfig
+from node.logins import NOBODY, Logins
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -33,9 +34,11 @@ class AlteredSecurity:
         config: ServerConfig,
         listeners: Sequence[Listener],
         clients: Sequence[tuple[ClientSecurity, Make]],
+        logins: Logins = NOBODY,
     ) -> None:
         """`clients`: how this node connects to others, and what makes it anew."""
         self._config = config
+        self._logins = logins
         self._listeners = listeners
         self._clients = clients
 
@@ -50,7 +53,7 @@ class AlteredSecurity:
             config = altered(self._config, configs)
             for listener in self._listeners:
                 if any(name.startswith(_prefix(listener.name)) for name in changed):
-                    listener.security = listener_security(config, listener.name)
+                    listener.security = listener_security(config, listener.name, self._logins)
                     log.info("new connections to %s get its altered security", listener.name)
             for client, make in self._clients:
                 if client is not PLAINTEXT:

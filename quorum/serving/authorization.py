@@ -122,7 +122,13 @@ class _AclJudge:
 ACL_JUDGE = _AclJudge()
 
 
-def may_ask_for_tokens(ctx: Guarded, connection: ConnectionInfo) -> bool:
-    """A delegation token is for authenticated users: nobody on plain text, nobody without a certificate."""
+def may_ask_for_tokens(
+    ctx: Guarded, connection: ConnectionInfo, *, forwarded: bool = False
+) -> bool:
+    """A delegation token is for authenticated users: nobody on plain text, nobody without a certificate, and nobody
+    who came with a token. Of what is `forwarded` a broker has seen how the client came.
+    """
+    if connection.principal.by_token or forwarded:
+        return not connection.principal.by_token
     protocol = ctx.config.protocol_of(connection.listener)
     return protocol.startswith("SASL") or (protocol == "SSL" and connection.principal != ANONYMOUS)

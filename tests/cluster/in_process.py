@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from quorum.formatting.storage import format_directories
 from quorum.metadata.image import MetadataImage
 from tests.cluster.nodes import CLUSTER_ID, SECONDS, dotted, server_config
 from tests.cluster.scripted_broker import ScriptedBroker
+from wire.records.security import UserScramCredentialRecord
 from wire.transport.node_connection import NodeConnection, open_node_connection
 
 START_SECONDS = 20
@@ -28,10 +29,17 @@ SEEN_SECONDS = 30
 class Cluster:
     """Nodes by id, in any order started and stopped; a controller keeps its port.
 
-    `settings` are configuration keys of all nodes.
+    `settings` are configuration keys of all nodes, `users` those who may log in by SCRAM from the start.
     """
 
-    def __init__(self, path: Path, nursery: trio.Nursery, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        nursery: trio.Nursery,
+        settings: dict[str, str],
+        users: Sequence[UserScramCredentialRecord] = (),
+    ) -> None:
+        self.users = users
         self.path = path
         self.nursery = nursery
         self.settings = settings
@@ -126,7 +134,7 @@ class Cluster:
         return running
 
     async def _start(self, role: Any, config: ServerConfig, expect_failure: bool = False) -> Any:
-        format_directories(config, CLUSTER_ID, ignore_formatted=True)
+        format_directories(config, CLUSTER_ID, ignore_formatted=True, users=self.users)
         node_id = config.node_id
         scope = self.scopes[node_id] = trio.CancelScope()
         ended = self.ended[node_id] = trio.Event()
@@ -167,11 +175,16 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(
-    path: Path, *, controllers: int = 1, brokers: int = 1, **settings: object
+    path: Path,
+    *,
+    controllers: int = 1,
+    brokers: int = 1,
+    users: Sequence[UserScramCredentialRecord] = (),
+    **settings: object,
 ) -> AsyncIterator[Cluster]:
     """Controllers 1…n and brokers 11…m; `settings` are configuration keys of all nodes, dots as underscores."""
     async with trio.open_nursery() as nursery:
-        with closing(Cluster(path, nursery, dotted(settings))) as started:
+        with closing(Cluster(path, nursery, dotted(settings), users)) as started:
             with trio.fail_after(START_SECONDS):
                 await started.start_controllers(*range(1, controllers + 1))
                 async with trio.open_nursery() as starting:

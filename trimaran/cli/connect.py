@@ -141,10 +141,10 @@ def _security(command_config: Path | None) -> ClientSecurity | None:
     from node.config.config_def import ConfigError
     from node.config.security import client_security
     from trimaran.failures import of_config
-    from trimaran.properties import read_file
+    from trimaran.properties import read_file, resolved
 
     try:
-        return client_security(read_file(command_config))
+        return client_security(resolved(read_file(command_config), os.environ))
     except ConfigError as error:
         raise of_config(error) from error
 

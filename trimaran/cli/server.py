@@ -17,7 +17,10 @@ from trimaran.properties import load
 from wire.primitives import uuid_to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from quorum.raft.voters import VoterSet
+    from wire.records.security import UserScramCredentialRecord
 
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[list[str] | None, Parameter(name="--override")]
@@ -85,6 +88,7 @@ def storage_format(
     ] = False,
     feature: Annotated[list[str] | None, Parameter(name=["-f", "--feature"])] = None,
     release_version: Annotated[str | None, Parameter(name=["-r", "--release-version"])] = None,
+    add_scram: Annotated[list[str] | None, Parameter(name=["-S", "--add-scram"])] = None,
     override: Overrides = None,
 ) -> int:
     """Formats the directories of a node, as Kafka's kafka-storage format does.
@@ -102,6 +106,8 @@ def storage_format(
             the others come with it: eligible.leader.replicas.version is 1 from 4.1 on, unless 0 is said.
             kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
         release_version: the same as --feature metadata.version=RELEASE.
+        add_scram: a user who may log in from the start, as SCRAM-SHA-512=[name=alice,password=SECRET]; a SECRET that
+            others shall not see in the list of processes is written ${env:NAME} or ${file:PATH:KEY}.
         override: key=value settings, before those of the file.
     """
     from quorum.formatting.storage import FormatError, check_quorum_kind, format_directories
@@ -117,6 +123,7 @@ def storage_format(
         kraft_version = levels.pop(KRAFT_VERSION, None)
         check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)
         voters = _first_voters(settings, standalone, initial_controllers)
+        users = _first_users(add_scram or ())
     except ValueError as error:
         raise FormatError(str(error)) from error
     metadata_version = levels.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
@@ -126,9 +133,18 @@ def storage_format(
         ignore_formatted=ignore_formatted,
         voters=voters,
         features=levels,
+        users=users,
     ):
         say(f"Formatting {directory} with metadata.version {release_name(metadata_version)}")
     return Exit.OK
+
+
+def _first_users(texts: Iterable[str]) -> list[UserScramCredentialRecord]:
+    from node.config.providers import command_line_providers, resolve_text
+    from quorum.formatting.scram import scram_record
+
+    providers = command_line_providers(os.environ)
+    return [scram_record(text, lambda value: resolve_text(value, providers)) for text in texts]
 
 
 def _of_release(release: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -91,9 +92,11 @@ Config = Annotated[
 
 def properties_of(config: Path | None) -> dict[str, str]:
     """The file's settings. Raises UserError."""
-    from trimaran.properties import read_file
+    from trimaran.properties import read_file, resolved
 
-    return {key: one.value for key, one in read_file(config).items()} if config else {}
+    if config is None:
+        return {}
+    return {key: one.value for key, one in resolved(read_file(config), os.environ).items()}
 
 
 def zookeeper_to_ask(
@@ -155,10 +158,10 @@ def mirror(
         state: where the mirror keeps its ZooKeeper session between restarts.
     """
     from trimaran.logs import set_up_mirror
-    from trimaran.properties import read_file
+    from trimaran.properties import read_file, resolved
     from zkcompat.commands import run_mirror
 
-    settings = read_file(config) if config else {}
+    settings = resolved(read_file(config), os.environ) if config else {}
     _warn_without_effect(settings)
     properties = {key: setting.value for key, setting in settings.items()}
     connect = zookeeper or properties.get("zookeeper.connect") or zookeeper_of(None, data)

@@ -96,12 +96,16 @@ class Conversation(Generic[T]):
             VersionMismatch: the node does not serve it, or not in that version.
             LocalProtocolError: that version cannot say this.
         """
+        return self._send(request, self.version_of(request, version), token)
+
+    def version_of(self, request: Message, version: int | None) -> int:
+        """The version in which `request` would be sent. Raises VersionMismatch as it would."""
         assert self.negotiated is not None, "hello first"
         if version is None:
-            version = self.negotiated.best(type(request))
-        elif version not in self.negotiated.versions.get(request.KEY, ()):
+            return self.negotiated.best(type(request))
+        if version not in self.negotiated.versions.get(request.KEY, ()):
             raise VersionMismatch(f"the node does not serve {type(request).__name__} v{version}")
-        return self._send(request, version, token)
+        return version
 
     def _send(self, request: Message, version: int, token: T | None) -> Outgoing:
         correlation_id = self._correlation_id

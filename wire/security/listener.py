@@ -12,7 +12,7 @@ from wire.errors import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.schema import Message
-from wire.security.plain import MECHANISM, PlainCredentials
+from wire.security.exchange import ClientMechanism
 from wire.security.sasl import SaslSettings
 
 
@@ -29,31 +29,40 @@ class ClientSecurity:
     """Both None: PLAINTEXT. Each new connection looks, so that a certificate may be replaced while a node runs."""
 
     tls: ssl.SSLContext | None = None
-    sasl: PlainCredentials | None = None
+    sasl: ClientMechanism | None = None
 
 
 PLAINTEXT_LISTENER = ListenerSecurity()
 PLAINTEXT = ClientSecurity()
 
-# One request after the other; each is sent the answer to the one before.
-Login = Generator[Message, Any, None]
+# One request after the other; each is sent the answer to the one before. At the end: the milliseconds for which the
+# login holds, 0 for ever.
+Login = Generator[Message, Any, int]
 
 
-def login(credentials: PlainCredentials) -> Login:
-    """The requests that authenticate a connection, after ApiVersions and before any other.
+def login(credentials: ClientMechanism) -> Login:
+    """The requests that authenticate a connection, after ApiVersions and before any other. `prepare` comes before.
 
     Raises:
-        AuthenticationRefused: the node says no.
+        AuthenticationRefused: the node says no, or is not the one that knows our password.
     """
-    response = yield SaslHandshakeRequest(mechanism=MECHANISM)
+    mechanism = credentials.mechanism
+    response = yield SaslHandshakeRequest(mechanism=mechanism)
     if response.error_code:
         offered = ", ".join(response.mechanisms) or "none"
         raise AuthenticationRefused(
-            f"the node offers the SASL mechanisms {offered}, not {MECHANISM}"
+            f"the node offers the SASL mechanisms {offered}, not {mechanism}"
             if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
             else f"the node answers SaslHandshake with {ErrorCode.of(response.error_code).name}"
         )
-    response = yield SaslAuthenticateRequest(auth_bytes=credentials.token())
-    if response.error_code:
-        text = response.error_message or ErrorCode.of(response.error_code).name
-        raise AuthenticationRefused(text)
+    tokens = credentials.exchange()
+    token = next(tokens)
+    while True:
+        response = yield SaslAuthenticateRequest(auth_bytes=token)
+        if response.error_code:
+            text = response.error_message or ErrorCode.of(response.error_code).name
+            raise AuthenticationRefused(text)
+        try:
+            token = tokens.send(bytes(response.auth_bytes))
+        except StopIteration:
+            return int(response.session_lifetime_ms)

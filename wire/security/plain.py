@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from wire.security.exchange import AuthenticationFailed, Done, Tokens
 from wire.security.principal import Principal
-from wire.security.sasl import AuthenticationFailed, Done
 
 MECHANISM = "PLAIN"
 # RFC 4616 gives names and passwords 255 characters; Kafka bounds the token alone.
@@ -19,10 +19,16 @@ class PlainCredentials:
     """A client's."""
 
     username: str
-    password: str
+    password: str = field(repr=False)
 
-    def token(self) -> bytes:
-        return b"\0".join((b"", self.username.encode(), self.password.encode()))
+    mechanism = MECHANISM
+    blocks = False
+
+    def prepare(self) -> None:
+        """There is nothing to fetch."""
+
+    def exchange(self) -> Tokens:
+        yield b"\0".join((b"", self.username.encode(), self.password.encode()))
 
 
 class PlainExchange:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 
 class Principal(NamedTuple):
-    """`User:alice`; fixed on a connection when it authenticates."""
+    """`User:alice`; fixed on a connection when it authenticates. `by_token`: it did so with a delegation token."""
 
     name: str
     type: str = "User"
+    by_token: bool = False
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"

@@ -5,8 +5,9 @@
     raw        -> the frame is a token, and so is the answer (the peer knows no SaslAuthenticate, before KIP-152)
     done       -> the connection is open
 
-Whatever is refused also closes the connection. Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152.
-Left out: re-authentication (KIP-368), GSSAPI tokens without a handshake.
+Whatever is refused also closes the connection. An open connection may do the same again, as the same principal by the
+same mechanism, if its session ends some time (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152.
+Left out: when a session ends (`wire.transport.session`), GSSAPI tokens without a handshake.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthent
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION, Message
+from wire.security.exchange import AuthenticationFailed, Challenge, Done, Exchange
 from wire.security.principal import Principal
 
 TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
@@ -33,43 +35,32 @@ _HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
 M = TypeVar("M", bound=Message)
 
 
-class AuthenticationFailed(Exception):
-    """The peer is not who it says; the text is told to it and holds nothing that it does not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Challenge:
-    """The mechanism wants another token."""
-
-    token: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The peer is `principal`; `token` is the last word of the mechanism."""
-
-    principal: Principal
-    token: bytes
-
-
-class Exchange(Protocol):
-    """One authentication by one mechanism."""
-
-    def evaluate(self, token: bytes) -> Challenge | Done:
-        """Takes a token of the peer.
-
-        Raises:
-            AuthenticationFailed: the peer is refused.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """Of one listener: mechanism name → what begins an exchange."""
+    """Of one listener: mechanism name → what begins an exchange.
+
+    `session_ms_max`: `connections.max.reauth.ms` by mechanism; without one a session lasts as long as its credential.
+    """
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
     token_bytes_max: int = TOKEN_BYTES_MAX
     failure_delay_seconds: float = FAILURE_DELAY_SECONDS
+    session_ms_max: Mapping[str, int] = field(default_factory=dict)
+
+    def session_ms(self, mechanism: str, done: Done) -> int | None:
+        """How long a login holds; None for ever."""
+        bounds = [self.session_ms_max.get(mechanism) or None, done.lifetime_ms]
+        known = [bound for bound in bounds if bound is not None]
+        return max(0, min(known)) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who somebody has proved to be, and how; `session_ms`: what it is good for, None for ever."""
+
+    principal: Principal
+    mechanism: str
+    session_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +70,7 @@ class Reply:
     Args:
         refused: the request is not looked into; it is answered with this code, if its response can carry one.
         passes: the request is ApiVersions; it is answered as on an open connection.
-        principal: who the peer is, from now on; the connection is open.
+        login: who the peer is, from now on; the connection is open.
         closes: why the connection closes behind the answer.
         delayed: the answer tells of a failure, and leaves late, so that guessing is slow.
     """
@@ -87,7 +78,7 @@ class Reply:
     answer: Outgoing | None = None
     refused: ErrorCode | None = None
     passes: bool = False
-    principal: Principal | None = None
+    login: Login | None = None
     closes: str | None = None
     delayed: bool = False
 
@@ -105,9 +96,13 @@ class Authenticator(Protocol):
 
 @dataclass(slots=True)
 class SaslAuthenticator:
-    """One connection's state; `receive` until a reply has a principal."""
+    """One connection's state; `receive` until a reply has a login.
+
+    `before`: of an open connection; neither principal nor mechanism may change.
+    """
 
     settings: SaslSettings
+    before: Login | None = None
     _exchange: Exchange | None = None
     _mechanism: str = ""
     _raw: bool = False
@@ -154,9 +149,11 @@ class SaslAuthenticator:
             )
             answer = encode_response(response, version, correlation_id)
             return Reply(answer, closes=text, delayed=True)
+        login = self._login(step)
         response = SaslAuthenticateResponse(auth_bytes=step.token)
-        answer = encode_response(response, version, correlation_id)
-        return Reply(answer, principal=step.principal if isinstance(step, Done) else None)
+        if login is not None:
+            response.session_lifetime_ms = login.session_ms or 0
+        return Reply(encode_response(response, version, correlation_id), login=login)
 
     def _raw_token(self, exchange: Exchange, token: bytes) -> Reply:
         try:
@@ -165,13 +162,30 @@ class SaslAuthenticator:
             return Reply(closes=f"Authentication failed: {error}", delayed=True)
         answer = Outgoing()
         answer += step.token
-        return Reply(answer, principal=step.principal if isinstance(step, Done) else None)
+        return Reply(answer, login=self._login(step))
+
+    def _login(self, step: Challenge | Done) -> Login | None:
+        if isinstance(step, Challenge):
+            return None
+        session_ms = self.settings.session_ms(self._mechanism, step)
+        return Login(step.principal, self._mechanism, session_ms)
 
     def _evaluate(self, exchange: Exchange, token: bytes) -> Challenge | Done:
         self._rounds += 1
         if self._rounds > _ROUNDS_MAX:
             raise AuthenticationFailed(f"{self._mechanism} does not end")
-        return exchange.evaluate(token)
+        before = self.before
+        if before is not None and before.mechanism != self._mechanism:
+            raise AuthenticationFailed(
+                f"who has logged in by {before.mechanism} cannot go on by {self._mechanism}"
+            )
+        step = exchange.evaluate(token)
+        changed = isinstance(step, Done) and (
+            before is not None and step.principal[:2] != before.principal[:2]
+        )
+        if changed:
+            raise AuthenticationFailed("another principal cannot take over a connection")
+        return step
 
 
 def _decode(kind: type[M], frame: memoryview, version: int) -> tuple[M, int]:

@@ -28,8 +28,7 @@ from wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
 from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
-from wire.security.principal import Principal
-from wire.security.sasl import Authenticator, Reply, SaslAuthenticator
+from wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator
 from wire.transport.calls import CloseConnection, ConnectionInfo
 from wire.transport.dispatch import DeferredFrame
 from wire.transport.endpoint import Endpoint
@@ -41,6 +40,7 @@ from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPoo
 from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
 from wire.transport.sending import SendQueue
+from wire.transport.session import Session
 
 # Requests are begun for so long between two checkpoints; one that takes longer is followed by one at once.
 _TURN_SECONDS = 0.002
@@ -48,6 +48,9 @@ _TURN_SECONDS = 0.002
 _PROGRESS_BYTES = 16384
 # The same while others wait for memory.
 _STALLED_BYTES = 65536
+# Of somebody who is not known yet: with what else it costs a connection stays below 64 KiB until then. No token of a
+# mechanism that is served here comes near; Kerberos tickets would.
+FRAME_BYTES_BEFORE_LOGIN_MAX = 60 << 10
 
 
 @dataclass(slots=True)
@@ -97,12 +100,15 @@ class Connection:
         self._log = limited_log
         # None once the peer is known; until then frames are small.
         self._authenticator: Authenticator | None = None
+        self._sasl = security.sasl
+        # Of a login that ends some time.
+        self._session: Session | None = None
         self._failure_delay_seconds = 0.0
         frame_bytes_max = limits.frame_bytes_max
         if security.sasl is not None:
             self._authenticator = SaslAuthenticator(security.sasl)
-            self._failure_delay_seconds = security.sasl.failure_delay_seconds
-            frame_bytes_max = min(security.sasl.token_bytes_max, frame_bytes_max)
+            before_login = min(security.sasl.token_bytes_max, FRAME_BYTES_BEFORE_LOGIN_MAX)
+            frame_bytes_max = min(before_login, frame_bytes_max)
         self._frames = FrameBuffer(frame_bytes_max)
         # Answers behind the first deferred one, which is at the front; at most `in_flight_max`.
         self._owed: deque[Outgoing | DeferredFrame | _DelayedAnswer] = deque()
@@ -269,7 +275,7 @@ class Connection:
     async def _begin_heavy(self, frame: memoryview) -> None:
         """One at a time: what is decoded of a large frame is much larger, and may be handled in many turns."""
         try:
-            if self._authenticator is not None:
+            if self._is_at_login(frame):
                 self._begin(frame)
                 return
             self._send_or_wake()
@@ -292,9 +298,10 @@ class Connection:
     def _begin(self, frame: memoryview) -> None:
         self._requests += 1
         self._counters.requests += 1
-        if self._authenticator is None:
+        if not self._is_at_login(frame):
             self._owe(self._registry.dispatch(frame, self._context, self.info))
             return
+        assert self._authenticator is not None
         reply = self._authenticator.receive(frame)
         if reply.passes:
             budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
@@ -319,19 +326,50 @@ class Connection:
         if reply.refused is not None:
             self._owe(self._registry.refuse(frame, reply.refused, reply.closes or ""))
         elif reply.delayed:
+            self._failure_delay_seconds = self._delay_of_failure()
             self._owe(_DelayedAnswer(reply.answer, self._failure_delay_seconds))
         else:
             self._owe(reply.answer)
-        if reply.principal is not None:
-            self._open(reply.principal)
+        if reply.login is not None:
+            self._open(reply.login)
         if reply.closes is not None:
             self._counters.failed_authentications += 1
             raise CloseConnection(reply.closes)
 
-    def _open(self, principal: Principal) -> None:
-        self.info.principal = principal
+    def _is_at_login(self, frame: memoryview) -> bool:
+        """Whether `frame` is for the authenticator: the first login, or another one of an open connection.
+
+        Raises:
+            CloseConnection: the session has ended, and this is no login.
+        """
+        if self._authenticator is not None:
+            return True
+        if self._session is None:
+            return False
+        now = trio.current_time()
+        if self._session.begins_login(frame, now):
+            self._authenticator = self._session.authenticator()
+            self._serving.deadline = now + self._limits.handshake_seconds
+            return True
+        if now >= self._session.ends_at:
+            self._counters.expired_sessions += 1
+            raise CloseConnection("its login has expired")
+        return False
+
+    def _delay_of_failure(self) -> float:
+        assert self._sasl is not None
+        base = self._sasl.failure_delay_seconds
+        failed = self._counters.failed_logins
+        return failed.delay(self.info.peer[0], base, trio.current_time())
+
+    def _open(self, login: Login) -> None:
+        self.info.principal = login.principal
         self._authenticator = None
-        self._failure_delay_seconds = 0.0
+        if login.session_ms is not None:
+            assert self._sasl is not None
+            ends_at = trio.current_time() + login.session_ms / 1000
+            began = None if self._session is None else self._session.login_began
+            self._session = Session(self._sasl, login, ends_at, began)
         self._frames.frame_bytes_max = self._limits.frame_bytes_max
         self._serving.deadline = math.inf
 

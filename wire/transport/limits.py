@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wire.transport.failed_logins import FailedLogins
 from wire.transport.memory import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
 
 
@@ -71,6 +72,8 @@ class Counters:
     stalled_closed: int = 0
     failed_handshakes: int = 0
     failed_authentications: int = 0
+    expired_sessions: int = 0
+    failed_logins: FailedLogins = field(default_factory=FailedLogins)
     bad_frames: int = 0
     bad_requests: int = 0
     requests: int = 0

@@ -43,7 +43,7 @@ def create_delegation_token(
     def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:
         return fail_create_token(request, requester, code, version)
 
-    if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
+    if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
         return fail(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     owner = owner_of(request, requester)
     for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)

@@ -155,7 +155,7 @@ def _principal(data: bytes | None) -> Principal:
         told = DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return Principal(told.name, told.type)
+    return Principal(told.name, told.type, told.token_authenticated)
 
 
 def _client(

@@ -28,7 +28,7 @@ from wire.transport.registry import handles
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[ExpireDelegationTokenResponse]:
-    if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
+    if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(

@@ -28,7 +28,7 @@ from wire.transport.registry import handles
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[RenewDelegationTokenResponse]:
-    if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
+    if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(

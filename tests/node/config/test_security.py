@@ -13,9 +13,9 @@ from node.config.security import (
 )
 from tests.certificates import Certificates
 from tests.quorum.config_of import Given, config_of
+from wire.security.exchange import Done
 from wire.security.plain import PlainCredentials
 from wire.security.principal import Principal
-from wire.security.sasl import Done
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

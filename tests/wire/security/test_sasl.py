@@ -10,15 +10,10 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.registry import RESPONSES
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.security.exchange import AuthenticationFailed, Challenge, Done
 from wire.security.plain import PlainExchange
 from wire.security.principal import Principal
-from wire.security.sasl import (
-    AuthenticationFailed,
-    Challenge,
-    Done,
-    SaslAuthenticator,
-    SaslSettings,
-)
+from wire.security.sasl import SaslAuthenticator, SaslSettings
 
 USERS = {"alice": "secret", "bob": "pässword"}
 SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})
@@ -56,18 +51,18 @@ def test_a_handshake_and_a_token_open_the_connection():
     peer = Peer()
     reply, response = peer.handshake()
     assert (response.error_code, response.mechanisms) == (0, ["PLAIN"])
-    assert reply.principal is None
+    assert reply.login is None
     assert reply.closes is None
     reply, response = peer.token(b"\0alice\0secret")
     assert (response.error_code, response.session_lifetime_ms) == (0, 0)
-    assert reply.principal == Principal("alice")
+    assert reply.login.principal == Principal("alice")
 
 
 def test_old_clients_send_bare_tokens():
     peer = Peer()
     assert peer.handshake(version=0)[1].error_code == 0
     reply = peer.raw(b"bob\0bob\0" + "pässword".encode())
-    assert (bytes(reply.answer), reply.principal) == (b"", Principal("bob"))
+    assert (bytes(reply.answer), reply.login.principal) == (b"", Principal("bob"))
 
 
 def test_a_bare_token_that_is_wrong_gets_no_answer():
@@ -109,7 +104,7 @@ def test_tokens_that_are_refused(token):
     peer.handshake()
     reply, response = peer.token(token)
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert reply.principal is None
+    assert reply.login is None
     assert reply.closes
     assert reply.delayed
     assert "secret" not in response.error_message
@@ -171,7 +166,7 @@ def test_mechanisms_may_have_many_rounds_but_not_endless_ones():
     peer = Peer(settings)
     peer.handshake(mechanism="ENDLESS")
     assert peer.token(b"a")[1].auth_bytes == b"a?"
-    assert peer.token(b"end")[0].principal == Principal("x")
+    assert peer.token(b"end")[0].login.principal == Principal("x")
     peer = Peer(settings)
     peer.handshake(mechanism="ENDLESS")
     rounds = [peer.token(b"a")[0].closes for _ in range(9)]

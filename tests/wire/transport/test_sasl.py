@@ -25,6 +25,7 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.security.listener import ClientSecurity, ListenerSecurity
 from wire.security.plain import PlainCredentials, PlainExchange
 from wire.security.sasl import SaslSettings
+from wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
 from wire.transport.node_connection import open_node_connection
 
 SASL = SaslSettings({"PLAIN": lambda: PlainExchange({"alice": "secret"})})
@@ -132,16 +133,16 @@ async def test_frames_are_small_until_the_peer_is_known(caplog):
     toy = Toy()
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         async with open_raw(server) as client:
-            await client.send((SASL.token_bytes_max + 1).to_bytes(4, "big"))
+            await client.send((FRAME_BYTES_BEFORE_LOGIN_MAX + 1).to_bytes(4, "big"))
             assert await client.is_closed()
         async with open_raw(server) as client:
             await handshake(client)
             await authenticate(client)
-            tail = bytes(SASL.token_bytes_max)
+            tail = bytes(FRAME_BYTES_BEFORE_LOGIN_MAX)
             frame = heartbeat_frame("g", 4)[4:] + tail
             await client.send(sized(frame))
             assert (await client.heartbeat())[0] == 4
-    assert "frame size 524289" in caplog.text
+    assert "frame size 61441" in caplog.text
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])

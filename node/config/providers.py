@@ -1,0 +1,152 @@
+"""Secrets that stand elsewhere: `${file:PATH:KEY}`, `${env:NAME}` and `${dir:PATH:FILE}` in values of configurations.
+
+Which words stand for what is said by `config.providers` and `config.providers.NAME.class`, with Kafka's own classes by
+name. So a password is in neither the file that everybody reads nor an argument that `ps` shows.
+Source: `FileConfigProvider`, `EnvVarConfigProvider`, `DirectoryConfigProvider` of Kafka, KIP-297, KIP-887, KIP-993.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import javaproperties
+
+from node.config.config_def import ConfigError
+from node.config.server import Setting
+
+S = TypeVar("S", bound=Setting)
+Lookup = Callable[[str, str], str]
+
+PREFIX = "config.providers"
+_PACKAGE = "org.apache.kafka.common.config.provider."
+_VARIABLE = re.compile(r"\$\{([^}:]+):(?:([^}]*?):)?([^}:]+)\}")
+# A secret, or a file of a few.
+_FILE_BYTES_MAX = 1 << 20
+
+
+class ProviderError(ValueError):
+    """A variable stands for nothing, and why; what it would stand for is not in the text."""
+
+
+def resolve(
+    settings: Mapping[str, S], with_value: Callable[[S, str], S], environ: Mapping[str, str]
+) -> dict[str, S]:
+    """The settings with what their variables stand for; of names that are no providers they stay as they are.
+
+    Raises:
+        ConfigError: a provider is not known, or has no such value.
+    """
+    providers = _providers(settings, environ)
+    if not providers:
+        return dict(settings)
+    found = {}
+    for key, setting in settings.items():
+        if "${" not in setting.value or key.startswith(PREFIX):
+            found[key] = setting
+            continue
+        try:
+            found[key] = with_value(setting, resolve_text(setting.value, providers))
+        except ProviderError as error:
+            raise ConfigError(
+                key,
+                setting.value,
+                str(error),
+                origin=setting.origin,
+                fix="write the value there, or correct the variable",
+            ) from None
+    return found
+
+
+def resolve_text(text: str, providers: Mapping[str, Lookup]) -> str:
+    """One value. Raises ProviderError."""
+
+    def value(found: re.Match[str]) -> str:
+        lookup = providers.get(found[1])
+        return found[0] if lookup is None else lookup(found[2] or "", found[3])
+
+    return _VARIABLE.sub(value, text)
+
+
+def command_line_providers(environ: Mapping[str, str]) -> dict[str, Lookup]:
+    """For arguments that are secrets: `file`, `env` and `dir`, which nobody has to name first."""
+    return {
+        "file": lambda path, key: _of_file(path, key, ""),
+        "env": lambda _path, name: _of_environment(environ, name, ""),
+        "dir": lambda path, name: _of_directory(path, name, ""),
+    }
+
+
+def _providers(settings: Mapping[str, S], environ: Mapping[str, str]) -> dict[str, Lookup]:
+    named = settings.get(PREFIX)
+    names = [] if named is None else [one.strip() for one in named.value.split(",") if one.strip()]
+    return {name: _provider(name, settings, environ) for name in names}
+
+
+def _provider(name: str, settings: Mapping[str, S], environ: Mapping[str, str]) -> Lookup:
+    key = f"{PREFIX}.{name}.class"
+    setting = settings.get(key)
+    given = "" if setting is None else setting.value.strip()
+
+    def param(which: str) -> str:
+        found = settings.get(f"{PREFIX}.{name}.param.{which}")
+        return "" if found is None else found.value.strip()
+
+    kind = given.removeprefix(_PACKAGE)
+    if kind == "FileConfigProvider":
+        return lambda path, word: _of_file(path, word, param("allowed.paths"))
+    if kind == "EnvVarConfigProvider":
+        return lambda _path, word: _of_environment(environ, word, param("allowlist.pattern"))
+    if kind == "DirectoryConfigProvider":
+        return lambda path, word: _of_directory(path, word, param("allowed.paths"))
+    known = "FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider"
+    raise ConfigError(
+        key,
+        given,
+        "classes of Java do not run here; some are known by their names",
+        origin="" if setting is None else setting.origin,
+        fix=f"set it to {_PACKAGE} and one of {known}",
+    )
+
+
+def _of_environment(environ: Mapping[str, str], name: str, pattern: str) -> str:
+    if name not in environ or (pattern and not re.fullmatch(pattern, name)):
+        raise ProviderError(f"there is no variable {name} in the environment that may be read")
+    return environ[name]
+
+
+def _of_file(path: str, key: str, allowed: str) -> str:
+    try:
+        values = javaproperties.loads(_read(path, allowed))
+    except ValueError as error:
+        raise ProviderError(f"{path} is no file of properties") from error
+    if key not in values:
+        raise ProviderError(f"there is no {key} in {path}")
+    return str(values[key])
+
+
+def _of_directory(path: str, name: str, allowed: str) -> str:
+    if name in ("", ".", "..") or "/" in name:
+        raise ProviderError(f"{name} is no file of {path}")
+    return _read(str(Path(path, name)), allowed)
+
+
+def _read(path: str, allowed: str) -> str:
+    """The text of a file in one of the `allowed` places, where any are said."""
+    real = os.path.realpath(path)
+    places = [os.path.realpath(one.strip()) for one in allowed.split(",") if one.strip()]
+    if places and not any(os.path.commonpath([real, place]) == place for place in places):
+        raise ProviderError(f"{path} is outside allowed.paths")
+    try:
+        with open(real, "rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)
+        if len(data) > _FILE_BYTES_MAX:
+            raise ProviderError(f"{path} is larger than {_FILE_BYTES_MAX} bytes")
+        return data.decode()
+    except OSError as error:
+        raise ProviderError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ProviderError(f"{path} is no text") from None

@@ -1,0 +1,46 @@
+"""The image that this replica's own log gives, committed or not: the best that is known before a leader is.
+
+Only for what must be known by then: who may log in to a controller. As with the set of voters, what the log says last
+counts; the image that the first leader commits takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from quorum.metadata.replay import Replay
+from quorum.raft_log.metadata_log import MetadataLog
+from wire.errors import RemoteProtocolError
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+
+def last_image(metadata_log: MetadataLog, bootstrap: Iterable[Message]) -> MetadataImage:
+    """The image at the end of the log; of an empty one what `bootstrap` makes. Blocks."""
+    replay = Replay()
+    try:
+        _follow(replay, metadata_log)
+    except RemoteProtocolError as error:
+        log.warning("users of the metadata log are not known before a leader is: %s", error)
+    image = replay.state.image
+    if image is not EMPTY:
+        return image
+    delta = MetadataDelta(EMPTY)
+    for record in bootstrap:
+        delta.replay(record)
+    return delta.apply(Provenance(-1, -1, -1))
+
+
+def _follow(replay: Replay, metadata_log: MetadataLog) -> None:
+    snapshot = metadata_log.load_latest_snapshot()
+    if snapshot is not None:
+        replay.load_snapshot(snapshot.id.offset, snapshot.id.epoch, memoryview(snapshot.data))
+    while replay.next_offset < metadata_log.end_offset:
+        before = replay.next_offset
+        replay.apply_all(metadata_log.batches(before, metadata_log.end_offset))
+        if replay.next_offset == before:
+            return

@@ -1,0 +1,115 @@
+"""Who may log in by SCRAM: the users and delegation tokens of the newest image, and nobody that it does not know.
+
+What answers for a name that nobody has is made up from a secret that all nodes have and no one else: the server key of
+the first credential of that mechanism. So its salt is the same on every node, today and tomorrow, as a real one is.
+Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter:
+a token that has run out logs nobody in, even before it is swept away.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import os
+from collections.abc import Callable
+from functools import lru_cache
+
+from node.runtime.clock import now_ms
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage
+from quorum.metadata.loader import Manifest
+from quorum.metadata.scram import MECHANISMS as NAMES
+from quorum.metadata.tokens import split_principal, token_hmac
+from wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
+from wire.security.principal import Principal
+from wire.security.scram import (
+    ITERATIONS_MIN,
+    MECHANISMS,
+    ScramAccount,
+    ScramCredential,
+    credential_of,
+    made_up_credential,
+)
+
+_NUMBERS = {name: number for number, name in NAMES.items()}
+_SALT_BYTES = 24
+# Logins with a token cost a millisecond or two, once: a fleet shares few tokens.
+_TOKENS_REMEMBERED = 4096
+
+
+class Accounts:
+    """A `Publisher`. `find` is a `FindAccount`, for any thread."""
+
+    def __init__(self, token_secret: str | None = None, now: Callable[[], int] = now_ms) -> None:
+        """`token_secret`: `delegation.token.secret.key`; without it there are no tokens."""
+        self._token_secret = token_secret or ""
+        self._now_ms = now
+        self._scram, self._tokens = EMPTY.scram, EMPTY.tokens
+        self._examples: dict[int, ScramCredential] = {}
+        # While there is nobody, nothing needs to look the same elsewhere. Kafka's tools make salts of 26 letters.
+        self._noise = os.urandom(32)
+        self._nobody = ScramCredential(b"a" * 26, self._noise, self._noise, ITERATIONS_MIN)
+
+    def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        self.know(image)
+
+    def know(self, image: MetadataImage) -> None:
+        """From now on `image` says who there is."""
+        if image.scram is not self._scram:
+            self._scram = image.scram
+            self._examples = _first_credentials(image)
+        self._tokens = image.tokens
+
+    def find(self, mechanism: str, name: str, by_token: bool) -> ScramAccount:
+        return self._token(mechanism, name) if by_token else self._user(mechanism, name)
+
+    def _user(self, mechanism: str, name: str) -> ScramAccount:
+        number = _NUMBERS[mechanism]
+        record = self._scram.get((name, number))
+        example = self._examples.get(number, self._nobody)
+        made_up = made_up_credential(MECHANISMS[mechanism], example.server_key, name, example)
+        if record is None or record.iterations < ITERATIONS_MIN:
+            return ScramAccount(made_up, None)
+        return ScramAccount(_credential(record), Principal(name))
+
+    def _token(self, mechanism: str, token_id: str) -> ScramAccount:
+        digest = MECHANISMS[mechanism]
+        token = self._tokens.get(token_id) if self._token_secret else None
+        left_ms = -1 if token is None else _ends_at(token) - self._now_ms()
+        if token is None or left_ms <= 0:
+            salt = _token_salt(self._token_secret or self._noise.hex(), token_id)
+            nobody = ScramCredential(salt, bytes(1), bytes(1), ITERATIONS_MIN)
+            return ScramAccount(nobody, None)
+        kind, owner = split_principal(token.owner)
+        credential = _token_credential(digest, self._token_secret, token_id)
+        return ScramAccount(credential, Principal(owner, kind, by_token=True), left_ms)
+
+
+def _first_credentials(image: MetadataImage) -> dict[int, ScramCredential]:
+    """Of each mechanism the one whose user's name comes first."""
+    first: dict[int, UserScramCredentialRecord] = {}
+    for (name, number), record in image.scram.items():
+        is_usable = record.iterations >= ITERATIONS_MIN
+        if is_usable and (number not in first or name < first[number].name):
+            first[number] = record
+    return {number: _credential(record) for number, record in first.items()}
+
+
+def _credential(record: UserScramCredentialRecord) -> ScramCredential:
+    return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+
+
+def _ends_at(token: DelegationTokenRecord) -> int:
+    return min(token.max_timestamp, token.expiration_timestamp)
+
+
+def _token_salt(secret: str, token_id: str) -> bytes:
+    """The same on all nodes; that of a token that never was looks like any other."""
+    return hmac.digest(secret.encode(), b"salt of " + token_id.encode(), "sha256")[:_SALT_BYTES]
+
+
+@lru_cache(_TOKENS_REMEMBERED)
+def _token_credential(digest: str, secret: str, token_id: str) -> ScramCredential:
+    """A token's password is its HMAC in base64."""
+    password = base64.b64encode(token_hmac(secret, token_id)).decode()
+    return credential_of(digest, password, _token_salt(secret, token_id), ITERATIONS_MIN)

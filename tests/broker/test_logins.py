@@ -1,0 +1,135 @@
+"""Users who log in by SCRAM, nodes that do so to each other, and delegation tokens, on a real cluster."""
+
+import base64
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from quorum.formatting.scram import scram_record
+from tests.broker.handlers.tokens import CREATION
+from tests.cluster.in_process import cluster
+from wire.client.errors import AuthenticationRefused
+from wire.errors import ErrorCode
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from wire.messages.metadata import MetadataRequest
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from wire.security.listener import ClientSecurity
+from wire.security.scram import salted_password
+from wire.security.scram_client import ScramCredentials
+from wire.transport.node_connection import open_node_connection
+
+SECONDS = 20
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OWN = f'{MODULE} required username="node" password="of-nodes";'
+# All nodes log in to each other by SCRAM, and so do clients.
+SETTINGS = {
+    "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+    "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
+    "listener.name.controller.scram-sha-256.sasl.jaas.config": OWN,
+    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": OWN,
+    "delegation.token.secret.key": "k",
+}
+USERS = [scram_record(f"SCRAM-SHA-{bits}=[name=node,password=of-nodes]") for bits in (256, 512)] + [
+    scram_record("SCRAM-SHA-512=[name=alice,password=secret]")
+]
+
+
+@asynccontextmanager
+async def as_user(broker, name, password, mechanism="SCRAM-SHA-512", **options):
+    security = ClientSecurity(sasl=ScramCredentials(mechanism, name, password, **options))
+    address = broker.addresses["PLAINTEXT"]
+    async with open_node_connection(*address, security=security) as connection:
+        yield connection
+
+
+async def ask(connection, request):
+    return await connection.call(request, timeout=SECONDS)
+
+
+async def assert_refused(broker, *credentials, **options):
+    with pytest.raises(AuthenticationRefused, match="invalid credentials"):
+        async with as_user(broker, *credentials, **options):
+            pass
+
+
+async def known(running, predicate):
+    with trio.fail_after(SECONDS):
+        await running.seen(predicate)
+
+
+async def test_nodes_and_users_log_in_by_what_the_cluster_was_formatted_with(tmp_path):
+    """Three controllers form a quorum, and form it anew when all of them were stopped."""
+    async with cluster(
+        tmp_path, controllers=3, brokers=0, users=USERS, **_underscored(SETTINGS)
+    ) as running:
+        broker = await running.start_broker(11)
+        async with as_user(broker, "alice", "secret") as connection:
+            response = await ask(connection, MetadataRequest(topics=[]))
+            assert [one.node_id for one in response.brokers] == [11]
+        await assert_refused(broker, "alice", "wrong")
+        await assert_refused(broker, "nobody", "secret")
+        for node_id in (1, 2, 3):
+            await running.stop(node_id)
+        await running.restart_controllers()
+        await running.active()
+
+
+async def test_users_and_passwords_change_while_brokers_run(tmp_path):
+    async with cluster(tmp_path, brokers=0, users=USERS, **_underscored(SETTINGS)) as running:
+        broker = await running.start_broker(11)
+        salt = b"0123456789"
+        salted = salted_password("sha256", "new", salt, 5000)
+        upsertion = ScramCredentialUpsertion(
+            name="bob", mechanism=1, iterations=5000, salt=salt, salted_password=salted
+        )
+        deletion = ScramCredentialDeletion(name="alice", mechanism=2)
+        request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[upsertion])
+        async with as_user(broker, "alice", "secret") as connection:
+            response = await ask(connection, request)
+            assert [one.error_code for one in response.results] == [0, 0]
+            await known(running, lambda image: ("bob", 1) in image.scram)
+            await ask(connection, MetadataRequest(topics=[]))  # who is in, is in
+        async with as_user(broker, "bob", "new", "SCRAM-SHA-256"):
+            pass
+        await assert_refused(broker, "bob", "new", "SCRAM-SHA-512")
+        await assert_refused(broker, "alice", "secret")
+
+
+async def test_a_token_logs_in_its_owner_and_gives_no_further_tokens(tmp_path):
+    async with cluster(tmp_path, brokers=0, users=USERS, **_underscored(SETTINGS)) as running:
+        broker = await running.start_broker(11)
+        async with as_user(broker, "alice", "secret") as connection:
+            token = await ask(connection, CREATION)
+            assert token.error_code == 0
+            await known(running, lambda image: token.token_id in image.tokens)
+            password = base64.b64encode(token.hmac).decode()
+            credentials = (token.token_id, password)
+            async with as_user(broker, *credentials, by_token=True) as by_token:
+                await ask(by_token, MetadataRequest(topics=[]))
+                for request in (
+                    CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1),
+                    RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=1000),
+                    ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1),
+                ):
+                    response = await ask(by_token, request)
+                    assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            await assert_refused(broker, *credentials)
+            await assert_refused(broker, "alice", "secret", by_token=True)
+            expiry = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
+            assert (await ask(connection, expiry)).error_code == 0
+            await known(running, lambda image: token.token_id not in image.tokens)
+            await assert_refused(broker, *credentials, by_token=True)
+
+
+def _underscored(settings):
+    return {key.replace(".", "_"): value for key, value in settings.items()}

@@ -1,0 +1,231 @@
+"""SCRAM from both sides: the examples of the RFCs, any name and password, and peers that lie."""
+
+import base64
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import AuthenticationFailed, Challenge, Done
+from wire.security.principal import Principal
+from wire.security.scram import (
+    MECHANISMS,
+    MESSAGE_BYTES_MAX,
+    ScramAccount,
+    ScramCredential,
+    ScramExchange,
+    credential_of,
+    made_up_credential,
+)
+from wire.security.scram_client import ScramCredentials
+
+SALT = b"0123456789abcdefghijklmnop"
+CLIENT_NONCE, SERVER_NONCE = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+SHA256, SHA512 = MECHANISMS
+
+
+def accounts(mechanism, **passwords):
+    """Finds these users by password; everybody else is made up."""
+    digest = MECHANISMS[mechanism]
+    known = {
+        name: credential_of(digest, password, SALT, 4096) for name, password in passwords.items()
+    }
+
+    def find(_mechanism, name, by_token):
+        credential = known.get(name)
+        if credential is None:
+            nobody = ScramCredential(SALT, bytes(32), bytes(32), 4096)
+            return ScramAccount(made_up_credential(digest, b"k", name, nobody), None)
+        return ScramAccount(
+            credential, Principal(name, by_token=by_token), 500 if by_token else None
+        )
+
+    return find
+
+
+def server(mechanism=SHA256, **passwords):
+    return ScramExchange(mechanism, accounts(mechanism, **(passwords or {"alice": "secret"})))
+
+
+def converse(client, exchange, spoil=lambda step, token: token):
+    """The last step of the server; `spoil` may change what travels, by its number."""
+    tokens = client.exchange()
+    token = next(tokens)
+    for number in itertools.count():
+        step = exchange.evaluate(spoil(2 * number, token))
+        try:
+            token = tokens.send(spoil(2 * number + 1, step.token))
+        except StopIteration:
+            break
+    return step
+
+
+def test_the_example_of_rfc_7677():
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    credential = credential_of("sha256", "pencil", salt, 4096)
+    account = ScramAccount(credential, Principal("user"))
+    exchange = ScramExchange(SHA256, lambda *_: account, lambda: SERVER_NONCE)
+    client = ScramCredentials(SHA256, "user", "pencil", make_nonce=lambda: CLIENT_NONCE)
+    tokens = client.exchange()
+    assert next(tokens) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    first = exchange.evaluate(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert first == Challenge(
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = tokens.send(first.token)
+    assert final == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    done = exchange.evaluate(final)
+    assert done == Done(Principal("user"), b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    with pytest.raises(StopIteration):
+        tokens.send(done.token)
+
+
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(
+    st.sampled_from(sorted(MECHANISMS)), NAMES, st.text(st.characters(exclude_categories=["Cs"]))
+)
+def test_any_name_and_password_log_in(mechanism, name, password):
+    exchange = ScramExchange(mechanism, accounts(mechanism, **{name: password}))
+    done = converse(ScramCredentials(mechanism, name, password), exchange)
+    assert done.principal == Principal(name)
+
+
+@given(st.sampled_from([0, 2]), st.integers(0, 200), st.integers(1, 255))
+def test_no_changed_byte_of_a_client_logs_anybody_else_in(number, place, change):
+    def spoil(step, token):
+        if step != number or place >= len(token):
+            return token
+        return token[:place] + bytes([token[place] ^ change]) + token[place + 1 :]
+
+    try:
+        done = converse(ScramCredentials(SHA256, "alice", "secret"), server(), spoil)
+    except (AuthenticationFailed, AuthenticationRefused):
+        return
+    # Nothing was changed, or what is decoded to the same.
+    assert done.principal == Principal("alice")
+
+
+@given(st.binary(max_size=200))
+def test_any_first_token_is_answered_or_refused(token):
+    said = ""
+    try:
+        assert isinstance(server().evaluate(token), Challenge)
+    except AuthenticationFailed as error:
+        said = str(error)
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("alice", "wrong"), ("nobody", "secret"), ("alice", ""), ("Alice", "secret")],
+)
+def test_wrong_passwords_and_unknown_users_are_told_the_same(name, password):
+    with pytest.raises(AuthenticationFailed, match=r"^invalid credentials with SASL mechanism"):
+        converse(ScramCredentials(SHA256, name, password), server())
+
+
+def test_what_is_made_up_looks_like_the_rest_and_stays():
+    like = credential_of("sha256", "x", SALT, 8192)
+    one, other = (made_up_credential("sha256", b"k", name, like) for name in ("a", "b"))
+    assert one == made_up_credential("sha256", b"k", "a", like)
+    assert one.salt != other.salt
+    assert (len(one.salt), one.salt.isalnum(), one.iterations) == (26, True, 8192)
+    assert made_up_credential("sha256", b"l", "a", like).salt != one.salt
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"n,,",
+        b"p=tls-unique,,n=alice,r=x",
+        b"n,,m=ext,n=alice,r=x",
+        b"n,,n=,r=x",
+        b"n,,n=al=ice,r=x",
+        b"n,,n=al\0ice,r=x",
+        b"n,,n=alice,r=",
+        b"n,,n=alice,r=a b",
+        b"n,a=root,n=alice,r=x",
+        b"n,,n=\xff,r=x",
+        b"n,,n=alice,r=" + b"x" * MESSAGE_BYTES_MAX,
+    ],
+)
+def test_first_messages_that_are_refused(token):
+    with pytest.raises(AuthenticationFailed):
+        server().evaluate(token)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"c=biws", b"c=eSws"),  # the client thought that we know no channel binding
+        (b",r=", b",r=x"),
+        (b",r=", b",x=1,r="),
+        (b",p=", b",p=AAAA"),
+        (b",p=", b",x=1"),
+    ],
+)
+def test_final_messages_that_are_refused(old, new):
+    def spoil(step, token):
+        return token.replace(old, new, 1) if step == 2 else token
+
+    with pytest.raises(AuthenticationFailed):
+        converse(ScramCredentials(SHA256, "alice", "secret"), server(), spoil)
+
+
+def test_a_nonce_that_only_ends_like_ours_is_refused():
+    """Apache Kafka takes it."""
+    tokens = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "a").exchange()
+    exchange = server()
+    challenge = exchange.evaluate(next(tokens)).token
+    final = tokens.send(challenge)
+    with pytest.raises(AuthenticationFailed, match="nonce"):
+        exchange.evaluate(final.replace(b"r=a", b"r=xa"))
+
+
+@pytest.mark.parametrize(
+    ("step", "answer"),
+    [
+        (1, b"r={nonce}x,s=AAAA,i=4095"),
+        (1, b"r={nonce}x,s=AAAA,i=16385"),
+        (1, b"r={nonce}x,s=AAAA,i=1000000000"),
+        (1, b"r={nonce}x,s=AAAA,i=" + b"9" * 5000),
+        (1, b"r={nonce}x,s=AAAA,i=-1"),
+        (1, b"r={nonce}x,s=,i=4096"),
+        (1, b"r={nonce}x,s====,i=4096"),
+        (1, b"r={nonce},s=AAAA,i=4096"),
+        (1, b"r=another,s=AAAA,i=4096"),
+        (1, b"\xff"),
+        (1, b""),
+        (3, b"v=AAAA"),
+        (3, b"v="),
+        (3, b"e=other-error"),
+        (3, b"v=" + b"A" * (MESSAGE_BYTES_MAX + 1)),
+        (3, b""),
+    ],
+)
+def test_nodes_that_lie_are_refused_before_work_is_done_for_them(step, answer):
+    client = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "ours")
+
+    def spoil(number, token):
+        return answer.replace(b"{nonce}", b"ours") if number == step else token
+
+    with pytest.raises(AuthenticationRefused):
+        converse(client, server(), spoil)
+    assert "secret" not in repr(client)
+
+
+def test_a_token_is_said_to_be_one():
+    client = ScramCredentials(SHA512, "id", "hmac", by_token=True)
+    done = converse(client, server(SHA512, id="hmac"))
+    assert (done.principal, done.lifetime_ms) == (Principal("id", by_token=True), 500)
+    assert not converse(
+        ScramCredentials(SHA512, "id", "hmac"), server(SHA512, id="hmac")
+    ).principal.by_token

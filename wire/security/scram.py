@@ -1,0 +1,219 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages, and the server's side. Left out: the client's (`scram_client`).
+
+Of a password a server has two keys, of which the password cannot be had, and never sees it. An unknown user is
+answered like a known one, with a salt made up, and fails where a wrong password does, after the same work.
+Source: RFC 5802, RFC 7677; `ScramSaslServer`, `ScramMessages`, `ScramFormatter` of Kafka, KIP-84. Stricter than those:
+the nonce must be the very same, and the channel binding what was said first (`docs/security.md`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wire.security.exchange import AuthenticationFailed, Challenge, Done
+from wire.security.principal import Principal
+
+# Mechanism → its hash.
+MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+# Fewer can be guessed, more would let one peer hold the other up. Kafka's numbers.
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+# Names, nonces and salts are short; a message is matched by patterns and echoed in part.
+MESSAGE_BYTES_MAX = 8192
+# The extension that says that name and password are id and HMAC of a delegation token (KIP-48).
+TOKEN_EXTENSION = "tokenauth"
+_NONCE_BYTES = 24
+
+_SASLNAME = r"(?:[^\x00=,]|=2C|=3D)+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_EXTENSIONS = r"(?:,[A-Za-z]=[^\x00,]+)*"
+_BASE64 = r"[A-Za-z0-9+/]+={0,2}"
+_CLIENT_FIRST = re.compile(
+    rf"(?P<gs2>[ny],(?:a=(?P<authzid>{_SASLNAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*))"
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server knows of a password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramAccount:
+    """Who logs in with a credential. `principal` None: nobody, the credential is made up and no proof will do."""
+
+    credential: ScramCredential
+    principal: Principal | None
+    lifetime_ms: int | None = None
+
+
+# (mechanism, name, whether it is the id of a delegation token) → whose it is.
+FindAccount = Callable[[str, str, bool], ScramAccount]
+
+
+def salted_password(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """`Hi` of RFC 5802; the password is taken as it is, as Kafka takes it. A millisecond for 4096 iterations."""
+    return hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+
+
+def credential_of_salted(
+    digest: str, salted: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """What is stored of a salted password (RFC 5802, section 3)."""
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    stored_key = hashlib.new(digest, client_key).digest()
+    server_key = hmac.digest(salted, b"Server Key", digest)
+    return ScramCredential(salt, stored_key, server_key, iterations)
+
+
+def credential_of(digest: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    """What is stored of a password."""
+    salted = salted_password(digest, password, salt, iterations)
+    return credential_of_salted(digest, salted, salt, iterations)
+
+
+def made_up_credential(
+    digest: str, secret: bytes, name: str, like: ScramCredential
+) -> ScramCredential:
+    """For a name that nobody has: the same each time, with a salt and iterations as `like` has them.
+
+    `secret` is known to all nodes and nobody else, so that no two answers tell a made-up salt from another.
+    """
+    noise = hmac.digest(secret, name.encode(), "sha512")
+    salt = (noise * (1 + len(like.salt) // len(noise)))[: len(like.salt)]
+    if like.salt.isalnum():  # as Kafka's own tools make them
+        letters = b"0123456789abcdefghijklmnopqrstuvwxyz"
+        salt = bytes(letters[byte % len(letters)] for byte in salt)
+    size = hashlib.new(digest).digest_size
+    return ScramCredential(salt, bytes(size), bytes(size), like.iterations)
+
+
+def escaped_name(name: str) -> str:
+    """A `saslname` of RFC 5802."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescaped_name(text: str) -> str:
+    """The name in a `saslname` that its pattern has matched."""
+    return text.replace("=2C", ",").replace("=3D", "=")
+
+
+def text_of(message: bytes) -> str | None:
+    """A message that is no text, or too long, is none."""
+    if len(message) > MESSAGE_BYTES_MAX:
+        return None
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def bytes_of(encoded: str) -> bytes | None:
+    """What base64 stands for, written in the one way that is right."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        return None
+
+
+def xor(one: bytes, other: bytes) -> bytes:
+    """Of byte strings as long as each other."""
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def new_nonce() -> str:
+    """Printable, and nobody guesses it."""
+    return secrets.token_urlsafe(_NONCE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What the second step needs of the first."""
+
+    account: ScramAccount
+    gs2_header: bytes
+    nonce: str
+    transcript: str
+
+
+class ScramExchange:
+    """The server's side of one login: two tokens, one challenge."""
+
+    def __init__(
+        self, mechanism: str, find: FindAccount, make_nonce: Callable[[], str] = new_nonce
+    ) -> None:
+        self._mechanism = mechanism
+        self._digest = MECHANISMS[mechanism]
+        self._find = find
+        self._make_nonce = make_nonce
+        self._begun: _Begun | None = None
+
+    def evaluate(self, token: bytes) -> Challenge | Done:
+        """Raises AuthenticationFailed, with the same words for whatever is wrong with name or password."""
+        text = text_of(token)
+        if text is None:
+            raise AuthenticationFailed(f"the token is no message of {self._mechanism}")
+        if self._begun is None:
+            return self._begin(text)
+        return self._finish(self._begun, text)
+
+    def _begin(self, text: str) -> Challenge:
+        found = _CLIENT_FIRST.fullmatch(text)
+        if found is None:
+            raise AuthenticationFailed(f"the token is no first message of {self._mechanism}")
+        name = unescaped_name(found["name"])
+        if found["authzid"] not in (None, found["name"]):
+            raise AuthenticationFailed("the authorization id is not the user name")
+        extensions = dict(one.split("=", 1) for one in found["extensions"].split(",") if one)
+        by_token = extensions.get(TOKEN_EXTENSION, "").lower() == "true"
+        account = self._find(self._mechanism, name, by_token)
+        nonce = found["nonce"] + self._make_nonce()
+        credential = account.credential
+        salt = base64.b64encode(credential.salt).decode()
+        answer = f"r={nonce},s={salt},i={credential.iterations}"
+        transcript = f"{found['bare']},{answer},"
+        self._begun = _Begun(account, found["gs2"].encode(), nonce, transcript)
+        return Challenge(answer.encode())
+
+    def _finish(self, begun: _Begun, text: str) -> Done:
+        found = _CLIENT_FINAL.fullmatch(text)
+        if found is None:
+            raise AuthenticationFailed(f"the token is no final message of {self._mechanism}")
+        if bytes_of(found["binding"]) != begun.gs2_header:
+            raise AuthenticationFailed("the channel binding is not what was said first")
+        if found["nonce"] != begun.nonce:
+            raise AuthenticationFailed("the nonce is not what was agreed on")
+        credential, principal = begun.account.credential, begun.account.principal
+        transcript = (begun.transcript + found["bare"]).encode()
+        proven = self._is_proven(credential, transcript, bytes_of(found["proof"]))
+        signature = hmac.digest(credential.server_key, transcript, self._digest)
+        if principal is None or not proven:
+            raise AuthenticationFailed(f"invalid credentials with SASL mechanism {self._mechanism}")
+        self._begun = None
+        final = b"v=" + base64.b64encode(signature)
+        return Done(principal, final, begun.account.lifetime_ms)
+
+    def _is_proven(
+        self, credential: ScramCredential, transcript: bytes, proof: bytes | None
+    ) -> bool:
+        signature = hmac.digest(credential.stored_key, transcript, self._digest)
+        if proof is None or len(proof) != len(signature):
+            return False
+        client_key = xor(signature, proof)
+        stored_key = hashlib.new(self._digest, client_key).digest()
+        return hmac.compare_digest(stored_key, credential.stored_key)

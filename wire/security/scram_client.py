@@ -1,0 +1,109 @@
+"""SCRAM, the client's side: with a password, or with the id and HMAC of a delegation token.
+
+Source: RFC 5802; `ScramSaslClient` of Kafka, KIP-48 for tokens. The iterations that a node asks for are bounded before
+any work is done for it (CVE-2026-10143).
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import Tokens
+from wire.security.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISMS,
+    TOKEN_EXTENSION,
+    bytes_of,
+    credential_of_salted,
+    escaped_name,
+    new_nonce,
+    salted_password,
+    text_of,
+    xor,
+)
+
+_SERVER_FIRST = re.compile(
+    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/]+={0,2}),i=(?P<iterations>[0-9]{1,9})"
+    r"(?:,[A-Za-z]=[^\x00,]+)*"
+)
+_SERVER_FINAL = re.compile(
+    r"(?:e=(?P<error>[^\x00,=]+)|v=(?P<signature>[A-Za-z0-9+/]+={0,2}))(?:,.*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentials:
+    """A client's. `by_token`: name and password are a delegation token's id and, in base64, its HMAC."""
+
+    mechanism: str
+    username: str
+    password: str
+    by_token: bool = False
+    make_nonce: Callable[[], str] = field(default=new_nonce, compare=False, repr=False)
+    # The last salted password: a node asks all connections of a user for the same, and it costs milliseconds.
+    _salted: dict[tuple[bytes, int], bytes] = field(default_factory=dict, compare=False, repr=False)
+
+    blocks = False
+
+    def __repr__(self) -> str:
+        return f"ScramCredentials({self.mechanism!r}, {self.username!r})"
+
+    def prepare(self) -> None:
+        """There is nothing to fetch."""
+
+    def exchange(self) -> Tokens:
+        nonce = self.make_nonce()
+        extension = f",{TOKEN_EXTENSION}=true" if self.by_token else ""
+        bare = f"n={escaped_name(self.username)},r={nonce}{extension}"
+        first = yield f"n,,{bare}".encode()
+        agreed, salt, iterations = self._challenge(first, nonce)
+        digest = MECHANISMS[self.mechanism]
+        salted = self._salt(digest, salt, iterations)
+        credential = credential_of_salted(digest, salted, salt, iterations)
+        without_proof = f"c={base64.b64encode(b'n,,').decode()},r={agreed}"
+        transcript = f"{bare},{first.decode()},{without_proof}".encode()
+        client_key = hmac.digest(salted, b"Client Key", digest)
+        proof = xor(client_key, hmac.digest(credential.stored_key, transcript, digest))
+        final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+        self._check_signature(final, hmac.digest(credential.server_key, transcript, digest))
+
+    def _challenge(self, token: bytes, nonce: str) -> tuple[str, bytes, int]:
+        text = text_of(token)
+        found = None if text is None else _SERVER_FIRST.fullmatch(text)
+        salt = None if found is None else bytes_of(found["salt"])
+        if found is None or not salt:
+            raise AuthenticationRefused(f"the node gives no first answer of {self.mechanism}")
+        agreed, iterations = found["nonce"], int(found["iterations"])
+        if not agreed.startswith(nonce) or agreed == nonce:
+            raise AuthenticationRefused("the node answers with another nonce than ours")
+        if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+            raise AuthenticationRefused(
+                f"the node asks for {iterations} iterations; {ITERATIONS_MIN} to {ITERATIONS_MAX} are taken"
+            )
+        return agreed, salt, iterations
+
+    def _salt(self, digest: str, salt: bytes, iterations: int) -> bytes:
+        known = self._salted.get((salt, iterations))
+        if known is None:
+            known = salted_password(digest, self.password, salt, iterations)
+            self._salted.clear()
+            self._salted[salt, iterations] = known
+        return known
+
+    def _check_signature(self, token: bytes, expected: bytes) -> None:
+        text = text_of(token)
+        found = None if text is None else _SERVER_FINAL.fullmatch(text)
+        if found is None:
+            raise AuthenticationRefused(f"the node gives no final answer of {self.mechanism}")
+        if found["error"] is not None:
+            raise AuthenticationRefused(f"the node says {found['error']!a}")
+        if not hmac.compare_digest(bytes_of(found["signature"]) or b"", expected):
+            raise AuthenticationRefused(
+                "the node does not know our password: it is not the one we want"
+            )

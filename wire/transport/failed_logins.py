@@ -1,0 +1,46 @@
+"""How often logins from an address have failed of late, and for how long the next failure is held back.
+
+A failure is answered after `connection.failed.authentication.delay.ms`, as in Kafka; here each further one from the
+same address doubles it, up to `DELAY_SECONDS_MAX`. Logins that succeed never wait, so an address that honest clients
+share with a guesser serves them as before. Time is seconds of any clock, passed in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+# Below the ten seconds that a connection has for its login.
+DELAY_SECONDS_MAX = 5.0
+# Without a failure for so long half of them are forgotten.
+HALF_LIFE_SECONDS = 30.0
+# Addresses remembered, some 200 bytes each; the one that has failed longest ago is forgotten first.
+ADDRESSES_MAX = 4096
+
+
+class FailedLogins:
+    """Counts of one server."""
+
+    def __init__(self) -> None:
+        # Address → its failures, as if all were of that time.
+        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def delay(self, address: str, base_seconds: float, now: float) -> float:
+        """Notes a failure and says how many seconds its answer is held back."""
+        network = _network(address)
+        count, since = self._seen.pop(network, (0.0, now))
+        earlier = count * 0.5 ** ((now - since) / HALF_LIFE_SECONDS)
+        self._seen[network] = earlier + 1.0, now
+        if len(self._seen) > ADDRESSES_MAX:
+            self._seen.popitem(last=False)
+        doubled = base_seconds * float(1 << min(int(earlier), 16))
+        return max(base_seconds, min(doubled, DELAY_SECONDS_MAX))
+
+
+def _network(address: str) -> str:
+    """Of IPv6 everybody has 2^64 addresses: the half that one is given counts."""
+    if ":" not in address:
+        return address
+    return ":".join(address.split(":")[:4])
