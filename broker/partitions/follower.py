@@ -114,7 +114,8 @@ class FollowerEpoch:
 
     def drop_deleted(self, leader_log_start_offset: int) -> None:
         """Before append: where the leader has deleted all that is here, it is gone here too. It may be of another
-        history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start.
+        history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start;
+        so it keeps us out of the ISR until we have done this (`may_join`).
 
         Its producers are forgotten unless all of it is known to be committed. As leader we would answer that a batch is
         here that never was in the leader's log (P5).

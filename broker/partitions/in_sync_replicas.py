@@ -107,7 +107,7 @@ class InSyncReplicas:
         """Asks for `replica_id` to be let in, if it may join and no change is under way."""
         if (
             self.isr.proposed is None
-            and may_join(progress, high_watermark, start_offset)
+            and may_join(progress, high_watermark, start_offset, self._log.log_start_offset)
             and self._eligible(replica_id, progress)
         ):
             return self._propose((*self.isr.isr, replica_id))

@@ -125,9 +125,18 @@ def next_high_watermark(
     return max(current, watermark)
 
 
-def may_join(progress: ReplicaProgress, high_watermark: int, epoch_start_offset: int) -> bool:
-    """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start)."""
-    return progress.end_offset >= high_watermark and progress.end_offset >= epoch_start_offset
+def may_join(
+    progress: ReplicaProgress, high_watermark: int, epoch_start_offset: int, log_start_offset: int
+) -> bool:
+    """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start), and nothing
+    else.
+
+    What ends where the leader's log starts may be of another history, which no epoch tells any more: it joins when it
+    has dropped that, as the leader's next answer has it do. Kafka does not wait for it.
+    """
+    end = progress.end_offset
+    is_of_our_history = end > log_start_offset or progress.log_start_offset >= log_start_offset
+    return is_of_our_history and end >= max(high_watermark, epoch_start_offset)
 
 
 def lagging(

@@ -118,11 +118,17 @@ class FetchClient:
 
     def mark_changed(self, followed: PartitionFetchState) -> None:
         """Its position may be another one than the leader knows."""
-        if followed.key not in self._delayed:
-            self._changed[followed.key] = None
+        key = followed.key
+        if key not in self._delayed and self._followed.get(key) is followed:
+            self._changed[key] = None
 
     def delay(self, followed: PartitionFetchState, now: float) -> None:
-        """The leader refuses it: it is left out of the session for a moment, longer each time."""
+        """The leader refuses it: it is left out of the session for a moment, longer each time.
+
+        It may have been removed, or added anew, since it was asked about.
+        """
+        if self._followed.get(followed.key) is not followed:
+            return
         self._delayed[followed.key] = now + self.backoff_of(followed)
         followed.failures += 1
         self._forget_later(followed.key)

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
+import trio
+
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
@@ -59,6 +61,9 @@ class LogDirectories:
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
         self._told: set[Key] = set()  # damaged replicas; at most those that lie here
+        # Replicas whose logs threads check, and those of them to be deleted as soon as that is done.
+        self._checks: dict[Key, trio.Event] = {}
+        self._deleted_in_check: dict[Key, LogDirectory] = {}
         self._news = AutoResetEvent()
 
     # -- standing
@@ -177,6 +182,7 @@ class LogDirectories:
             KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be in a directory that is offline.
         """
         try:
+            self._finish_deletion((topic, index))
             found = self.holding(topic, index)
             if found is not None and found.topic_id(topic, index) != topic_id:
                 log.warning("%s-%d belongs to another topic id: put aside", topic, index)
@@ -202,15 +208,23 @@ class LogDirectories:
         return found is not None and found.must_check(topic, index)
 
     async def check_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> None:
-        """Raises KafkaError as `open_log`."""
+        """One at a time: one under way may be of a deleted topic of this name. Raises KafkaError as `open_log`."""
+        key = (topic, index)
+        while (checked := self._checks.get(key)) is not None:
+            await checked.wait()
         found = self.holding(topic, index)
         if found is None or found.topic_id(topic, index) != topic_id:
             return
+        self._checks[key] = trio.Event()
         try:
             await run_blocking(found.check_log, topic, index, config)
         except KafkaError as error:
-            self.refused(topic, index, topic_id, error)
+            if key not in self._deleted_in_check:
+                self.refused(topic, index, topic_id, error)
             raise
+        finally:
+            self._checks.pop(key).set()
+            self._finish_deletion(key)
 
     def refused(self, topic: str, index: int, topic_id: bytes, error: KafkaError) -> None:
         """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and
@@ -290,16 +304,26 @@ class LogDirectories:
     # -- taking away
 
     def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
-        """Takes the partition's directory away if it is of that topic id; the files go later (`purge`)."""
-        self.preferred.pop((topic, index), None)
-        self._told.discard((topic, index))
+        """Takes the partition's directory away if it is of that topic id; the files go later (`purge`).
+
+        While a thread checks the log, the directory has to keep its name: then that is done after the check.
+        """
+        key = (topic, index)
+        self.preferred.pop(key, None)
+        self._told.discard(key)
         directory = self.holding(topic, index)
-        try:
+        with self.noting_failure(f"{topic}-{index} is not deleted"):
             if directory is not None and directory.topic_id(topic, index) == topic_id:
-                directory.delete_log(topic, index)
-        except KafkaError as error:
-            log.error("%s-%d could not be deleted: %s", topic, index, error)
-            self.storage_failed()
+                self._deleted_in_check[key] = directory
+                if key not in self._checks:
+                    self._finish_deletion(key)
+
+    def _finish_deletion(self, key: Key) -> None:
+        """Blocks until the check ends, if one is under way."""
+        directory = self._deleted_in_check.pop(key, None)
+        if directory is not None:
+            with self.noting_failure(f"{key[0]}-{key[1]} is not deleted"):
+                directory.delete_log(*key)
 
     async def drop_strays(self, wanted: Container[Key]) -> None:
         """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.

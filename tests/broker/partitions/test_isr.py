@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,9 +75,18 @@ def test_an_expansion_counts_at_once_and_a_shrink_only_when_committed():
 
 @given(end=st.integers(-1, 20), watermark=OFFSETS, start=OFFSETS)
 def test_joining_takes_the_watermark_and_the_start_of_the_epoch(end, watermark, start):
-    assert may_join(progress_at(end), watermark, start) == all(
+    assert may_join(progress_at(end, log_start_offset=0), watermark, start, 0) == all(
         end >= needed for needed in (watermark, start)
     )
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "joins"),
+    [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
+)
+def test_what_lies_below_the_leader_s_log_is_dropped_before_joining(end, start, joins):
+    """It may be of another history, and nothing in the leader's log tells."""
+    assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 
 
 class NaiveFollower:

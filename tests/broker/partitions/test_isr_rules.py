@@ -249,6 +249,19 @@ def test_a_follower_joins_with_what_is_committed_though_not_all_that_is_written(
     assert proposals(harness) == [(11, 12, 13)]
 
 
+def test_a_follower_of_another_history_joins_when_it_has_dropped_what_the_leader_deleted(
+    harness, followers
+):
+    """As leader it would serve what was never committed (P3, P8): only an answer of its leader has it drop that."""
+    leader = lead(harness, isr=(11,))
+    write(harness, b"a", b"b")
+    leader.delete_records_before(2)
+    followers.fetch(12, 2, log_start=0)
+    assert proposals(harness) == []
+    followers.fetch(12, 2, log_start=2)
+    assert proposals(harness) == [(11, 12)]
+
+
 def test_a_replica_whose_directory_failed_does_not_join(harness, followers):
     """KIP-858: what it had is not there any more."""
     elsewhere = registration(12, directories=(bytes(15) + b"\x09",))

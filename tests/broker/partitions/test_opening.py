@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+import trio
+from immutables import Map
+
 from broker.partitions.opening import (
     OPENED_PER_TURN,
     open_leaders,
@@ -9,6 +15,8 @@ from broker.partitions.opening import (
     takes_one_turn,
     unopened,
 )
+from log.directories.directory import LogDirectory
+from quorum.metadata.image import TopicImage
 from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.transport.calls import DeferredResponse
@@ -79,6 +87,44 @@ def test_a_log_that_a_crash_left_is_never_checked_within_a_turn(tmp_path):
     assert not takes_one_turn([second, first])
     again.leader()
     assert not first.must_check, "it is open"
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_partition_deleted_while_its_log_is_checked_keeps_nobody_waiting(
+    tmp_path, monkeypatch, is_made_again
+):
+    """Its directory goes when the check is done; a topic of its name that comes meanwhile begins empty (P14)."""
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+    close_unclean(harness)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    begun, goes_on, waited = threading.Event(), threading.Event(), []
+    real = LogDirectory.check_log
+
+    def check_log(*arguments) -> None:
+        with arguments[0]._alone(("t", 0)):
+            begun.set()
+            waited.append(not goes_on.wait(5))
+        real(*arguments)
+
+    monkeypatch.setattr(LogDirectory, "check_log", check_log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_leaders, list(harness.partitions))
+        await trio.to_thread.run_sync(begun.wait)
+        harness.set_image()
+        if is_made_again:
+            harness.set_image(TopicImage("t", b"2" * 16, Map({0: partition()})))
+            nursery.start_soon(open_leaders, list(harness.partitions))
+            await trio.testing.wait_all_tasks_blocked()
+        goes_on.set()
+    assert waited[:1] == [False], "the loop waited for the thread"
+    directory = harness.directories.all[0]
+    assert (("t", 0) in directory) is is_made_again
+    if is_made_again:
+        assert harness.leader().log.log_end_offset == 0
+        assert directory.topic_id("t", 0) == b"2" * 16
 
 
 async def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):

@@ -127,6 +127,26 @@ def test_who_left_while_nothing_was_to_be_asked_for_is_forgotten_with_the_next_r
     assert [topic.partitions for topic in request.forgotten_topics_data] == [[0]]
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+@pytest.mark.parametrize(
+    "late", [FetchClient.mark_changed, lambda *it: FetchClient.delay(*it, 0.0)]
+)
+def test_what_is_heard_of_one_that_left_changes_nothing(late, is_back):
+    """Its leader was asked for its offsets when it was removed: the answer is of no use, to one that came back too."""
+    client, key = FetchClient(SETTINGS), (b"t" * 16, 0)
+    client.add(key, Follower())
+    left = client.find(key)
+    client.next_request(0.0, in_flight=False)
+    client.answered(7)
+    client.remove(key)
+    if is_back:
+        client.add(key, Follower(epoch=1))
+    late(client, left)
+    assert client.next_due == float("inf")
+    request = client.next_request(2.0, in_flight=False)
+    assert (request is not None) is is_back
+
+
 def test_pauses_double_up_to_a_bound():
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())

@@ -347,12 +347,14 @@ class Checker:
         self.is_safe(key)
 
     def _joined(self, key: Key, state: PartitionImage, joined: set[int]) -> None:
-        """P3: they have reached where the leader's epoch began."""
+        """P3: they have reached where the leader's epoch began, with its history."""
         leader = self.world.leader_epoch(key, state)
         if leader is None:
             return
         for member in joined:
             replica = self.replicas.get((member, key))
+            if replica is not None:
+                self._has_no_other(member, replica, self.histories[key])
             end = 0 if replica is None else replica.durable_end
             if not self.world.brokers[member].was_wiped:
                 self.require(
@@ -366,6 +368,12 @@ class Checker:
                         leader.start_offset,
                     ),
                 )
+
+    def _has_no_other(self, member: int, replica: ReplicaLog, history: History) -> None:
+        for entry in replica.entries:
+            if entry.base >= replica.start and entry.last < history.end:
+                known = history.at(entry.base)
+                self.require(known == entry, "P3", member, "joins with", entry, "not", known)
 
     def asked(self, broker: SimBroker, request: AlterPartitionRequest) -> None:
         for topic in request.topics:

@@ -406,6 +406,8 @@ def delete_records(broker: SimBroker, key: Key) -> None:
         leader = broker.partitions.leader_of(broker.world.name_of(key), key[1])
         watermark = leader.high_watermark.offset
         if leader.knows_committed and watermark > leader.log.log_start_offset:
+            # What is deleted may be there again after a crash (as in Kafka), and is what was committed.
+            broker.world.checker.look_at(broker)
             start = broker.world.prng.randint(leader.log.log_start_offset, watermark)
             leader.delete_records_before(start)
             broker.world.happened["records deleted"] += 1

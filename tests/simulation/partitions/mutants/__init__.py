@@ -30,6 +30,7 @@ EMPHASIS: dict[str, dict[str, Any]] = {
     "one answer is enough": _LATE,
     "takes answers of ended epochs": _LATE,
     "ends while it checks": {"crash_every": 0.4, "power_cut": 1.0, "reassign_every": 0.3},
+    "joins with another history": {**_LATE, "delete_records_every": 0.3},
     "deleted records are in the way": {**_LATE, "delete_records_every": 0.3},
     "retention passes the watermark": {"retention_bytes": 300, "segment_bytes": 200, **_LATE},
     "all that leave are eligible": {"elr": True, "min_isr": 1, "factor": 3, "isolate_every": 0.5},

@@ -33,13 +33,24 @@ def _epoch_start_not_recorded() -> Patch:
 
 def _joins_below_the_epochs_start() -> Patch:
     """KAFKA-7128."""
+    real = in_sync_replicas.may_join
     return mock.patch.object(
-        in_sync_replicas, "may_join", lambda progress, high, _start: progress.end_offset >= high
+        *(in_sync_replicas, "may_join"),
+        lambda progress, high, _epoch_start, log_start: real(progress, high, 0, log_start),
     )
 
 
 def _joins_below_the_watermark() -> Patch:
     return mock.patch.object(in_sync_replicas, "may_join", return_value=True)
+
+
+def _joins_with_another_history() -> Patch:
+    """What ends where the leader's log starts need not be of its history."""
+    real = in_sync_replicas.may_join
+    return mock.patch.object(
+        *(in_sync_replicas, "may_join"),
+        lambda progress, high, epoch_start, _log_start: real(progress, high, epoch_start, -1),
+    )
 
 
 def _position_never_goes_back() -> Patch:
@@ -212,6 +223,7 @@ LEADERS = (
     ("epoch start not recorded", _epoch_start_not_recorded, (*SAFETY, "P10", "L1", "P3")),
     ("joins below the epoch's start", _joins_below_the_epochs_start, (*SAFETY, "P3")),
     ("joins below the watermark", _joins_below_the_watermark, (*SAFETY, "P3")),
+    ("joins with another history", _joins_with_another_history, (*SAFETY, "P3")),
     ("position never goes back", _position_never_goes_back, (*SAFETY, "P3", "L1")),
     ("counts the committed ISR only", _counts_the_committed_isr_only, SAFETY),
     ("counts the proposed ISR only", _counts_the_proposed_isr_only, SAFETY),
