@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from node.config.config_def import INT_MAX, ConfigError
 from node.config.security import listener_security
 from node.config.server import ServerConfig
-from node.logins import NOBODY, Logins
+from node.logins import Logins
 from wire.endpoint import Endpoint
 from wire.transport.limits import ConnectionLimits
 from wire.transport.memory import REQUEST_BYTES_MAX
@@ -30,7 +30,7 @@ def bind(
     config: ServerConfig,
     endpoints: Sequence[Endpoint],
     sockets: Mapping[str, socket.socket] | None = None,
-    logins: Logins = NOBODY,
+    logins: Logins | None = None,
 ) -> list[Listener]:
     """Listens on every endpoint; `sockets` by listener name were bound by somebody else before.
 
@@ -41,7 +41,9 @@ def bind(
     given = sockets or {}
     protected = _inter_broker_listener(config)
     backlog = max(BACKLOG_MIN, config["socket.listen.backlog.size"])
+    logins = logins or Logins()
     secured = [(one, listener_security(config, one.name, logins)) for one in endpoints]
+    logins.load_keys()
     with ExitStack() as bound:
         listeners = []
         for one, security in secured:

@@ -6,8 +6,11 @@ Left out: the mechanisms (`wire.security`), and which of them a listener offers 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from node.config.config_def import ConfigError
+from node.oauth.keys import KeySet, KeySetError
+from node.oauth.web import Web
 from wire.security.scram import ITERATIONS_MIN, FindAccount, ScramAccount, ScramCredential
 
 
@@ -19,9 +22,29 @@ def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """`find_account`: users and delegation tokens of SCRAM."""
+    """`find_account`: users and delegation tokens of SCRAM. Of OAUTHBEARER it keeps the keys that tokens are checked
+    by, each under its URL: they outlive a change of a listener.
+    """
 
     find_account: FindAccount = nobody
+    _key_sets: dict[str, KeySet] = field(default_factory=dict)
 
+    def key_set(self, url: str, web: Web, refresh_seconds: float) -> KeySet:
+        """The keys at `url`; nothing is read yet."""
+        if url not in self._key_sets:
+            self._key_sets[url] = KeySet(url, web, refresh_seconds=refresh_seconds)
+        return self._key_sets[url]
 
-NOBODY = Logins()
+    def load_keys(self) -> None:
+        """Reads all keys now. Blocks.
+
+        Raises:
+            ConfigError: some cannot be read; nobody could log in with a token.
+        """
+        for url, keys in self._key_sets.items():
+            try:
+                keys.load()
+            except KeySetError as error:
+                key = "sasl.oauthbearer.jwks.endpoint.url"
+                fix = "correct the address, or see why the identity provider does not answer"
+                raise ConfigError(key, url, str(error), fix=fix) from error

@@ -85,6 +85,15 @@ class Parts:
     context: Context
 
 
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """Who may come in, and what they may do."""
+
+    authorizer: Authorizer | None
+    accounts: Accounts
+    logins: Logins
+
+
 def compose(
     config: ServerConfig,
     controller: RunningController | None,
@@ -97,16 +106,16 @@ def compose(
     """
     authorizer = authorizer_of(config)  # refuses before anything is opened
     accounts = Accounts(config["delegation.token.secret.key"])
-    listeners = bind(config, config.broker_listeners, logins=Logins(accounts.find))
+    gate = _Gate(authorizer, accounts, Logins(accounts.find))
+    listeners = bind(config, config.broker_listeners, logins=gate.logins)
     with closed_on_failure(listeners):
-        return _composed(config, controller, authorizer, accounts, listeners, zookeeper_offsets)
+        return _composed(config, controller, gate, listeners, zookeeper_offsets)
 
 
 def _composed(
     config: ServerConfig,
     controller: RunningController | None,
-    authorizer: Authorizer | None,
-    accounts: Accounts,
+    gate: _Gate,
     listeners: Sequence[Listener],
     zookeeper_offsets: ZooKeeperOffsets | None,
 ) -> Parts:
@@ -137,9 +146,10 @@ def _composed(
     partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     clients = [(to_brokers, inter_broker_security), (to_controllers, controller_security)]
-    altered = AlteredSecurity(config, listeners, clients, Logins(accounts.find))
+    altered = AlteredSecurity(config, listeners, clients, gate.logins)
     tracker = RegistrationTracker(node_id, lifecycle.register_again)
-    _publish(access, node_id, accounts, publisher, groups, tracker, altered, authorizer)
+    publishers = (gate.accounts, publisher, groups, tracker, altered, gate.authorizer)
+    _publish(access, node_id, *publishers)
     context = Context(
         config=config,
         node_id=node_id,
@@ -160,7 +170,7 @@ def _composed(
         broker_epoch=lambda: lifecycle.epoch,
         now_ms=now_ms,
         kraft_version=lambda: access.node.kraft_version,
-        authorizer=authorizer,
+        authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
     )
     return Parts(

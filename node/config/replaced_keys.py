@@ -151,10 +151,6 @@ sasl.login.callback.handler.class | class | null | medium
     Java class that answers for the login of SASL.
 sasl.login.class | class | null | medium
     Java class of the login of SASL.
-sasl.login.connect.timeout.ms | int | null | low
-    Time a connection to the identity provider may take.
-sasl.login.read.timeout.ms | int | null | low
-    Time the identity provider may take to answer.
 sasl.login.refresh.buffer.seconds | short | 300 | medium
     Time before its end at which a credential is renewed at the latest.
 sasl.login.refresh.min.period.seconds | short | 60 | medium
@@ -163,64 +159,8 @@ sasl.login.refresh.window.factor | double | 0.8 | medium
     Share of a credential's life after which it is renewed.
 sasl.login.refresh.window.jitter | double | 0.05 | medium
     Random part of that share.
-sasl.login.retry.backoff.max.ms | long | 10000 | low
-    Longest wait between attempts to log in.
-sasl.login.retry.backoff.ms | long | 100 | low
-    First wait between attempts to log in.
-sasl.oauthbearer.assertion.algorithm | string | RS256 | medium
-    Algorithm that signs assertions.
-sasl.oauthbearer.assertion.claim.aud | string | null | medium
-    Audience of assertions.
-sasl.oauthbearer.assertion.claim.exp.seconds | int 0..86400 | 300 | low
-    Life of an assertion.
-sasl.oauthbearer.assertion.claim.iss | string | null | medium
-    Issuer of assertions.
-sasl.oauthbearer.assertion.claim.jti.include | boolean | false | medium
-    Whether an assertion has an id.
-sasl.oauthbearer.assertion.claim.nbf.seconds | int 0..3600 | 60 | low
-    How long before its making an assertion is valid.
-sasl.oauthbearer.assertion.claim.sub | string | null | medium
-    Subject of assertions.
-sasl.oauthbearer.assertion.file | string | null | medium
-    File with an assertion.
-sasl.oauthbearer.assertion.private.key.file | string | null | medium
-    File with the key that signs assertions.
-sasl.oauthbearer.assertion.private.key.passphrase | password | null | medium
-    Passphrase of that key.
-sasl.oauthbearer.assertion.template.file | string | null | medium
-    File with a template of assertions.
-sasl.oauthbearer.client.credentials.client.id | string | null | medium
-    Client id towards the identity provider.
-sasl.oauthbearer.client.credentials.client.secret | password | null | medium
-    Client secret towards the identity provider.
-sasl.oauthbearer.clock.skew.seconds | int | 30 | low
-    Difference of clocks that is tolerated in a token's times.
-sasl.oauthbearer.expected.audience | list | | low
-    Audiences that a token may be for.
-sasl.oauthbearer.expected.issuer | string | null | low
-    Issuer that a token must have.
-sasl.oauthbearer.jwks.endpoint.refresh.ms | long | 3600000 | low
-    Time between two readings of the provider's keys.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | low
-    Longest wait between attempts to read the provider's keys.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | low
-    First wait between attempts to read the provider's keys.
-sasl.oauthbearer.jwks.endpoint.url | string | null | medium
-    Address of the provider's keys.
-sasl.oauthbearer.jwt.retriever.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever | medium
-    Java class that fetches tokens.
-sasl.oauthbearer.jwt.validator.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator | medium
-    Java class that checks tokens.
-sasl.oauthbearer.scope | string | null | medium
-    Scope that is asked for.
-sasl.oauthbearer.scope.claim.name | string | scope | low
-    Claim of a token that holds its scope.
-sasl.oauthbearer.sub.claim.name | string | sub | low
-    Claim of a token that holds its subject.
-sasl.oauthbearer.token.endpoint.url | string | null | medium
-    Address that gives tokens.
 """,
-    no_effect="of SASL only PLAIN is implemented, and its users stand in listener.name.LISTENER.plain.sasl.jaas.config",
+    no_effect="SASL is not Java's here; logins stand in listener.name.LISTENER.MECHANISM.sasl.jaas.config",
 )
 INTERNAL = rows(
     """

@@ -7,14 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
 from node.logins import Logins
-from wire.security import plain, scram
+from node.oauth.keys import KeySetError, check_keys_url
+from node.oauth.login import (
+    BearerCredentials,
+    Retrieve,
+    by_client_credentials,
+    from_file,
+    unsecured,
+)
+from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from node.oauth.web import Web, WebError, check_url
+from wire.security import oauthbearer, plain, scram
 from wire.security.exchange import ClientMechanism, Exchange
-from wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from wire.security.oauthbearer import OAuthBearerExchange, Validate
 from wire.security.plain import PlainCredentials, PlainExchange
 from wire.security.sasl import SaslSettings
 from wire.security.scram import TOKEN_EXTENSION, ScramExchange
@@ -23,7 +36,17 @@ from wire.security.scram_client import ScramCredentials
 ENABLED = "sasl.enabled.mechanisms"
 _USER_PREFIX = "user_"
 # Mechanism → the login module that Kafka's users name.
-MODULES = {plain.MECHANISM: PLAIN_MODULE, **dict.fromkeys(scram.MECHANISMS, SCRAM_MODULE)}
+MODULES = {
+    plain.MECHANISM: PLAIN_MODULE,
+    **dict.fromkeys(scram.MECHANISMS, SCRAM_MODULE),
+    oauthbearer.MECHANISM: OAUTHBEARER_MODULE,
+}
+_KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+_UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+_SUBJECT = "unsecuredLoginStringClaim_sub"
 _NAME_AND_PASSWORD = 'username="NAME" password="PASSWORD"'
 
 Get = Callable[[str], Any]
@@ -38,8 +61,8 @@ class MechanismError(ValueError):
         self.key, self.why, self.fix = key, why, fix
 
 
-def sasl_settings(config: ServerConfig, listener: str, logins: Logins) -> SaslSettings:
-    """The mechanisms of `sasl.enabled.mechanisms`, and their bounds.
+def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web) -> SaslSettings:
+    """The mechanisms of `sasl.enabled.mechanisms`, and their bounds; `web` reaches identity providers.
 
     Raises:
         ConfigError: one is not known, or lacks what it needs.
@@ -55,7 +78,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins) -> SaslSe
             fix=f"set {ENABLED} to some of them",
         )
     try:
-        begin = {name: _beginning(name, get, logins) for name in names}
+        begin = {name: _beginning(name, get, logins, web) for name in names}
     except MechanismError as error:
         raise of_listener(config, listener, error) from None
     return SaslSettings(
@@ -66,7 +89,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins) -> SaslSe
     )
 
 
-def own_mechanism(config: ServerConfig, listener: str, key: str) -> ClientMechanism:
+def own_mechanism(config: ServerConfig, listener: str, key: str, web: Web) -> ClientMechanism:
     """What this node logs in with on a listener of other nodes; `key` says by which mechanism. Raises ConfigError."""
     name, get = config[key], partial(config.of_listener, listener)
     if name not in MODULES:
@@ -78,12 +101,14 @@ def own_mechanism(config: ServerConfig, listener: str, key: str) -> ClientMechan
             fix=f"set {key} to one of them",
         )
     try:
-        return client_mechanism(name, get, jaas_key(name))
+        return client_mechanism(name, get, jaas_key(name), web=web)
     except MechanismError as error:
         raise of_listener(config, listener, error) from None
 
 
-def client_mechanism(name: str, get: Get, key: str = "sasl.jaas.config") -> ClientMechanism:
+def client_mechanism(
+    name: str, get: Get, key: str = "sasl.jaas.config", *, web: Web
+) -> ClientMechanism:
     """What a client logs in with, by the login module that `key` holds.
 
     Raises:
@@ -95,6 +120,9 @@ def client_mechanism(name: str, get: Get, key: str = "sasl.jaas.config") -> Clie
             f"{name} is not implemented",
             f"set it to one of {', '.join(MODULES)}",
         )
+    if name == oauthbearer.MECHANISM:
+        options = _options(name, get(key), key, "") if get(key) else {}
+        return BearerCredentials(_retrieve(get, options, web))
     options = _options(name, get(key), key, _NAME_AND_PASSWORD)
     username, password = options.get("username"), options.get("password")
     if not username or not password:
@@ -118,7 +146,64 @@ def jaas_key(mechanism: str) -> str:
     return f"{mechanism.lower()}.sasl.jaas.config"
 
 
-def _beginning(name: str, get: Get, logins: Logins) -> Callable[[], Exchange]:
+def _retrieve(get: Get, options: Options, web: Web) -> Retrieve:
+    """Where tokens come from. Raises MechanismError."""
+    url = get(_TOKEN_URL)
+    if not url:
+        if subject := options.get(_SUBJECT):
+            return unsecured(subject)
+        raise MechanismError(
+            _TOKEN_URL, "is not set", "set it to where the identity provider gives tokens"
+        )
+    if url.startswith("file:"):
+        return from_file(Path(unquote(urlsplit(url).path)))
+    try:
+        check_url(url)
+    except WebError as error:
+        raise MechanismError(_TOKEN_URL, str(error), "correct the URL") from None
+    client_id = get(_CLIENT_ID) or options.get("clientId")
+    secret = get(_CLIENT_SECRET) or options.get("clientSecret")
+    if not client_id or not secret:
+        raise MechanismError(
+            _CLIENT_ID,
+            "client id and secret are needed",
+            f"set {_CLIENT_ID} and {_CLIENT_SECRET}",
+        )
+    scope = get("sasl.oauthbearer.scope") or options.get("scope")
+    return by_client_credentials(web, url, client_id, secret, scope)
+
+
+def _validation(get: Get, logins: Logins, web: Web) -> Validate:
+    """What tokens are checked by: nobody starts without keys, unless told that nothing is checked."""
+    rules = TokenRules(
+        issuer=get("sasl.oauthbearer.expected.issuer"),
+        audience=tuple(get("sasl.oauthbearer.expected.audience")),
+        skew_seconds=get("sasl.oauthbearer.clock.skew.seconds"),
+        subject_claim=get("sasl.oauthbearer.sub.claim.name"),
+    )
+    url = get(_KEYS_URL)
+    if bool(url) == get(_UNSECURED):
+        why = "contradicts " + _UNSECURED if url else "is not set, and tokens are checked by keys"
+        raise MechanismError(_KEYS_URL, why, "set it to where the identity provider tells its keys")
+    if not url:
+        return UnsecuredTokens(rules).validate
+    try:
+        import jwt  # noqa: F401
+
+        check_keys_url(url)
+    except ImportError:
+        raise MechanismError(
+            _KEYS_URL, "checking tokens needs the package PyJWT", "pip install 'trimaran[oauth]'"
+        ) from None
+    except KeySetError as error:
+        raise MechanismError(_KEYS_URL, str(error), "correct the URL") from None
+    refresh = get("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000
+    return SignedTokens(logins.key_set(url, web, refresh), rules).validate
+
+
+def _beginning(name: str, get: Get, logins: Logins, web: Web) -> Callable[[], Exchange]:
+    if name == oauthbearer.MECHANISM:
+        return partial(OAuthBearerExchange, _validation(get, logins, web))
     key = jaas_key(name)
     if name == plain.MECHANISM:
         users = {

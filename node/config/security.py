@@ -6,6 +6,7 @@ Source: `ChannelBuilders`, `SslFactory` of Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -13,7 +14,8 @@ from node.config.config_def import ConfigDef, ConfigError, ConfigKey
 from node.config.sasl import Get, MechanismError, client_mechanism, own_mechanism, sasl_settings
 from node.config.security_keys import CLIENT_SECURITY
 from node.config.server import ServerConfig, Setting
-from node.logins import NOBODY, Logins
+from node.logins import Logins
+from node.oauth.web import Web
 from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
 from wire.security.tls import TlsError, TlsSettings, client_context, server_context
 
@@ -21,7 +23,7 @@ _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 
 
 def listener_security(
-    config: ServerConfig, listener: str, logins: Logins = NOBODY
+    config: ServerConfig, listener: str, logins: Logins | None = None
 ) -> ListenerSecurity:
     """What the listener of that name asks of its peers. Reads certificates.
 
@@ -37,7 +39,7 @@ def listener_security(
         auth = get("ssl.client.auth") if own or protocol == "SSL" else "none"
         tls = _context(server_context, get, config, listener, client_auth=auth)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        sasl = sasl_settings(config, listener, logins)
+        sasl = sasl_settings(config, listener, logins or Logins(), _web(get))
     return ListenerSecurity(tls, sasl)
 
 
@@ -81,7 +83,7 @@ def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
         fail(error.key, error.why, error.fix)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         try:
-            sasl = client_mechanism(get("sasl.mechanism"), get)
+            sasl = client_mechanism(get("sasl.mechanism"), get, web=_web(get))
         except MechanismError as error:
             fail(error.key, error.why, error.fix)
     return ClientSecurity(tls, sasl)
@@ -96,7 +98,7 @@ def _own_client(config: ServerConfig, listener: str, mechanism_key: str) -> Clie
     if protocol in ("SSL", "SASL_SSL"):
         tls = _context(client_context, get, config, listener)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
-        sasl = own_mechanism(config, listener, mechanism_key)
+        sasl = own_mechanism(config, listener, mechanism_key, _web(get))
     return ClientSecurity(tls, sasl)
 
 
@@ -135,6 +137,20 @@ def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
         cipher_suites=get("ssl.cipher.suites"),
         check_hostname=bool(get("ssl.endpoint.identification.algorithm")),
     )
+
+
+def _web(get: Get) -> Web:
+    """How an identity provider is reached: it is trusted as nodes are, if we are told whom to trust."""
+    if not get("ssl.truststore.location") and not get("ssl.truststore.certificates"):
+        return Web()
+    try:
+        return Web(
+            client_context(replace(_tls_settings(get), keystore_location=None, keystore_chain=None))
+        )
+    except TlsError as error:
+        raise ConfigError(
+            error.key, _shown(None, get(error.key)), error.why, fix=error.fix
+        ) from error
 
 
 def _shown(key: ConfigKey | None, value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from node.config.config_def import ConfigKey, all_of, at_least, one_of
+from node.config.oauthbearer_keys import OAUTHBEARER, OAUTHBEARER_CLIENT
 from wire.endpoint import SECURITY_PROTOCOLS
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from wire.security.tls import STORE_TYPES, VERSIONS
@@ -64,6 +65,7 @@ REAUTH = ConfigKey(
 SERVER_SECURITY = (
     *TLS,
     REAUTH,
+    *OAUTHBEARER,
     ConfigKey(
         "ssl.client.auth",
         "string",
@@ -82,7 +84,7 @@ SERVER_SECURITY = (
         "sasl.enabled.mechanisms",
         "list",
         ["GSSAPI"],
-        "SASL mechanisms offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
+        "SASL mechanisms offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
     ),
     ConfigKey(
         "sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "Mechanism between brokers."
@@ -220,13 +222,14 @@ ACCESS = (
 )
 CLIENT_SECURITY = (
     *TLS,
+    *OAUTHBEARER_CLIENT,
     ConfigKey(
         "security.protocol", "string", "PLAINTEXT", "How to talk to nodes.", one_of(*PROTOCOLS)
     ),
     ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism."),
     ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
 )
-_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
+_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
 # Only ever set for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
 LISTENER_JAAS = tuple(
     ConfigKey(

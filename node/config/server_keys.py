@@ -19,6 +19,7 @@ from node.config.consumer_group_keys import CONSUMER_GROUPS
 from node.config.legacy_admin_keys import LEGACY_ADMIN
 from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
+from node.config.oauthbearer_keys import OAUTHBEARER_HANDLERS, OAUTHBEARER_NOT_SERVED
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import (
     ACCESS,
@@ -135,6 +136,7 @@ SERVER_CONFIGS = ConfigDef(
         *TRANSACTIONS,
         *UNSERVED,
         *REPLACED,
+        *OAUTHBEARER_NOT_SERVED,
         *REFUSED,
         *ZOOKEEPER,
         *PROVIDERS,
@@ -142,7 +144,15 @@ SERVER_CONFIGS = ConfigDef(
     )
 )
 # What may also be set for one listener.
-LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, *LISTENER_JAAS, *LISTENER_REAUTH, MAX_CONNECTIONS))
+LISTENER_CONFIGS = ConfigDef(
+    (
+        *SERVER_SECURITY,
+        *LISTENER_JAAS,
+        *LISTENER_REAUTH,
+        *OAUTHBEARER_HANDLERS,
+        MAX_CONNECTIONS,
+    )
+)
 # Altered while a broker runs, and never in its file.
 _RATE = "replication is not throttled yet"
 DYNAMIC_ONLY = ConfigDef(

@@ -84,6 +84,15 @@ class _Parts:
     context: ControllerContext
 
 
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """Who may come in, and what they may do."""
+
+    authorizer: Authorizer | None
+    accounts: Accounts
+    logins: Logins
+
+
 async def run_controller(
     config: ServerConfig,
     *,
@@ -108,15 +117,15 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     authorizer = authorizer_of(config)  # refuses before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
     accounts = Accounts(config["delegation.token.secret.key"])
-    listeners = bind(config, config.controller_listeners, sockets, Logins(accounts.find))
+    logins = Logins(accounts.find)
+    listeners = bind(config, config.controller_listeners, sockets, logins)
     with closed_on_failure(listeners):
-        return _composed(config, authorizer, accounts, directory, listeners)
+        return _composed(config, _Gate(authorizer, accounts, logins), directory, listeners)
 
 
 def _composed(
     config: ServerConfig,
-    authorizer: Authorizer | None,
-    accounts: Accounts,
+    gate: _Gate,
     directory: LogDirectory,
     listeners: Sequence[Listener],
 ) -> _Parts:
@@ -125,7 +134,7 @@ def _composed(
     metadata_log = open_log(config, directory)
     bootstrap = read_bootstrap(directory.path)
     if _log_in_by_scram(listeners):
-        accounts.know(last_image(metadata_log, bootstrap))
+        gate.accounts.know(last_image(metadata_log, bootstrap))
     group_commit = GroupCommit(directory.health)
     loader = MetadataLoader()
     cluster_id = directory.meta_properties.cluster_id
@@ -149,11 +158,11 @@ def _composed(
         config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
     clients = [(security, controller_security)]
-    altered = AlteredSecurity(config, listeners, clients, Logins(accounts.find))
-    loader.add_publisher(accounts, registrar, altered, IdleConfigs(config.node_id))
-    if authorizer is not None:
-        loader.add_publisher(authorizer)
-    context = ControllerContext(config, cluster_id, node, controller, authorizer)
+    altered = AlteredSecurity(config, listeners, clients, gate.logins)
+    loader.add_publisher(gate.accounts, registrar, altered, IdleConfigs(config.node_id))
+    if gate.authorizer is not None:
+        loader.add_publisher(gate.authorizer)
+    context = ControllerContext(config, cluster_id, node, controller, gate.authorizer)
     return _Parts(config, directory, group_commit, node, registrar, listeners, context)
 
 

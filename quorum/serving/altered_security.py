@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
 from node.config.server import LISTENER_PREFIX, ServerConfig
-from node.logins import NOBODY, Logins
+from node.logins import Logins
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -34,11 +34,11 @@ class AlteredSecurity:
         config: ServerConfig,
         listeners: Sequence[Listener],
         clients: Sequence[tuple[ClientSecurity, Make]],
-        logins: Logins = NOBODY,
+        logins: Logins | None = None,
     ) -> None:
         """`clients`: how this node connects to others, and what makes it anew."""
         self._config = config
-        self._logins = logins
+        self._logins = logins or Logins()
         self._listeners = listeners
         self._clients = clients
 

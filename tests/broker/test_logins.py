@@ -1,14 +1,21 @@
 """Users who log in by SCRAM, nodes that do so to each other, and delegation tokens, on a real cluster."""
 
 import base64
+import json
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
 
+from broker.process.composition import compose
+from node.config.config_def import ConfigError
+from node.config.security import client_security
 from quorum.formatting.scram import scram_record
 from tests.broker.handlers.tokens import CREATION
 from tests.cluster.in_process import cluster
+from tests.node.oauth.provider import AUDIENCE, ISSUER, key_set, provider
+from tests.node.oauth.provider import token as bearer_token
+from tests.quorum.config_of import Given
 from wire.client.errors import AuthenticationRefused
 from wire.errors import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -129,6 +136,64 @@ async def test_a_token_logs_in_its_owner_and_gives_no_further_tokens(tmp_path):
             assert (await ask(connection, expiry)).error_code == 0
             await known(running, lambda image: token.token_id not in image.tokens)
             await assert_refused(broker, *credentials, by_token=True)
+
+
+BEARERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT"
+    ),
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.expected.issuer": ISSUER,
+    "sasl.oauthbearer.expected.audience": AUDIENCE,
+}
+
+
+async def test_clients_get_tokens_and_brokers_check_them(tmp_path):
+    with provider() as idp:
+        idp.answers["/jwks"] = key_set()
+        grant = {"access_token": bearer_token(), "expires_in": 600}
+        idp.answers["/token"] = json.dumps(grant).encode()
+        settings = {**BEARERS, "sasl.oauthbearer.jwks.endpoint.url": f"{idp.url}/jwks"}
+        async with cluster(tmp_path, brokers=0) as running:
+            broker = await running.start_broker(11, **settings)
+            security = bearer_client(f"{idp.url}/token")
+            for _ in range(2):
+                async with open_node_connection(
+                    *broker.addresses["CLIENTS"], security=security
+                ) as connection:
+                    await ask(connection, MetadataRequest(topics=[]))
+            assert [path for path, _, _ in idp.asked] == ["/jwks", "/token"]
+            _, headers, body = idp.asked[1]
+            assert body == b"grant_type=client_credentials&scope=kafka"
+            assert headers["Authorization"] == "Basic " + base64.b64encode(b"me:mine").decode()
+            grant["access_token"] = bearer_token(aud="another")
+            idp.answers["/token"] = json.dumps(grant).encode()
+            with pytest.raises(AuthenticationRefused, match="invalid_token"):
+                async with open_node_connection(
+                    *broker.addresses["CLIENTS"], security=bearer_client(f"{idp.url}/token")
+                ):
+                    pass
+
+
+def bearer_client(url):
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.client.credentials.client.id": "me",
+        "sasl.oauthbearer.client.credentials.client.secret": "mine",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    return client_security({key: Given(value, "test") for key, value in settings.items()})
+
+
+async def test_without_keys_a_broker_does_not_start(tmp_path):
+    with provider() as idp:
+        settings = {**BEARERS, "sasl.oauthbearer.jwks.endpoint.url": f"{idp.url}/none"}
+        async with cluster(tmp_path, brokers=0) as running:
+            with pytest.raises(ConfigError, match="status 404"):
+                compose(running.config(11, **{"process.roles": "broker", **settings}), None)
 
 
 def _underscored(settings):

@@ -1,0 +1,166 @@
+"""Keys of SASL OAUTHBEARER, for listeners, for nodes as clients, and for commands.
+
+Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139.
+"""
+
+from __future__ import annotations
+
+from node.config.config_def import ConfigKey, at_least, one_of
+from node.config.key_rows import rows
+
+VALIDATORS = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+RETRIEVERS = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+_SERVER = (
+    ConfigKey(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "string",
+        None,
+        "Keys that tokens are checked by: https://… of the identity provider, or file:///….",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "long",
+        3_600_000,
+        "Time between two readings of the provider's keys.",
+        at_least(1),
+        importance="low",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.expected.issuer",
+        "string",
+        None,
+        "Issuer that a token must have.",
+        importance="low",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.expected.audience",
+        "list",
+        [],
+        "Audiences that a token may be for; none: only tokens that name none are taken.",
+        importance="low",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.clock.skew.seconds",
+        "int",
+        30,
+        "Difference of clocks that is tolerated in a token's times.",
+        at_least(0),
+        importance="low",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.sub.claim.name",
+        "string",
+        "sub",
+        "Claim of a token that holds its subject, the name of the principal.",
+        importance="low",
+    ),
+    ConfigKey(
+        "trimaran.oauthbearer.unsecured.allowed",
+        "boolean",
+        False,
+        "Takes tokens that nobody has signed: everybody may be anybody. For development only.",
+    ),
+)
+OAUTHBEARER_CLIENT = (
+    ConfigKey(
+        "sasl.oauthbearer.token.endpoint.url",
+        "string",
+        None,
+        "Where our own clients get tokens: https://… of the identity provider, or file:///… with a token.",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.client.credentials.client.id",
+        "string",
+        None,
+        "Client id towards the identity provider.",
+    ),
+    ConfigKey(
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "password",
+        None,
+        "Client secret towards the identity provider.",
+    ),
+    ConfigKey("sasl.oauthbearer.scope", "string", None, "Scope that is asked for."),
+)
+# Of a node: each may be set for one listener.
+OAUTHBEARER = (*_SERVER, *OAUTHBEARER_CLIENT)
+# Kafka's users name these classes; what they do is done here anyway, and nothing else is taken.
+OAUTHBEARER_HANDLERS = (
+    ConfigKey(
+        "oauthbearer.sasl.server.callback.handler.class",
+        "class",
+        VALIDATORS[0],
+        "What checks tokens, by the name of Kafka's class.",
+        one_of(*VALIDATORS),
+    ),
+    ConfigKey(
+        "oauthbearer.sasl.login.callback.handler.class",
+        "class",
+        RETRIEVERS[0],
+        "What gets tokens for our own logins, by the name of Kafka's class.",
+        one_of(*RETRIEVERS),
+    ),
+)
+OAUTHBEARER_NOT_SERVED = (
+    rows(
+        """
+sasl.oauthbearer.assertion.algorithm | string | RS256 | medium
+    Algorithm that signs assertions.
+sasl.oauthbearer.assertion.claim.aud | string | null | medium
+    Audience of assertions.
+sasl.oauthbearer.assertion.claim.exp.seconds | int 0..86400 | 300 | low
+    Life of an assertion.
+sasl.oauthbearer.assertion.claim.iss | string | null | medium
+    Issuer of assertions.
+sasl.oauthbearer.assertion.claim.jti.include | boolean | false | medium
+    Whether an assertion has an id.
+sasl.oauthbearer.assertion.claim.nbf.seconds | int 0..3600 | 60 | low
+    How long before its making an assertion is valid.
+sasl.oauthbearer.assertion.claim.sub | string | null | medium
+    Subject of assertions.
+sasl.oauthbearer.assertion.file | string | null | medium
+    File with an assertion.
+sasl.oauthbearer.assertion.private.key.file | string | null | medium
+    File with the key that signs assertions.
+sasl.oauthbearer.assertion.private.key.passphrase | password | null | medium
+    Passphrase of that key.
+sasl.oauthbearer.assertion.template.file | string | null | medium
+    File with a template of assertions.
+sasl.oauthbearer.jwt.retriever.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever | medium
+    Java class that fetches tokens.
+""",
+        no_effect="our own clients get tokens by client credentials or from a file",
+    )
+    + rows(
+        """
+sasl.login.connect.timeout.ms | int | null | low
+    Time a connection to the identity provider may take.
+sasl.login.read.timeout.ms | int | null | low
+    Time the identity provider may take to answer.
+sasl.login.retry.backoff.max.ms | long | 10000 | low
+    Longest wait between attempts to log in.
+sasl.login.retry.backoff.ms | long | 100 | low
+    First wait between attempts to log in.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | low
+    Longest wait between attempts to read the provider's keys.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | low
+    First wait between attempts to read the provider's keys.
+""",
+        no_effect="an answer of the identity provider has ten seconds, and is asked for again as it is needed",
+    )
+    + rows(
+        """
+sasl.oauthbearer.jwt.validator.class | class | org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator | medium
+    Java class that checks tokens.
+sasl.oauthbearer.scope.claim.name | string | scope | low
+    Claim of a token that holds its scope.
+""",
+        no_effect="a token is checked by its signature, issuer, audience and times, and its scope means nothing here",
+    )
+)

@@ -1,0 +1,1 @@
+"""OAUTHBEARER beyond its messages: keys of an identity provider, tokens checked by them, tokens fetched from it."""

@@ -1,0 +1,181 @@
+"""The public keys of an identity provider (JWKS), read from a file or fetched, and kept fresh.
+
+What cannot be read leaves the keys that there were. A token that names an unknown key is refused, and the keys are
+asked for again, at most once in `SECONDS_BETWEEN_MISSES`. Only public keys are taken: a symmetric one that somebody
+slipped in would let its knower sign (RFC 8725, section 3).
+Source: RFC 7517; `RefreshingHttpsJwks`, `JwksFileVerificationKeyResolver` of Kafka, KIP-768.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from node.oauth.web import BYTES_MAX, Web, WebError, check_url
+
+log = logging.getLogger(__name__)
+
+KEYS_MAX = 128
+SECONDS_BETWEEN_MISSES = 10.0
+_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+# Of a key that does not say itself: by its kind and curve. Never a symmetric algorithm, never none.
+_ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
+    ("RSA", None): _RSA,
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+    ("OKP", "Ed448"): ("EdDSA",),
+}
+ALGORITHMS = tuple(dict.fromkeys(name for names in _ALGORITHMS.values() for name in names))
+RSA_BITS_MIN = 2048
+
+
+class KeySetError(Exception):
+    """There are no keys to check tokens by, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationKey:
+    """A public key of `cryptography`, and the algorithms that it may have signed by."""
+
+    key: Any
+    algorithms: tuple[str, ...]
+
+
+Keys = dict[str | None, VerificationKey]
+
+
+class KeySet:
+    """The keys at one URL; for any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        web: Web,
+        *,
+        refresh_seconds: float = 3600.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url
+        self._web = web
+        self._refresh_seconds = refresh_seconds
+        self._now = now
+        self._keys: Keys = {}
+        self._read_at = -float("inf")
+        self._tried_at = -float("inf")
+        self._refreshing = threading.Lock()
+
+    def load(self) -> None:
+        """Reads the keys now. Blocks. Raises KeySetError."""
+        self._tried_at = self._now()
+        keys = parse_keys(_read(self.url, self._web))
+        self._keys, self._read_at = keys, self._now()
+
+    def key(self, key_id: str | None) -> VerificationKey | None:
+        """The key of that id; without one the only key that there is. Old keys and misses make it read again, later."""
+        found = self._keys.get(key_id)
+        if key_id is None and found is None and len(self._keys) == 1:
+            (found,) = self._keys.values()
+        stale = self._now() - self._read_at >= self._refresh_seconds
+        if (stale or found is None) and self._may_try():
+            threading.Thread(target=self._refresh, name="jwks", daemon=True).start()
+        return found
+
+    def _may_try(self) -> bool:
+        if self._now() - self._tried_at < SECONDS_BETWEEN_MISSES:
+            return False
+        self._tried_at = self._now()
+        return True
+
+    def _refresh(self) -> None:
+        if not self._refreshing.acquire(blocking=False):
+            return
+        try:
+            self.load()
+        except KeySetError as error:
+            log.warning("the keys of %s stay as they are: %s", self.url, error)
+        finally:
+            self._refreshing.release()
+
+
+def check_keys_url(url: str) -> None:
+    """Raises KeySetError unless keys may be read from there."""
+    if urlsplit(url).scheme == "file":
+        return
+    try:
+        check_url(url)
+    except WebError as error:
+        raise KeySetError(str(error)) from None
+
+
+def _read(url: str, web: Web) -> bytes:
+    if urlsplit(url).scheme != "file":
+        try:
+            return web.get(url)
+        except WebError as error:
+            raise KeySetError(str(error)) from error
+    try:
+        with Path(unquote(urlsplit(url).path)).open("rb") as file:
+            data = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise KeySetError(error.strerror or str(error)) from error
+    if len(data) > BYTES_MAX:
+        raise KeySetError(f"the file is larger than {BYTES_MAX} bytes")
+    return data
+
+
+def parse_keys(data: bytes) -> Keys:
+    """The keys of a JWKS that can check signatures, by id.
+
+    Raises:
+        KeySetError: it is none, or holds no such key, or too many.
+    """
+    try:
+        members = json.loads(data)["keys"]
+        entries = [one for one in members if isinstance(one, dict)]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise KeySetError("it is no JSON Web Key Set") from None
+    if len(members) > KEYS_MAX:
+        raise KeySetError(f"it holds more than {KEYS_MAX} keys")
+    keys: Keys = {}
+    for entry in entries:
+        key_id, key = entry.get("kid"), _key(entry)
+        if key is None or not (key_id is None or isinstance(key_id, str)):
+            continue
+        if key_id in keys:
+            raise KeySetError("two keys have the same id")
+        keys[key_id] = key
+    if not keys:
+        raise KeySetError("it holds no public key that signs tokens")
+    return keys
+
+
+def _key(entry: dict[str, Any]) -> VerificationKey | None:
+    """None: of a kind that we take nothing from."""
+    import jwt
+
+    kind, curve = entry.get("kty"), entry.get("crv")
+    if not isinstance(kind, str) or not (curve is None or isinstance(curve, str)):
+        return None
+    possible = _ALGORITHMS.get((kind, None if kind == "RSA" else curve))
+    if possible is None or entry.get("use", "sig") != "sig" or "d" in entry:
+        return None
+    named = entry.get("alg")
+    algorithms = possible if named is None else tuple(one for one in possible if one == named)
+    if not algorithms:
+        return None
+    try:
+        key = jwt.PyJWK(entry, algorithms[0]).key
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+    if kind == "RSA" and key.key_size < RSA_BITS_MIN:
+        return None
+    return VerificationKey(key, algorithms)

@@ -1,0 +1,119 @@
+"""What our own clients log in with by OAUTHBEARER: a token fetched with client credentials, read from a file, or, for
+development, written by themselves.
+
+Source: RFC 6749, section 4.4; `ClientCredentialsJwtRetriever`, `FileJwtRetriever`,
+`OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+from node.oauth.web import BYTES_MAX, Web, WebError
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import Tokens
+from wire.security.oauthbearer import MECHANISM, client_tokens
+
+# Part of a token's life after which another one is fetched (`sasl.login.refresh.window.factor`).
+_FRESH = 0.8
+_UNSECURED_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A token and the seconds that it lives; 0: nobody said, so it is not kept."""
+
+    token: str
+    seconds: float = 0.0
+
+
+# Blocks. Raises AuthenticationRefused.
+Retrieve = Callable[[], Fetched]
+
+
+@dataclass(slots=True, eq=False)
+class BearerCredentials:
+    """A client's; a token serves all connections until it nears its end."""
+
+    retrieve: Retrieve
+    _token: str = ""
+    _fresh_until: float = -float("inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    mechanism = MECHANISM
+    blocks = True
+
+    def __repr__(self) -> str:
+        return "BearerCredentials()"
+
+    def prepare(self) -> None:
+        with self._lock:
+            if time.monotonic() >= self._fresh_until:
+                fetched = self.retrieve()
+                self._token = fetched.token
+                self._fresh_until = time.monotonic() + fetched.seconds * _FRESH
+
+    def exchange(self) -> Tokens:
+        return client_tokens(self._token)
+
+
+def by_client_credentials(
+    web: Web, url: str, client_id: str, client_secret: str, scope: str | None
+) -> Retrieve:
+    """Asks the token endpoint at `url`, as that client."""
+    form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+    basic = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+    headers = {
+        "Authorization": f"Basic {basic}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+
+    def retrieve() -> Fetched:
+        try:
+            answer = json.loads(web.post(url, headers, urlencode(form).encode()))
+            token, seconds = answer["access_token"], answer.get("expires_in", 0)
+            if not isinstance(token, str) or not token.isascii() or not token:
+                raise ValueError("no token")
+            return Fetched(token, float(seconds))
+        except WebError as error:
+            raise AuthenticationRefused(f"there is no token: {error}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise AuthenticationRefused("the identity provider's answer holds no token") from error
+
+    return retrieve
+
+
+def from_file(path: Path) -> Retrieve:
+    """Reads the token each time: whoever writes the file renews it."""
+
+    def retrieve() -> Fetched:
+        try:
+            with path.open("rb") as file:
+                token = file.read(BYTES_MAX).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise AuthenticationRefused(f"there is no token in {path}") from error
+        return Fetched(token)
+
+    return retrieve
+
+
+def unsecured(subject: str) -> Retrieve:
+    """A token that nobody signs, for nodes that were told to take such."""
+
+    def encoded(value: dict[str, object]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    def retrieve() -> Fetched:
+        now = time.time_ns() // 1_000_000_000
+        claims = {"sub": subject, "iat": now, "exp": now + _UNSECURED_SECONDS}
+        token = f"{encoded({'alg': 'none'})}.{encoded(claims)}."
+        return Fetched(token, _UNSECURED_SECONDS)
+
+    return retrieve

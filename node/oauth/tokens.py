@@ -1,0 +1,114 @@
+"""What makes a bearer token valid: its signature, who issued it, for whom, and when.
+
+The algorithms are those of the key that the token names, never what the token itself says (RFC 8725): `none`, and a
+public key taken for a shared secret, are refused by that. Source: `BrokerJwtValidator` of Kafka, KIP-768; for
+development `OAuthBearerUnsecuredValidatorCallbackHandler`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from node.oauth.keys import KeySet
+from node.runtime.clock import now_ms
+from wire.security.oauthbearer import BearerToken, TokenRefused
+
+log = logging.getLogger(__name__)
+
+# Beyond it nobody's clock tells a difference, and it is a number that a client can be told.
+_LIFETIME_MS_MAX = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """`sasl.oauthbearer.…`: `issuer` None and no `audience`: any, but no token that names an audience."""
+
+    issuer: str | None = None
+    audience: Sequence[str] = ()
+    skew_seconds: int = 30
+    subject_claim: str = "sub"
+
+
+class SignedTokens:
+    """Takes tokens that one of `keys` has signed."""
+
+    def __init__(self, keys: KeySet, rules: TokenRules) -> None:
+        self.keys = keys
+        self._rules = rules
+
+    def validate(self, token: str) -> BearerToken:
+        """Raises TokenRefused."""
+        import jwt
+
+        rules = self._rules
+        required = ["exp", "iat", rules.subject_claim]
+        try:
+            key = self.keys.key(_key_id(jwt.get_unverified_header(token)))
+            if key is None:
+                raise TokenRefused("it names no key that is known")
+            claims = jwt.decode(
+                token,
+                key.key,
+                algorithms=list(key.algorithms),
+                audience=list(rules.audience) or None,
+                issuer=rules.issuer,
+                leeway=rules.skew_seconds,
+                options={"require": required},
+            )
+            return _token(claims, rules, now_ms())
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            log.debug("a bearer token is refused: %s", type(error).__name__)
+            raise TokenRefused(type(error).__name__) from error
+
+
+class UnsecuredTokens:
+    """Takes whatever anybody writes, if only its times are right: for development, and said so by its key."""
+
+    def __init__(self, rules: TokenRules, now: Callable[[], int] = now_ms) -> None:
+        self._rules = rules
+        self._now_ms = now
+
+    def validate(self, token: str) -> BearerToken:
+        """Raises TokenRefused."""
+        try:
+            header, claims, signature = token.split(".")
+            if signature or _decoded(header).get("alg") != "none":
+                raise TokenRefused("it is signed, and there is no key to check it by")
+            found = _token(_decoded(claims), self._rules, self._now_ms())
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise TokenRefused(type(error).__name__) from error
+        if found.lifetime_ms <= -1000 * self._rules.skew_seconds:
+            raise TokenRefused("it has run out")
+        return found
+
+
+def _key_id(header: dict[str, Any]) -> str | None:
+    key_id = header.get("kid")
+    if key_id is not None and not isinstance(key_id, str):
+        raise TokenRefused("the id of its key is no text")
+    return key_id
+
+
+def _token(claims: dict[str, Any], rules: TokenRules, now: int) -> BearerToken:
+    subject, expiry = claims.get(rules.subject_claim), claims.get("exp")
+    if not isinstance(subject, str) or not subject.strip() or "\0" in subject:
+        raise TokenRefused("it has no subject")
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+        raise TokenRefused("it has no end")
+    return BearerToken(subject, min(int(expiry * 1000) - now, _LIFETIME_MS_MAX))
+
+
+def _decoded(part: str) -> dict[str, Any]:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except binascii.Error as error:
+        raise ValueError("no base64") from error
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found

@@ -1,0 +1,129 @@
+"""Keys of an identity provider: which are taken, how they are read, and what an answer may not do to us."""
+
+import json
+
+import pytest
+
+from node.oauth.keys import (
+    KEYS_MAX,
+    SECONDS_BETWEEN_MISSES,
+    KeySet,
+    KeySetError,
+    check_keys_url,
+    parse_keys,
+)
+from node.oauth.web import BYTES_MAX, Web
+from tests.node.oauth.provider import ec_key, jwk, key_set, provider, rsa_key
+
+
+def test_public_keys_that_sign_are_taken():
+    found = parse_keys(key_set())
+    assert found["r"].algorithms[0] == "RS256"
+    assert found["e"].algorithms == ("ES256",)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kty": "oct", "k": "c2VjcmV0", "kid": "s", "alg": "HS256"},
+        jwk(rsa_key(), "r", use="enc"),
+        jwk(rsa_key(), "r", alg="HS256"),
+        jwk(rsa_key(), "r", alg="none"),
+        jwk(rsa_key(), 7),
+        jwk(rsa_key(1024), "small"),
+        {**jwk(rsa_key(), "r"), "n": "!"},
+        {**jwk(ec_key(), "e"), "crv": "P-999"},
+        {**jwk(rsa_key(), "private"), "d": "AQAB"},
+        {"kty": ["RSA"]},
+        {},
+    ],
+)
+def test_other_keys_are_passed_over(entry):
+    assert list(parse_keys(key_set(entry, jwk(ec_key(), "good")))) == ["good"]
+    with pytest.raises(KeySetError):
+        parse_keys(key_set(entry))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys": 7}',
+        b'{"keys": [[]]}',
+        b"\xff",
+        b"[" * 50_000,
+        json.dumps({"keys": [{}] * (KEYS_MAX + 1)}).encode(),
+        key_set(jwk(rsa_key(), "same"), jwk(ec_key(), "same")),
+    ],
+)
+def test_what_is_no_set_of_keys_is_refused(data):
+    with pytest.raises(KeySetError):
+        parse_keys(data)
+
+
+def test_a_hundred_megabytes_are_not_read():
+    def endless(write):
+        for _ in range(100 << 4):
+            write(b" " * 65536)
+
+    with provider() as idp:
+        idp.answers["/jwks"] = endless
+        with pytest.raises(KeySetError, match="larger"):
+            KeySet(f"{idp.url}/jwks", Web()).load()
+
+
+@pytest.mark.parametrize("answer", [None, b"<html>"])
+def test_what_cannot_be_read_leaves_the_keys_that_there_were(answer):
+    with provider() as idp:
+        idp.answers["/jwks"] = key_set()
+        known = KeySet(f"{idp.url}/jwks", Web())
+        known.load()
+        idp.answers["/jwks"] = answer
+        with pytest.raises(KeySetError):
+            known.load()
+        assert known.key("r") is not None
+
+
+def test_a_large_file_is_refused(tmp_path):
+    (tmp_path / "jwks").write_bytes(b" " * (BYTES_MAX + 1))
+    with pytest.raises(KeySetError, match="larger"):
+        KeySet(f"file://{tmp_path}/jwks", Web()).load()
+
+
+def test_an_unknown_key_has_the_file_read_again_but_not_each_time(tmp_path, monkeypatch):
+    now, refreshes = [0.0], []
+    (tmp_path / "jwks").write_bytes(key_set(jwk(rsa_key(), "old")))
+    known = KeySet(f"file://{tmp_path}/jwks", Web(), now=lambda: now[0])
+    known.load()
+    monkeypatch.setattr("threading.Thread.start", lambda thread: refreshes.append(thread.run()))
+    (tmp_path / "jwks").write_bytes(key_set(jwk(rsa_key(), "new")))
+    assert known.key("new") is None
+    assert not refreshes
+    now[0] = SECONDS_BETWEEN_MISSES
+    assert known.key("new") is None
+    assert len(refreshes) == 1
+    assert known.key("new") is not None
+    assert known.key("old") is None
+    assert len(refreshes) == 1
+    now[0] += 3600
+    assert known.key("new") is not None
+    assert len(refreshes) == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://idp.example.org/jwks",
+        "ftp://idp.example.org/jwks",
+        "https://user:pass@idp.example.org/",
+        "https://",
+        "https://h:notaport/",
+        "jwks.json",
+        "data:,{}",
+    ],
+)
+def test_addresses_that_are_not_asked(url):
+    with pytest.raises(KeySetError):
+        check_keys_url(url)

@@ -1,0 +1,169 @@
+"""Which bearer tokens are taken, and every way in which one is not what it says."""
+
+import hashlib
+import hmac
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from node.oauth.keys import KeySet
+from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from node.oauth.web import Web
+from node.runtime.clock import now_ms
+from tests.node.oauth.provider import (
+    AUDIENCE,
+    ISSUER,
+    claims,
+    ec_key,
+    jwk,
+    key_set,
+    rsa_key,
+    token,
+    unsigned,
+)
+from wire.security.oauthbearer import TokenRefused
+
+RULES = TokenRules(ISSUER, (AUDIENCE,))
+NOW = now_ms() // 1000
+HOUR = 3600
+
+
+@pytest.fixture
+def validator(tmp_path):
+    def make(keys=None, rules=RULES):
+        (tmp_path / "jwks").write_bytes(keys or key_set())
+        known = KeySet(f"file://{tmp_path}/jwks", Web())
+        known.load()
+        return SignedTokens(known, rules)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"algorithm": "RS512"},
+        {"algorithm": "PS256"},
+        {"key": ec_key(), "algorithm": "ES256", "key_id": "e"},
+        {"aud": ["other", AUDIENCE]},
+        {"exp": NOW - 10},  # within the skew
+        {"nbf": NOW + 10},
+        {"sub": "a:*\u2028,="},
+    ],
+)
+def test_tokens_that_are_taken(validator, changes):
+    found = validator().validate(token(**changes))
+    assert found.subject == changes.get("sub", "alice")
+    assert found.lifetime_ms <= 600_000
+
+
+def as_secret(key):
+    """The public key as a text that anybody has."""
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return key.public_key().public_bytes(*form)
+
+
+def key_confusion():
+    """The public key taken for a shared secret."""
+    text = unsigned({"alg": "HS256", "kid": "r"}, claims()).rsplit(".", 1)[0]
+    signature = hmac.digest(as_secret(rsa_key()), text.encode(), hashlib.sha256)
+    return unsigned({"alg": "HS256", "kid": "r"}, claims(), signature)
+
+
+def deep():
+    return "[" * 20_000
+
+
+WRONG = {
+    "none": lambda: unsigned({"alg": "none"}, claims()),
+    "none of a known key": lambda: unsigned({"alg": "none", "kid": "r"}, claims()),
+    "None": lambda: unsigned({"alg": "None", "kid": "r"}, claims()),
+    "no algorithm": lambda: unsigned({"kid": "r"}, claims()),
+    "key confusion": key_confusion,
+    "an algorithm of another key": lambda: token(ec_key(), "ES256"),
+    "another key": lambda: token(rsa.generate_private_key(65537, 2048)),
+    "unknown key": lambda: token(key_id="x"),
+    "no key named, of two": lambda: token(key_id=None),
+    "a path for a key": lambda: token(key_id="../../../dev/null"),
+    "a key of its own": lambda: token(headers={"jwk": jwk(rsa_key(), "r")}, key_id="y"),
+    "an address of keys": lambda: token(headers={"jku": "http://127.0.0.1/"}, key_id="y"),
+    "critical header": lambda: token(headers={"crit": ["exp"]}),
+    "issuer": lambda: token(iss="https://evil.example.org"),
+    "no issuer": lambda: token(iss=None),
+    "audience": lambda: token(aud="another service"),
+    "audience is a part": lambda: token(aud=AUDIENCE[:3]),
+    "no audience": lambda: token(aud=None),
+    "expired": lambda: token(exp=NOW - 60),
+    "no expiry": lambda: token(exp=None),
+    "expiry is text": lambda: token(exp="soon"),
+    "expiry is infinite": lambda: unsigned({"alg": "RS256", "kid": "r"}, claims(exp=float("inf"))),
+    "not yet": lambda: token(nbf=NOW + HOUR),
+    "of tomorrow": lambda: token(iat=NOW + HOUR),
+    "no issue": lambda: token(iat=None),
+    "no subject": lambda: token(sub=None),
+    "blank subject": lambda: token(sub=" "),
+    "NUL in the subject": lambda: token(sub="ali\0ce"),
+    "signature cut": lambda: token()[:-2],
+    "payload changed": lambda: ".".join(
+        (token().split(".")[0], token(sub="bob").split(".")[1], token().split(".")[2])
+    ),
+    "empty": str,
+    "dots": lambda: "..",
+    "no base64": lambda: "!.!.!",
+    "too deep": deep,
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_tokens_that_are_refused(validator, kind):
+    with pytest.raises(TokenRefused):
+        validator().validate(WRONG[kind]())
+
+
+def test_subjects_that_are_no_text_are_refused(validator):
+    rules = TokenRules(ISSUER, (AUDIENCE,), subject_claim="number")
+    with pytest.raises(TokenRefused):
+        validator(rules=rules).validate(token(number=7))
+    assert validator(rules=rules).validate(token(number="seven")).subject == "seven"
+
+
+def test_without_a_wanted_audience_only_tokens_for_nobody_else_are_taken(validator):
+    anyone = validator(rules=TokenRules())
+    with pytest.raises(TokenRefused):
+        anyone.validate(token())
+    assert anyone.validate(token(aud=None, iss=None)).subject == "alice"
+
+
+def test_a_key_signs_by_its_own_algorithm_only(validator):
+    pinned = validator(key_set(jwk(rsa_key(), "r", alg="RS256")))
+    assert pinned.validate(token()).subject == "alice"
+    assert pinned.validate(token(key_id=None)).subject == "alice"  # there is but one
+    with pytest.raises(TokenRefused):
+        pinned.validate(token(algorithm="RS512"))
+
+
+UNSECURED_WRONG = {
+    "signed": token,
+    "signature": lambda: unsigned({"alg": "none"}, claims(), b"x"),
+    "algorithm": lambda: unsigned({"alg": "HS256"}, claims()),
+    "expired": lambda: unsigned({"alg": "none"}, claims(exp=NOW - 60)),
+    "no expiry": lambda: unsigned({"alg": "none"}, claims(exp=None)),
+    "expiry true": lambda: unsigned({"alg": "none"}, claims(exp=True)),
+    "infinite": lambda: unsigned({"alg": "none"}, claims(exp=float("inf"))),
+    "no subject": lambda: unsigned({"alg": "none"}, claims(sub=None)),
+    "list": lambda: unsigned([], []),
+    "two parts": lambda: "e30.e30",
+    "no base64": lambda: "a.b.",
+}
+
+
+def test_unsecured_tokens_say_who_anybody_is():
+    assert UnsecuredTokens(RULES).validate(unsigned({"alg": "none"}, claims())).subject == "alice"
+
+
+@pytest.mark.parametrize("kind", UNSECURED_WRONG)
+def test_unsecured_tokens_that_are_refused(kind):
+    with pytest.raises(TokenRefused):
+        UnsecuredTokens(RULES).validate(UNSECURED_WRONG[kind]())

@@ -1,0 +1,100 @@
+"""The messages of OAUTHBEARER."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import AuthenticationFailed, Challenge, Done
+from wire.security.oauthbearer import (
+    TOKEN_CHARS_MAX,
+    BearerToken,
+    OAuthBearerExchange,
+    TokenRefused,
+    client_tokens,
+)
+from wire.security.principal import Principal
+
+
+def validate(token):
+    if token != "good":
+        raise TokenRefused("bad")
+    return BearerToken("alice", 700)
+
+
+def evaluate(token):
+    return OAuthBearerExchange(validate).evaluate(token)
+
+
+def test_a_token_logs_its_subject_in():
+    tokens = client_tokens("good")
+    done = evaluate(next(tokens))
+    assert done == Done(Principal("alice"), b"", 700)
+    with pytest.raises(StopIteration):
+        tokens.send(done.token)
+
+
+def test_a_refused_token_is_told_so_before_the_login_fails():
+    exchange, tokens = OAuthBearerExchange(validate), client_tokens("bad")
+    challenge = exchange.evaluate(next(tokens))
+    assert challenge == Challenge(b'{"status":"invalid_token"}')
+    assert tokens.send(challenge.token) == b"\x01"
+    with pytest.raises(AuthenticationFailed, match="invalid_token"):
+        exchange.evaluate(b"\x01")
+    with pytest.raises(AuthenticationRefused):
+        tokens.send(b"")
+
+
+def test_after_a_refusal_nothing_is_taken():
+    exchange = OAuthBearerExchange(validate)
+    exchange.evaluate(next(client_tokens("bad")))
+    with pytest.raises(AuthenticationFailed):
+        exchange.evaluate(next(client_tokens("good")))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"n,,\x01auth=bearer   good\x01\x01",
+        b"n,a=alice,\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Bearer good\x01host=x\x01port=1\x01\x01",
+        b"n,,\x01traceId=7\x01auth=BEARER good\x01\x01",
+    ],
+)
+def test_messages_that_are_taken(token):
+    assert evaluate(token).principal == Principal("alice")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"\x01",
+        b"n,,\x01\x01",
+        b"n,,auth=Bearer good",
+        b"n,,\x01auth=Bearer good\x01",
+        b"n,,\x01auth=Bearer good",
+        b"y,,\x01auth=Bearer good\x01\x01",
+        b"n,a=bob,\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Basic good\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"n,,\x01auth=Bearer good\x01auth=Bearer bad\x01\x01",
+        b"n,,\x01auth=Bearer good;x\x01\x01",
+        b"n,,\x01auth=Bearer good\x01\x01\x01",
+        b"n,,\x01au\0th=Bearer good\x01\x01",
+        b"n,,\x01a1=x\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Bearer \xff\x01\x01",
+        b"n,,\x01auth=Bearer " + b"g" * (TOKEN_CHARS_MAX + 1) + b"\x01\x01",
+    ],
+)
+def test_messages_that_are_refused(token):
+    with pytest.raises(AuthenticationFailed):
+        evaluate(token)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_answered_or_refused(token):
+    try:
+        assert isinstance(evaluate(token), Challenge | Done)
+    except AuthenticationFailed:
+        return

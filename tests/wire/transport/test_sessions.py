@@ -1,0 +1,196 @@
+"""Logins that end: who logs in again goes on, who does not is closed by its next request (KIP-368)."""
+
+import math
+from functools import partial
+
+import pytest
+import trio
+
+from tests.wire.transport.support import (
+    Toy,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+    request_frame,
+)
+from wire.blocking import BlockingConnection
+from wire.client.errors import ConnectionLost
+from wire.errors import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.security.listener import ClientSecurity, ListenerSecurity
+from wire.security.plain import PlainCredentials, PlainExchange
+from wire.security.sasl import SaslSettings
+from wire.transport.node_connection import open_node_connection
+
+USERS = {"alice": "secret", "bob": "secret"}
+SESSION_MS = 10_000
+ALICE, BOB = b"\0alice\0secret", b"\0bob\0secret"
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def listener(session_ms=SESSION_MS):
+    mechanisms = {name: partial(PlainExchange, USERS) for name in ("PLAIN", "OTHER")}
+    return ListenerSecurity(sasl=SaslSettings(mechanisms, session_ms_max={"PLAIN": session_ms}))
+
+
+async def handshake(client, mechanism="PLAIN"):
+    await client.send(request_frame(SaslHandshakeRequest(mechanism=mechanism), 1, 1))
+    return (await client.answer(17, 1))[1].error_code
+
+
+async def authenticate(client, token=ALICE, version=2):
+    await client.send(request_frame(SaslAuthenticateRequest(auth_bytes=token), version, 2))
+    return (await client.answer(36, version))[1]
+
+
+async def log_in(client, token=ALICE, mechanism="PLAIN"):
+    assert await handshake(client, mechanism) == 0
+    return await authenticate(client, token)
+
+
+async def ping(client, number):
+    await client.send(heartbeat_frame("g", number))
+    assert (await client.heartbeat())[0] == number
+
+
+async def test_who_does_not_log_in_again_is_closed_by_the_next_request(autojump_clock):
+    toy = Toy()
+    async with open_server(heartbeat, context=toy, security=listener()) as server:
+        async with open_raw(server) as client:
+            assert (await log_in(client)).session_lifetime_ms == SESSION_MS
+            await trio.sleep(9)
+            await ping(client, 1)
+            await trio.sleep(1.1)
+            await client.send(heartbeat_frame("late", 2))
+            assert await client.is_closed()
+        assert server.counters.expired_sessions == 1
+    assert toy.begun == ["g"]
+
+
+async def test_who_logs_in_again_goes_on_even_late(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), security=listener()) as server:
+        async with open_raw(server) as client:
+            await log_in(client)
+            for number, seconds in enumerate((8, 9, 15, 9.5)):
+                await trio.sleep(seconds)
+                answer = await log_in(client)
+                assert (answer.error_code, answer.session_lifetime_ms) == (0, SESSION_MS)
+                await ping(client, number)
+
+
+async def test_a_login_does_not_wait_for_what_was_asked_before(autojump_clock):
+    """It comes behind, and its answer too."""
+    toy = Toy()
+    event = toy.defer("slow")
+    async with open_server(heartbeat, context=toy, security=listener()) as server:
+        async with open_raw(server) as client:
+            await log_in(client)
+            await client.send(heartbeat_frame("slow", 7))
+            await client.send(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 1, 8))
+            await trio.sleep(1)
+            event.set()
+            assert (await client.heartbeat())[0] == 7
+            assert (await client.answer(17, 1))[0] == 8
+            assert (await authenticate(client)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "mechanism"), [(BOB, "PLAIN"), (ALICE, "OTHER"), (b"\0alice\0wrong", "PLAIN")]
+)
+async def test_neither_principal_nor_mechanism_may_change(autojump_clock, token, mechanism):
+    async with open_server(heartbeat, context=Toy(), security=listener()) as server:
+        async with open_raw(server) as client:
+            await log_in(client)
+            answer = await log_in(client, token, mechanism)
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.is_closed()
+
+
+async def test_nothing_else_is_answered_in_the_middle_of_a_login(autojump_clock):
+    toy, security = Toy(), listener()
+    async with open_server(
+        heartbeat, context=toy, security=security, handshake_seconds=3.0
+    ) as server:
+        async with open_raw(server) as client:
+            await log_in(client)
+            await handshake(client)
+            await client.send(heartbeat_frame("g", 3))
+            assert (await client.heartbeat())[1].error_code == ErrorCode.ILLEGAL_SASL_STATE
+            assert await client.is_closed()
+        async with open_raw(server) as client:
+            await log_in(client)
+            await handshake(client)
+            began = trio.current_time()
+            assert await client.is_closed()
+            assert trio.current_time() - began <= 3.0
+    assert toy.begun == []
+
+
+async def test_logins_come_a_second_apart(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), security=listener()) as server:
+        async with open_raw(server) as client:
+            await log_in(client)
+            await log_in(client)
+            assert await handshake(client) == ErrorCode.ILLEGAL_SASL_STATE
+            await trio.sleep(1)
+            assert (await log_in(client)).error_code == 0
+
+
+async def test_without_a_bound_sessions_last(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), security=listener(0)) as server:
+        async with open_raw(server) as client:
+            assert (await log_in(client)).session_lifetime_ms == 0
+            await trio.sleep(400)
+            await ping(client, 1)
+            assert await handshake(client) == ErrorCode.ILLEGAL_SASL_STATE
+
+
+async def test_our_own_connections_log_in_again_and_their_calls_wait(autojump_clock):
+    toy = Toy()
+    security = ClientSecurity(sasl=PlainCredentials("alice", "secret"))
+    async with open_server(heartbeat, context=toy, security=listener()) as server:
+        async with open_node_connection(*server.addresses["PLAINTEXT"], security=security) as one:
+            for _ in range(40):
+                await trio.sleep(1.7)
+                await one.call(HEARTBEAT, timeout=5)
+            assert not one.closed.is_set()
+        assert server.counters.accepted == 1
+        assert server.counters.expired_sessions == 0
+
+
+async def test_our_own_connections_close_when_they_may_not_log_in_again(autojump_clock):
+    users = dict(USERS)
+    mechanisms = {"PLAIN": partial(PlainExchange, users)}
+    settings = SaslSettings(mechanisms, session_ms_max={"PLAIN": SESSION_MS})
+    security = ClientSecurity(sasl=PlainCredentials("alice", "secret"))
+    toy = Toy()
+    async with open_server(
+        heartbeat, context=toy, security=ListenerSecurity(sasl=settings)
+    ) as server:
+        async with open_node_connection(*server.addresses["PLAINTEXT"], security=security) as one:
+            del users["alice"]
+            await trio.sleep(9)
+            with pytest.raises(ConnectionLost, match="invalid credentials"):
+                await one.call(HEARTBEAT, timeout=5)
+            await one.closed.wait()
+    assert toy.begun == []
+
+
+async def test_the_blocking_client_logs_in_again_before_a_call():
+    security = ClientSecurity(sasl=PlainCredentials("alice", "secret"))
+    async with open_server(heartbeat, context=Toy(), security=listener(1)) as server:
+        address = server.addresses["PLAINTEXT"]
+
+        def calls():
+            connection = BlockingConnection(address, security=security)
+            assert connection._log_in_at < math.inf
+            connection._log_in_at = 0.0  # its millisecond is over
+            answer = connection.call(HEARTBEAT)
+            connection.close()
+            return answer
+
+        answer = await trio.to_thread.run_sync(calls)
+        assert answer.throttle_time_ms in (0, 1)

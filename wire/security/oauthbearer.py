@@ -1,0 +1,96 @@
+r"""SASL OAUTHBEARER: its messages, from both sides. Left out: what a token must be (`node.oauth`).
+
+    client   n,[a=NAME],^A auth=Bearer TOKEN^A [KEY=VALUE^A …] ^A
+    server   nothing, or {"status":"invalid_token"}; then the client says ^A, and fails
+
+Source: RFC 7628, `OAuthBearerSaslServer`, `OAuthBearerClientInitialResponse` of Kafka, KIP-255, KIP-342 (extensions,
+which are read and mean nothing here).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import AuthenticationFailed, Challenge, Done, Tokens
+from wire.security.principal import Principal
+from wire.security.scram import unescaped_name
+
+MECHANISM = "OAUTHBEARER"
+# Honest tokens are a few kilobytes.
+TOKEN_CHARS_MAX = 32 << 10
+_END = b"\x01"
+_REFUSED = b'{"status":"invalid_token"}'
+_INITIAL = re.compile(
+    r"n,(?:a=(?P<name>(?:[^\x00=,]|=2C|=3D)+))?,\x01"
+    r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
+)
+_AUTH = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
+
+
+class TokenRefused(Exception):
+    """A token is not taken; why is for our log, the client is told only that."""
+
+
+@dataclass(frozen=True, slots=True)
+class BearerToken:
+    """What a valid token says: whose it is, and what is left of its life."""
+
+    subject: str
+    lifetime_ms: int
+
+
+# Raises TokenRefused.
+Validate = Callable[[str], BearerToken]
+
+
+class OAuthBearerExchange:
+    """The server's side of one login."""
+
+    def __init__(self, validate: Validate) -> None:
+        self._validate = validate
+        self._refused = False
+
+    def evaluate(self, token: bytes) -> Challenge | Done:
+        """Raises AuthenticationFailed."""
+        if self._refused:
+            raise AuthenticationFailed(_REFUSED.decode())
+        name, bearer = _parse(token)
+        try:
+            valid = self._validate(bearer)
+        except TokenRefused:
+            self._refused = True
+            return Challenge(_REFUSED)
+        if name not in ("", valid.subject):
+            raise AuthenticationFailed("the authorization id is not the subject of the token")
+        return Done(Principal(valid.subject), b"", valid.lifetime_ms)
+
+
+def _parse(token: bytes) -> tuple[str, str]:
+    """The authorization id, empty for none, and the bearer token."""
+    try:
+        found = _INITIAL.fullmatch(token.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise AuthenticationFailed(f"the token is no first message of {MECHANISM}")
+    pairs = [one.split("=", 1) for one in found["pairs"].split("\x01") if one]
+    values = [value for key, value in pairs if key == "auth"]
+    auth = _AUTH.fullmatch(values[0]) if len(values) == 1 else None
+    if auth is None or len(auth["token"]) > TOKEN_CHARS_MAX:
+        raise AuthenticationFailed(f"{MECHANISM} wants one bearer token")
+    return unescaped_name(found["name"] or ""), auth["token"]
+
+
+def client_tokens(bearer: str) -> Tokens:
+    """The client's side of one login with that token.
+
+    Raises:
+        AuthenticationRefused: the node's answer is no answer of the mechanism.
+    """
+    answer = yield b"n,,\x01auth=Bearer " + bearer.encode() + b"\x01\x01"
+    if answer:
+        yield _END  # and the node answers with its error
+        raise AuthenticationRefused(f"the node refuses the token: {answer[:200]!a}")
