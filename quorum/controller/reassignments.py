@@ -15,15 +15,10 @@ from collections.abc import Sequence
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
+from quorum.controller.new_partitions import check_assignment, default_directory
 from quorum.controller.partitions import election_of
 from quorum.controller.state import ControllerState, PartitionRef
-from quorum.controller.topics import (
-    RECORDS_MAX,
-    check_assignment,
-    default_directory,
-    text_of,
-    too_much,
-)
+from quorum.controller.topics import RECORDS_MAX, text_of, too_much
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition_reassignments import (

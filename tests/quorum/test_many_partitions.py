@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.controller import brokers, controller, partitions
+from quorum.controller import brokers, fencing, partitions, turns, upkeep
 from quorum.controller.handlers import broker_registration
 from quorum.formatting.storage import format_paths
 from quorum.metadata.features import ELR_VERSION
@@ -30,7 +30,7 @@ STEP = 2
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch):
-    for module in (brokers, controller, broker_registration):
+    for module in (brokers, fencing, turns, broker_registration):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", STEP)
 
 
@@ -154,7 +154,7 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, 
         looked_at.append(len(kept))
         return partitions.changes_without(state, broker_id, directory, kept)
 
-    for module in (brokers, controller):
+    for module in (brokers, upkeep):
         monkeypatch.setattr(module, "changes_without", changes_without)
     without = {ELR_VERSION: 0}  # with eligible leaders an only replica leaves the ISR
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features=without)

@@ -16,7 +16,7 @@ from unittest import mock
 
 import trio
 
-from quorum.controller import controller, operation_queue
+from quorum.controller import fencing, operation_queue
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import Timeouts
@@ -305,7 +305,7 @@ class World:
         return self.tasks.run(
             self._play,
             # the one question that the controller asks by sockets of its own
-            mock.patch.object(controller, "broker_is_down", self._is_gone),
+            mock.patch.object(fencing, "broker_is_down", self._is_gone),
             mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
             # a frozen world would stay for ever
             mock.patch.object(operation_queue, "OBJECTS_PER_STEP", 0),

@@ -7,7 +7,7 @@ from node.runtime.deferred import Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import at_once
 from quorum.controller import active_controller as module
-from quorum.controller import controller
+from quorum.controller import turns
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.index import PartitionIndex
 from tests.quorum.config_of import config_of
@@ -148,7 +148,7 @@ async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(active_controller):
     active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
-        await controller._perform(active_controller, active_controller.write(Result(TOPIC, None)))
+        await turns.perform(active_controller, active_controller.write(Result(TOPIC, None)))
     assert epoch.cancelled_caught
 
 

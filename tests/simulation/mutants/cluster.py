@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from node.runtime.deferred import Result
-from quorum.controller import alter_partition, brokers, controller, partitions, topics
+from quorum.controller import alter_partition, brokers, partitions, topics, upkeep
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.handlers import broker_heartbeat, broker_registration
 from quorum.controller.leases import Leases
@@ -88,7 +88,7 @@ def _fencing_forgets_the_isrs() -> Patch:
 
     return both(
         mock.patch.object(brokers, "changes_without", nothing),
-        mock.patch.object(controller, "changes_without", nothing),
+        mock.patch.object(upkeep, "changes_without", nothing),
         mock.patch.object(partitions, "changes_without", nothing),
     )
 
@@ -103,8 +103,8 @@ def _nobody_is_elected_when_a_broker_returns() -> Patch:
 
     return both(
         mock.patch.object(brokers, "changes_with", nothing),
-        mock.patch.object(controller, "changes_with", nothing),
-        mock.patch.object(controller, "elect_unclean", nothing),
+        mock.patch.object(upkeep, "changes_with", nothing),
+        mock.patch.object(upkeep, "elect_unclean", nothing),
     )
 
 

@@ -1,0 +1,111 @@
+"""What an active controller does unasked: it elects leaders and moves them back, drains brokers, expires tokens, and
+gives a sign of life in the log.
+
+Each is a task that lasts as long as the epoch; an interval of 0 seconds means never. Source: the periodic tasks of
+Kafka's `QuorumController`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import trio
+
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
+from quorum.controller.active_controller import ActiveController
+from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
+from quorum.controller.elections import balance_leaders, elect_unclean
+from quorum.controller.index import Key
+from quorum.controller.leases import Lease
+from quorum.controller.partitions import changes_with, changes_without
+from quorum.controller.state import ControllerState
+from quorum.controller.turns import perform, process_partitions, try_to_write
+from wire.records.misc import NoOpRecord
+from wire.schema import Message
+from wire.transport.events import yield_to_loop
+
+log = logging.getLogger(__name__)
+
+
+async def write_no_op_records(active: ActiveController, idle_seconds: float) -> None:
+    """A record that says nothing, whenever nothing else was written for a while (KIP-835)."""
+    while idle_seconds:
+        before = active.next_offset
+        await trio.sleep(idle_seconds)
+        if active.next_offset == before:
+            await perform(active, try_to_write(active, Result([NoOpRecord()], None)))
+
+
+async def expire_tokens(active: ActiveController, interval_seconds: float) -> None:
+    """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
+
+    def expire() -> Steps[int]:
+        records = expired_tokens(active.image.tokens, now_ms=now_ms())
+        if records:
+            yield from try_to_write(active, Result(records, None))
+        return len(records)
+
+    while interval_seconds:
+        expired = await perform(active, expire())
+        if expired == EXPIRED_MAX:
+            await yield_to_loop()
+        else:
+            await trio.sleep(interval_seconds)
+
+
+async def balance(active: ActiveController, interval_seconds: float) -> None:
+    """Moves leaders back to preferred replicas, from time to time."""
+    while interval_seconds:
+        await trio.sleep(interval_seconds)
+        changed = await process_partitions(active, lambda index: index.imbalanced, balance_leaders)
+        if changed:
+            log.info("moved %d leaders back to preferred replicas", changed)
+
+
+async def elect_missing_leaders(active: ActiveController) -> None:
+    """For partitions without a leader, when a broker is back, or a predecessor did not get so far."""
+    active.leaders_wanted.set()
+    while True:
+        await active.leaders_wanted.wait()
+        await process_partitions(active, lambda index: index.leaderless, _changes_with_active)
+
+
+async def elect_uncleanly(active: ActiveController) -> None:
+    """For partitions without a leader whose topics rather lose records than wait."""
+    while True:
+        await active.unclean_wanted.wait()
+        changed = await process_partitions(active, lambda index: index.leaderless, elect_unclean)
+        if changed:
+            log.warning("unclean leader election for %d partitions: records may be lost", changed)
+
+
+async def schedule_unclean_elections(active: ActiveController, interval_seconds: float) -> None:
+    while interval_seconds:
+        await trio.sleep(interval_seconds)
+        active.unclean_wanted.set()
+
+
+async def drain_leaving_brokers(active: ActiveController) -> None:
+    """Brokers in controlled shutdown give away what did not fit into the step that began it."""
+    while True:
+        await active.draining.wait()
+        for lease in active.leases.draining():
+            await _drain(active, lease)
+
+
+async def _drain(active: ActiveController, lease: Lease) -> None:
+    def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+        if active.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
+            return ()
+        return changes_without(state, lease.broker_id, keys=keys)
+
+    await process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
+    lease.shutdown_offset = active.next_offset - 1
+    lease.draining = False
+
+
+def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+    return changes_with(state, keys=keys)
