@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
 BODY_LINES_MAX = 70
-FILE_LINES_MAX = 700
+FILE_LINES_MAX = 500
+# One loop that Cython compiles whole: a call into another module would cost more than what it does.
+LONGER_FILES = {"log/batches/columns_walk.py": 665}
 # Functions that were longer when the rule came. The dictionary may shrink, never grow.
 GRANDFATHERED: dict[str, int] = {}
 # Their modules import each other in no circle, not even for types or inside functions. The tuple may grow, never
@@ -47,7 +49,8 @@ def test_functions_are_small(folder):
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_files_hold_one_idea(folder):
     lines = {str(p.relative_to(ROOT)): p.read_text().count("\n") for p in sources(folder)}
-    assert {name: n for name, n in lines.items() if n > FILE_LINES_MAX} == {}
+    most = {name: LONGER_FILES.get(name, FILE_LINES_MAX) for name in lines}
+    assert {name: n for name, n in lines.items() if n > most[name]} == {}
 
 
 @pytest.mark.parametrize("folder", PACKAGES)

@@ -1,20 +1,19 @@
-"""Offsets: who may commit them, what is read back, when they expire. Decisions only, as records.
+"""Offsets: who may commit them, what is read back. Decisions only, as records; what is written off is `removal`'s.
 
-Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 expiry, KIP-709, KIP-848 for
+Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
 topic ids, KIP-447 for stable offsets). Different on purpose: an offset below -1 is refused (INVALID_REQUEST), Kafka
 stores it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.offsets import CheckPartition
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import GroupLimits
 from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord, offset_tombstone
+from broker.groups.records import GroupRecord
 from broker.groups.store import GroupStore
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -254,83 +253,3 @@ def not_found(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
     return OffsetFetchResponsePartitions(
         partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
     )
-
-
-# -- expiry
-
-
-def of_gone_topics(
-    store: GroupStore, group_id: str, knows_topic: KnowsTopic
-) -> Iterator[GroupRecord]:
-    """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
-    for topic, partition, value in store.offsets_of(group_id):
-        if not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
-
-
-def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Iterator[GroupRecord]:
-    """The same of offsets that open transactions commit: however these end, they will not count."""
-    for group_id, topic, partition, value in store.pending_offsets():
-        if not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
-
-
-def expired(
-    group: ClassicGroup | ConsumerGroup | None,
-    store: GroupStore,
-    group_id: str,
-    limits: GroupLimits,
-    now_ms: int,
-    knows_topic: KnowsTopic,
-) -> Iterator[GroupRecord]:
-    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
-    whose topic is gone.
-    """
-    may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
-    for topic, partition, value in store.offsets_of(group_id):
-        is_over = (
-            may_expire
-            and not store.is_pending(group_id, topic, partition)
-            and _is_over(group, topic, value, limits, now_ms)
-        )
-        if is_over or not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
-
-
-def _is_over(
-    group: ClassicGroup | ConsumerGroup | None,
-    topic: str,
-    value: OffsetCommitValue,
-    limits: GroupLimits,
-    now_ms: int,
-) -> bool:
-    """Never while a member reads the topic."""
-    if group is not None and group.is_subscribed_to(topic):
-        return False
-    if value.expire_timestamp != -1:
-        return now_ms >= value.expire_timestamp
-    return now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
-
-
-def _may_expire(group: ClassicGroup) -> bool:
-    if group.pending:
-        return False
-    if group.state is S.EMPTY:
-        return True
-    return (
-        group.state is S.STABLE
-        and group.uses_consumer_protocol
-        and group.subscribed_topics is not None
-    )
-
-
-def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:
-    """A classic group that had members keeps its offsets from when the last one left, others from the commit."""
-    if (
-        isinstance(group, ClassicGroup)
-        and group.state is S.EMPTY
-        and group.protocol_type is not None
-        and group.state_timestamp_ms != -1
-    ):
-        return group.state_timestamp_ms
-    return value.commit_timestamp

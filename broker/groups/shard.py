@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
-from broker.groups import joining, offsets, rebalance, syncing
+from broker.groups import joining, offsets, rebalance, removal, syncing
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
@@ -41,7 +41,6 @@ from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberR
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.primitives import NIL_UUID
 from wire.records.consumer_groups import ConsumerGroupMetadataKey
 from wire.records.groups import GroupMetadataKey, GroupMetadataValue
 from wire.schema import Message
@@ -86,9 +85,9 @@ class GroupCoordinatorShard:
         self._remove(
             tombstone
             for group_id in self.store.offsets
-            for tombstone in offsets.of_gone_topics(self.store, group_id, self._knows_topic)
+            for tombstone in removal.of_gone_topics(self.store, group_id, self._knows_topic)
         )
-        self._remove(offsets.pending_of_gone_topics(self.store, self._knows_topic))
+        self._remove(removal.pending_of_gone_topics(self.store, self._knows_topic))
 
     def loaded(self, at: Instant) -> None:
         """Brings groups to life from what was loaded: every member gets a whole session to show up."""
@@ -291,18 +290,8 @@ class GroupCoordinatorShard:
 
     def topics_deleted(self, topic_ids: dict[str, bytes]) -> None:
         """Writes off the offsets of topics that are gone, by name and the id that was deleted."""
-        self._remove(
-            offset_tombstone(group_id, topic, partition)
-            for group_id, offsets_by_topic in self.store.offsets.items()
-            for topic in offsets_by_topic.keys() & topic_ids.keys()
-            for partition, value in offsets_by_topic[topic].items()
-            if value.topic_id in (topic_ids[topic], NIL_UUID)
-        )
-        self._remove(
-            offset_tombstone(group_id, topic, partition)
-            for group_id, topic, partition, value in self.store.pending_offsets()
-            if topic in topic_ids and value.topic_id in (topic_ids[topic], NIL_UUID)
-        )
+        self._remove(removal.of_deleted_topics(self.store, topic_ids))
+        self._remove(removal.pending_of_deleted_topics(self.store, topic_ids))
 
     # -- groups
 
@@ -325,11 +314,7 @@ class GroupCoordinatorShard:
 
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
-        for topic, partition, _ in self.store.offsets_of(group_id):
-            yield offset_tombstone(group_id, topic, partition)
-        for pending_id, topic, partition, _ in self.store.pending_offsets():
-            if pending_id == group_id:
-                yield offset_tombstone(group_id, topic, partition)
+        yield from removal.offsets_of_group(self.store, group_id)
         if (consumer := self.store.consumer_groups.get(group_id)) is not None:
             yield from self.consumers.tombstones(consumer)
         if consumer is None or group_id in self.store.groups:
@@ -442,7 +427,7 @@ class GroupCoordinatorShard:
         for group_id in self.group_ids():
             group = self.groups.get(group_id)
             gone = list(
-                offsets.expired(
+                removal.expired(
                     group or self.consumer_group(group_id),
                     self.store,
                     group_id,

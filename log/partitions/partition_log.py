@@ -1,9 +1,8 @@
-"""The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it
-starts.
+"""The log of one partition: append, truncate, retain; its leader epochs, its producers, and where it starts.
 
-Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`. The same class serves data partitions and
-`__cluster_metadata-0`. Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high
-watermark and leadership (the broker's).
+Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`, reads of `log/partitions/readable_log.py`.
+The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and called from one thread (the event
+loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
 
 Errors: as those of `LocalLog`.
 """
@@ -21,22 +20,15 @@ from log.disk.files import REAL_FILES, Files
 from log.disk.health import DirectoryHealth
 from log.partitions.fetched_batches import sound_batches
 from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.local_log import LocalLog
 from log.partitions.names import parse_directory_name
 from log.partitions.opening import load_log
+from log.partitions.readable_log import ReadableLog
 from log.partitions.retention import LogBounds, deletable
-from log.partitions.timestamps import (
-    TimestampOffset,
-    find_max_timestamp,
-    find_timestamp,
-    offsets_before,
-)
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.segments.index import IndexDamaged
 from log.segments.rolling import must_roll, runs_within_segment
 from log.segments.segment import Segment, SegmentDamaged
-from log.segments.slices import LogSlice
 from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
@@ -52,7 +44,7 @@ class AppendInfo(NamedTuple):
     log_start_offset: int
 
 
-class PartitionLog(LocalLog):
+class PartitionLog(ReadableLog):
     """Offsets [log_start_offset, log_end_offset), the epochs they were written in and the producers that wrote them.
 
     `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start,
@@ -77,7 +69,6 @@ class PartitionLog(LocalLog):
         self.before_truncate: Callable[[int], None] | None = None
         self.truncations = 0  # since it was opened
         self._producers = ProducerStateManager(directory, self._segments, files)
-        self.log_start_offset = 0
 
     def __repr__(self) -> str:
         return (
@@ -276,68 +267,6 @@ class PartitionLog(LocalLog):
             _ = self.producers  # it leaves a snapshot although nobody asked for it
             self._producers.take_snapshot()
         self._begin_segment(base_offset, now_ms)
-
-    # Reading
-
-    def read(
-        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
-    ) -> LogSlice | None:
-        """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
-
-        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With
-        `min_one` the first batch comes even if it is larger than `max_bytes`.
-
-        Returns:
-            None when there is nothing to give.
-
-        Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end; KAFKA_STORAGE_ERROR.
-        """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{offset} is not in [{self.log_start_offset}, {self.log_end_offset}]",
-            )
-        if offset >= upto_offset or offset == self.log_end_offset:
-            return None
-        self.health.check()
-        try:  # as `_lookup`, which would take half of the time
-            upto = min(upto_offset, self.log_end_offset)
-            return self._read(offset, max_bytes, upto, min_one=min_one)
-        except SegmentDamaged as damage:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-        except OSError as error:
-            raise self.health.fail(f"read in {self.directory}: {error}") from error
-
-    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
-        """As `read` with `min_one`, copied; empty when there is nothing."""
-        piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
-        if piece is None:
-            return b""
-        with self.storage(f"read of {self.directory}"):
-            return piece.read()
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
-        with self._lookup("timestamp lookup"):
-            return find_timestamp(
-                self._segments.all,
-                timestamp_ms,
-                self.log_start_offset,
-                self.config.index_interval_bytes,
-            )
-
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
-        with self._lookup("timestamp lookup"):
-            return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
-
-    def offsets_before(self, timestamp_ms: int | None) -> list[int]:
-        """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
-        with self._lookup("offset lookup"):
-            return offsets_before(
-                self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
-            )
 
     # Transactions
 

@@ -1,0 +1,124 @@
+"""What is written off: offsets of topics that are gone, offsets that have expired, and those of a whole group; as
+tombstones.
+
+Source: Kafka's `OffsetMetadataManager` (KIP-211 expiry, KIP-848 for topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.ports import KnowsTopic
+from broker.groups.records import GroupRecord, offset_tombstone
+from broker.groups.store import GroupStore
+from wire.primitives import NIL_UUID
+from wire.records.groups import OffsetCommitValue
+
+S = GroupState
+
+
+def of_gone_topics(
+    store: GroupStore, group_id: str, knows_topic: KnowsTopic
+) -> Iterator[GroupRecord]:
+    """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
+    for topic, partition, value in store.offsets_of(group_id):
+        if not knows_topic(topic, value.topic_id):
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Iterator[GroupRecord]:
+    """The same of offsets that open transactions commit: however these end, they will not count."""
+    for group_id, topic, partition, value in store.pending_offsets():
+        if not knows_topic(topic, value.topic_id):
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def of_deleted_topics(store: GroupStore, topic_ids: Mapping[str, bytes]) -> Iterator[GroupRecord]:
+    """Of topics that are gone, by name and the id that was deleted; offsets without an id count by the name."""
+    for group_id, offsets_by_topic in store.offsets.items():
+        for topic in offsets_by_topic.keys() & topic_ids.keys():
+            for partition, value in offsets_by_topic[topic].items():
+                if value.topic_id in (topic_ids[topic], NIL_UUID):
+                    yield offset_tombstone(group_id, topic, partition)
+
+
+def pending_of_deleted_topics(
+    store: GroupStore, topic_ids: Mapping[str, bytes]
+) -> Iterator[GroupRecord]:
+    """The same of offsets that open transactions commit."""
+    for group_id, topic, partition, value in store.pending_offsets():
+        if topic in topic_ids and value.topic_id in (topic_ids[topic], NIL_UUID):
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
+    """All, those that open transactions commit among them."""
+    for topic, partition, _ in store.offsets_of(group_id):
+        yield offset_tombstone(group_id, topic, partition)
+    for pending_id, topic, partition, _ in store.pending_offsets():
+        if pending_id == group_id:
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def expired(
+    group: ClassicGroup | ConsumerGroup | None,
+    store: GroupStore,
+    group_id: str,
+    limits: GroupLimits,
+    now_ms: int,
+    knows_topic: KnowsTopic,
+) -> Iterator[GroupRecord]:
+    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
+    whose topic is gone.
+    """
+    may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
+    for topic, partition, value in store.offsets_of(group_id):
+        is_over = (
+            may_expire
+            and not store.is_pending(group_id, topic, partition)
+            and _is_over(group, topic, value, limits, now_ms)
+        )
+        if is_over or not knows_topic(topic, value.topic_id):
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def _is_over(
+    group: ClassicGroup | ConsumerGroup | None,
+    topic: str,
+    value: OffsetCommitValue,
+    limits: GroupLimits,
+    now_ms: int,
+) -> bool:
+    """Never while a member reads the topic."""
+    if group is not None and group.is_subscribed_to(topic):
+        return False
+    if value.expire_timestamp != -1:
+        return now_ms >= value.expire_timestamp
+    return now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    if group.pending:
+        return False
+    if group.state is S.EMPTY:
+        return True
+    return (
+        group.state is S.STABLE
+        and group.uses_consumer_protocol
+        and group.subscribed_topics is not None
+    )
+
+
+def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:
+    """A classic group that had members keeps its offsets from when the last one left, others from the commit."""
+    if (
+        isinstance(group, ClassicGroup)
+        and group.state is S.EMPTY
+        and group.protocol_type is not None
+        and group.state_timestamp_ms != -1
+    ):
+        return group.state_timestamp_ms
+    return value.commit_timestamp

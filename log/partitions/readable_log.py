@@ -1,0 +1,101 @@
+"""The log of one partition as its readers see it: from its start on, by offset and by time.
+
+Source: Kafka's `UnifiedLog`, where it reads. Errors: as those of `LocalLog`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from log.config import LogConfig
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.local_log import LocalLog
+from log.partitions.timestamps import (
+    TimestampOffset,
+    find_max_timestamp,
+    find_timestamp,
+    offsets_before,
+)
+from log.segments.segment import Segment, SegmentDamaged
+from log.segments.slices import LogSlice
+from wire.errors import ErrorCode, KafkaError
+
+
+class ReadableLog(LocalLog):
+    """Offsets [log_start_offset, log_end_offset); what lies below the start is not there any more for a reader."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        *,
+        files: Files,
+        health: DirectoryHealth,
+    ) -> None:
+        """As `LocalLog`; it starts at 0, for `PartitionLog` to move."""
+        super().__init__(directory, config, segments, epochs, files=files, health=health)
+        self.log_start_offset = 0
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+    ) -> LogSlice | None:
+        """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
+
+        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With
+        `min_one` the first batch comes even if it is larger than `max_bytes`.
+
+        Returns:
+            None when there is nothing to give.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end; KAFKA_STORAGE_ERROR.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{offset} is not in [{self.log_start_offset}, {self.log_end_offset}]",
+            )
+        if offset >= upto_offset or offset == self.log_end_offset:
+            return None
+        self.health.check()
+        try:  # as `_lookup`, which would take half of the time
+            upto = min(upto_offset, self.log_end_offset)
+            return self._read(offset, max_bytes, upto, min_one=min_one)
+        except SegmentDamaged as damage:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        except OSError as error:
+            raise self.health.fail(f"read in {self.directory}: {error}") from error
+
+    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
+        """As `read` with `min_one`, copied; empty when there is nothing."""
+        piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
+        if piece is None:
+            return b""
+        with self.storage(f"read of {self.directory}"):
+            return piece.read()
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
+        with self._lookup("timestamp lookup"):
+            return find_timestamp(
+                self._segments.all,
+                timestamp_ms,
+                self.log_start_offset,
+                self.config.index_interval_bytes,
+            )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
+        with self._lookup("timestamp lookup"):
+            return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
+
+    def offsets_before(self, timestamp_ms: int | None) -> list[int]:
+        """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
+        with self._lookup("offset lookup"):
+            return offsets_before(
+                self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
+            )
