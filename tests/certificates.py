@@ -35,6 +35,21 @@ class Certificates:
         soon = dt.datetime.now(dt.UTC) + DAY
         return self.issue("localhost", "127.0.0.1", not_before=soon, not_after=soon + DAY)
 
+    def revocation_list(self, *pairs, days=1):
+        """As PEM, of the authority, with these leaves on it; valid until `days` from now."""
+        authority = x509.load_pem_x509_certificate(self.ca.encode())
+        key = serialization.load_pem_private_key(self._authority.private_key_pem.bytes(), None)
+        now = dt.datetime.now(dt.UTC)
+        builder = x509.CertificateRevocationListBuilder(
+            authority.subject, now - 3 * DAY, now + days * DAY
+        )
+        for _, chain in pairs:
+            leaf = x509.load_pem_x509_certificate(chain.encode())
+            revoked = x509.RevokedCertificateBuilder(leaf.serial_number, now - DAY)
+            builder = builder.add_revoked_certificate(revoked.build())
+        signed = builder.sign(key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
+
     def server_settings(self, pair=None, **options):
         key, chain = pair or self.server
         return TlsSettings(

@@ -75,6 +75,7 @@ class Parts:
     storage: Storage
     quorum: QuorumAccess
     listeners: Sequence[Listener]
+    altered: AlteredSecurity
     lifecycle: Lifecycle
     alter_partitions: AlterPartitions
     assignments: DirectoryAssignments
@@ -178,6 +179,7 @@ def _composed(
         storage=storage,
         quorum=access,
         listeners=listeners,
+        altered=altered,
         lifecycle=lifecycle,
         alter_partitions=alter_partitions,
         assignments=assignments,

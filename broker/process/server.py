@@ -130,6 +130,7 @@ async def _start(
         await nursery.start(ctx.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
+        nursery.start_soon(parts.altered.watch_files)
         nursery.start_soon(check_suspects, ctx.partitions)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()

@@ -17,6 +17,7 @@ from node.config.server import ServerConfig, Setting
 from node.logins import Logins
 from node.oauth.web import Web
 from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
+from wire.security.principal_mapping import PrincipalMapping
 from wire.security.tls import TlsError, TlsSettings, client_context, server_context
 
 _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
@@ -40,7 +41,7 @@ def listener_security(
         tls = _context(server_context, get, config, listener, client_auth=auth)
     if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         sasl = sasl_settings(config, listener, logins or Logins(), _web(get))
-    return ListenerSecurity(tls, sasl)
+    return ListenerSecurity(tls, sasl, PrincipalMapping(get("ssl.principal.mapping.rules")))
 
 
 def inter_broker_security(config: ServerConfig) -> ClientSecurity:
@@ -132,6 +133,7 @@ def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
         truststore_location=get("ssl.truststore.location"),
         truststore_password=get("ssl.truststore.password"),
         truststore_certificates=get("ssl.truststore.certificates"),
+        crl_location=get("trimaran.ssl.crl.location"),
         client_auth=client_auth,
         protocols=get("ssl.enabled.protocols"),
         cipher_suites=get("ssl.cipher.suites"),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from node.config.config_def import ConfigKey, all_of, at_least, one_of
 from node.config.oauthbearer_keys import OAUTHBEARER, OAUTHBEARER_CLIENT
 from wire.endpoint import SECURITY_PROTOCOLS
+from wire.security.principal_mapping import PrincipalMapping
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from wire.security.tls import STORE_TYPES, VERSIONS
 
@@ -18,9 +19,7 @@ PROTOCOLS = tuple(SECURITY_PROTOCOLS.values())
 _STORE_TYPE = one_of(*STORE_TYPES)
 
 TLS = (
-    ConfigKey(
-        "ssl.keystore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
-    ),
+    ConfigKey("ssl.keystore.type", "string", "JKS", "PEM, PKCS12 or JKS.", _STORE_TYPE),
     ConfigKey("ssl.keystore.location", "string", None, "File with private key and certificates."),
     ConfigKey("ssl.keystore.password", "password", None, "Password of the keystore (PKCS12)."),
     ConfigKey("ssl.keystore.key", "password", None, "Private key as PEM text."),
@@ -31,9 +30,7 @@ TLS = (
         "Certificates of the private key as PEM text.",
     ),
     ConfigKey("ssl.key.password", "password", None, "Password of the private key."),
-    ConfigKey(
-        "ssl.truststore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
-    ),
+    ConfigKey("ssl.truststore.type", "string", "JKS", "PEM, PKCS12 or JKS.", _STORE_TYPE),
     ConfigKey("ssl.truststore.location", "string", None, "File with the certificates to trust."),
     ConfigKey("ssl.truststore.password", "password", None, "Password of the truststore (PKCS12)."),
     ConfigKey(
@@ -55,7 +52,23 @@ TLS = (
         one_of("https", "HTTPS", ""),
         importance="low",
     ),
+    ConfigKey(
+        "trimaran.ssl.crl.location",
+        "string",
+        None,
+        "File with revocation lists in PEM; peers whose certificate is in one, or whose issuer has none, are refused.",
+    ),
 )
+
+
+def _mapping_rules(text: str) -> str | None:
+    try:
+        PrincipalMapping(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 REAUTH = ConfigKey(
     "connections.max.reauth.ms",
     "long",
@@ -65,6 +78,14 @@ REAUTH = ConfigKey(
 SERVER_SECURITY = (
     *TLS,
     REAUTH,
+    ConfigKey(
+        "ssl.principal.mapping.rules",
+        "string",
+        "DEFAULT",
+        "Rules that make principals of the names in certificates: RULE:pattern/replacement/[LU],…,DEFAULT.",
+        _mapping_rules,
+        importance="low",
+    ),
     *OAUTHBEARER,
     ConfigKey(
         "ssl.client.auth",
@@ -110,14 +131,6 @@ SERVER_SECURITY = (
 )
 # Of each, a value other than the default is a rule about who may connect, as whom, or what they may create.
 REFUSED = (
-    ConfigKey(
-        "ssl.principal.mapping.rules",
-        "string",
-        "DEFAULT",
-        "Rules that make principals of the names in certificates.",
-        importance="low",
-        only_default="principals are the whole distinguished names here, so ACLs and super.users would name others",
-    ),
     ConfigKey(
         "principal.builder.class",
         "class",

@@ -82,6 +82,14 @@ OURS = (
         at_least(0),
         importance="low",
     ),
+    ConfigKey(
+        "trimaran.ssl.reload.interval.ms",
+        "int",
+        10_000,
+        "Time between two looks whether keystores, truststores and revocation lists have changed; 0 for never.",
+        at_least(0),
+        importance="low",
+    ),
     *LEGACY_ADMIN,
     ConfigKey(
         "trimaran.offsets.value.version",

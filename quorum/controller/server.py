@@ -80,6 +80,7 @@ class _Parts:
     group_commit: GroupCommit
     node: QuorumNode
     registrar: Registrar
+    altered: AlteredSecurity
     listeners: Sequence[Listener]
     context: ControllerContext
 
@@ -163,7 +164,7 @@ def _composed(
     if gate.authorizer is not None:
         loader.add_publisher(gate.authorizer)
     context = ControllerContext(config, cluster_id, node, controller, gate.authorizer)
-    return _Parts(config, directory, group_commit, node, registrar, listeners, context)
+    return _Parts(config, directory, group_commit, node, registrar, altered, listeners, context)
 
 
 def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
@@ -222,6 +223,7 @@ async def _run(
             nursery.start_soon(_complete_initial_load, parts)
             server: Server = await nursery.start(_serve, parts)
             nursery.start_soon(parts.registrar.run)
+            nursery.start_soon(parts.altered.watch_files)
             task_status.started(_running(parts, server))
             log.info("[ControllerServer id=%d] started", parts.config.node_id)
             await stop.wait()

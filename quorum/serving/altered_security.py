@@ -1,5 +1,5 @@
 """Certificates and users that are altered while a node runs: new connections get the new ones, those that are open
-stay.
+stay. Keystores, truststores and revocation lists are read again when their files change, too.
 
 Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location
 to what it is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`;
@@ -9,7 +9,10 @@ a new certificate may have any name.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
+
+import trio
 
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
@@ -24,6 +27,9 @@ from wire.transport.server import Listener
 log = logging.getLogger(__name__)
 
 Make = Callable[[ServerConfig], ClientSecurity]
+
+
+_FILES = ("ssl.keystore.location", "ssl.truststore.location", "trimaran.ssl.crl.location")
 
 
 class AlteredSecurity:
@@ -41,6 +47,9 @@ class AlteredSecurity:
         self._logins = logins or Logins()
         self._listeners = listeners
         self._clients = clients
+        # As altered by now.
+        self._in_use = config
+        self._signatures = self._look()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         changes = delta.configs.changed.get((BROKER_RESOURCE, str(self._config.node_id)), {})
@@ -51,18 +60,61 @@ class AlteredSecurity:
     def _apply(self, changed: set[str], configs: ConfigsImage) -> None:
         try:
             config = altered(self._config, configs)
-            for listener in self._listeners:
-                if any(name.startswith(_prefix(listener.name)) for name in changed):
-                    listener.security = listener_security(config, listener.name, self._logins)
-                    log.info("new connections to %s get its altered security", listener.name)
-            for client, make in self._clients:
-                if client is not PLAINTEXT:
-                    new = make(config)
-                    client.tls, client.sasl = new.tls, new.sasl
+            concerned = [
+                listener
+                for listener in self._listeners
+                if any(name.startswith(_prefix(listener.name)) for name in changed)
+            ]
+            self._renew(config, concerned)
+            self._in_use = config
+            self._signatures = self._look()
         except ConfigError as error:
             log.error(
                 "the altered configuration is invalid, the previous one stays in use: %s", error
             )
+
+    def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
+        """All of it, or nothing where something cannot be used. Raises ConfigError."""
+        secured = [(one, listener_security(config, one.name, self._logins)) for one in listeners]
+        clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
+        for listener, security in secured:
+            listener.security = security
+            log.info("new connections to %s get its altered security", listener.name)
+        for client, new in clients:
+            client.tls, client.sasl = new.tls, new.sasl
+
+    async def watch_files(self) -> None:
+        """Looks at the files of listeners, for ever, and reads those again that have changed."""
+        seconds = self._config["trimaran.ssl.reload.interval.ms"] / 1000
+        while seconds:
+            await trio.sleep(seconds)
+            self.read_changed_files()
+
+    def read_changed_files(self) -> None:
+        """One look. A file that cannot be used leaves what there was, until it changes again."""
+        before, self._signatures = self._signatures, self._look()
+        if before == self._signatures:
+            return
+        try:
+            self._renew(self._in_use, self._listeners)
+        except ConfigError as error:
+            log.error("a changed file is not usable, the previous one stays in use: %s", error)
+
+    def _look(self) -> dict[str, object]:
+        """Of each file that listeners name what tells that it was written anew."""
+        names = [one.name for one in self._listeners] + self._config["controller.listener.names"]
+        paths = {
+            self._in_use.of_listener(name, key) for name in dict.fromkeys(names) for key in _FILES
+        }
+        return {path: _signature(path) for path in paths if path}
+
+
+def _signature(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def altered(config: ServerConfig, configs: ConfigsImage) -> ServerConfig:

@@ -241,10 +241,11 @@ def test_wrong_passwords_and_strange_authorities_are_told(cluster):
         producer.list_topics(timeout=1)
 
 
-def test_a_store_of_java_is_told_how_to_be_converted(cluster):
+def test_a_store_of_another_type_is_told_so(cluster):
     done = trimaran(
         "server", "start", "-c", cluster.dir / "2.properties", "--override", "ssl.keystore.type=JKS",
         check=False,
     )  # fmt: skip
     assert done.returncode == Exit.USAGE
-    assert "keytool -importkeystore" in done.stderr
+    assert "is no JKS store" in done.stderr
+    assert "ssl.keystore.type" in done.stderr

@@ -1,6 +1,7 @@
 """What a node shows to others changes with the certificate of the listener by which it reaches them."""
 
 import pytest
+import trio
 
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, inter_broker_security, listener_security
@@ -75,6 +76,38 @@ def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, ca
     ]
     assert location in line
     assert "the previous one stays in use" in line
+
+
+def test_files_that_change_are_read_again(node, tmp_path, caplog):
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    client = controller_security(node)
+    publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
+    first = listener.security.tls, client.tls
+    publisher.read_changed_files()
+    assert (listener.security.tls, client.tls) == first
+    (tmp_path / "new.pem").replace(tmp_path / "node.pem")
+    publisher.read_changed_files()
+    second = listener.security.tls, client.tls
+    assert not set(first) & set(second)
+    (tmp_path / "ca.pem").write_text("half a fi")
+    publisher.read_changed_files()
+    assert (listener.security.tls, client.tls) == second
+    assert "the previous one stays in use" in caplog.text
+    (tmp_path / "ca.pem").unlink()
+    publisher.read_changed_files()
+    assert (listener.security.tls, client.tls) == second
+
+
+async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock):
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    publisher = AlteredSecurity(node, [listener], [])
+    before = listener.security
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publisher.watch_files)
+        (tmp_path / "new.pem").replace(tmp_path / "node.pem")
+        await trio.sleep(11)
+        assert listener.security is not before
+        nursery.cancel_scope.cancel()
 
 
 def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):

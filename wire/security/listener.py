@@ -13,15 +13,17 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.schema import Message
 from wire.security.exchange import ClientMechanism
+from wire.security.principal_mapping import AS_THEY_ARE, PrincipalMapping
 from wire.security.sasl import SaslSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """Both None: PLAINTEXT."""
+    """Both None: PLAINTEXT. `names` makes principals of certificates."""
 
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
+    names: PrincipalMapping = AS_THEY_ARE
 
 
 @dataclass(slots=True, eq=False)

@@ -1,13 +1,13 @@
 """Who a connection belongs to. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of
 certificates.
-
-Left out: `ssl.principal.mapping.rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
 
 
 class Principal(NamedTuple):
@@ -40,11 +40,20 @@ _IA5_STRING = 0x16
 _Rdn = Sequence[tuple[str, str]]
 
 
-def principal_of_certificate(certificate: Mapping[str, Any] | None) -> Principal:
-    """The subject of a verified peer certificate, as `SSLSocket.getpeercert()` gives it; nobody if there is none."""
+def principal_of_certificate(
+    certificate: Mapping[str, Any] | None, mapping: PrincipalMapping = AS_THEY_ARE
+) -> Principal:
+    """The subject of a verified peer certificate, as `SSLSocket.getpeercert()` gives it; nobody if there is none.
+
+    Raises:
+        NoMatchingRule: the mapping has no rule for it, or it holds a NUL, behind which some readers see nothing.
+    """
     if not certificate:
         return ANONYMOUS
-    return Principal(distinguished_name(certificate.get("subject", ())))
+    name = distinguished_name(certificate.get("subject", ()))
+    if "\0" in name:
+        raise NoMatchingRule(f"a name with a NUL: {name!a}")
+    return Principal(mapping.name_of(name))
 
 
 def distinguished_name(subject: Sequence[_Rdn]) -> str:

@@ -1,7 +1,7 @@
-"""TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 files.
+"""TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 and JKS files.
 
-Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the
-command that converts them. Left out: revocation lists, certificates that change while a node runs.
+Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java a store that is called JKS may be
+PKCS12. Left out: certificates that change while a node runs (`quorum.serving.altered_security`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from wire.security.jks import MAGIC, JksError, pem_of_jks
+
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -27,6 +29,9 @@ _VERIFY = {
 _SUITES_OF_13 = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
+
+
+_DER_SEQUENCE = b"\x30"  # how PKCS12 begins
 
 
 class TlsError(Exception):
@@ -45,6 +50,7 @@ class TlsSettings:
         keystore_location: a file with private key and certificate chain; needed by who listens.
         keystore_key, keystore_chain: the same as PEM text, instead of the file.
         truststore_location, truststore_certificates: whom to trust; neither: the machine's authorities.
+        crl_location: a PEM file with revocation lists; a peer whose issuer has none in it, or an old one, is refused.
         check_hostname: a client compares the server's name (`ssl.endpoint.identification.algorithm=https`).
     """
 
@@ -58,6 +64,7 @@ class TlsSettings:
     truststore_location: str | None = None
     truststore_password: str | None = None
     truststore_certificates: str | None = None
+    crl_location: str | None = None
     client_auth: ClientAuth = "none"
     protocols: Sequence[str] = ("TLSv1.2", "TLSv1.3")
     cipher_suites: Sequence[str] = ()
@@ -149,9 +156,10 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     else:
         location = str(settings.keystore_location)
         pem = _read_store(
-            "ssl.keystore", settings.keystore_type, location, settings.keystore_password
+            *("ssl.keystore", settings.keystore_type, location),
+            *(settings.keystore_password, settings.key_password),
         )
-        if settings.keystore_type == "PKCS12":
+        if settings.keystore_type != "PEM":
             password = None  # the store's own password has opened it
     key = "ssl.keystore.location" if settings.keystore_location else "ssl.keystore.key"
     if password is None and "ENCRYPTED" in pem:
@@ -184,7 +192,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
             if context.protocol == ssl.PROTOCOL_TLS_SERVER
             else ssl.Purpose.SERVER_AUTH
         )
+        _load_revoked(context, settings)
         return
+    _load_revoked(context, settings)
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
@@ -197,6 +207,25 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         ) from error
 
 
+def _load_revoked(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Of the peer's own certificate, not of its issuers: few authorities above the last publish lists."""
+    if not settings.crl_location:
+        return
+    pem = _read_store("trimaran.ssl.crl", "PEM", settings.crl_location, None)
+    try:
+        if "-----BEGIN X509 CRL-----" not in pem:
+            raise ValueError("no revocation list in it")
+        with _as_file(pem) as path:
+            context.load_verify_locations(cafile=path)
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(
+            "trimaran.ssl.crl.location",
+            f"no usable revocation lists ({_reason(error)})",
+            "give the list of each authority whose certificates peers have, in PEM",
+        ) from error
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
 def _require_pem(prefix: str, given: str, key: str) -> None:
     if given != "PEM":
         raise TlsError(
@@ -204,16 +233,10 @@ def _require_pem(prefix: str, given: str, key: str) -> None:
         )
 
 
-def _read_store(prefix: str, kind: str, location: str, password: str | None) -> str:
-    """The PEM text of a store."""
-    if kind == "JKS":
-        out = Path(location).with_suffix(".p12").name
-        raise TlsError(
-            f"{prefix}.type",
-            f"{location} is a JKS store, by default; only Java reads those",
-            f"set {prefix}.type to PEM or PKCS12; keytool -importkeystore -srckeystore {location} -destkeystore {out}"
-            f" -deststoretype PKCS12 converts it",
-        )
+def _read_store(
+    prefix: str, kind: str, location: str, password: str | None, key_password: str | None = None
+) -> str:
+    """The PEM text of a store; `key_password` opens a private key of JKS, else `password` does."""
     try:
         data = Path(location).read_bytes()
     except OSError as error:
@@ -222,8 +245,23 @@ def _read_store(prefix: str, kind: str, location: str, password: str | None) -> 
             f"{location}: {error.strerror}",
             "name a file that this process may read",
         ) from error
-    if kind == "PKCS12":
+    if kind == "JKS" and data.startswith(MAGIC):
+        try:
+            return pem_of_jks(data, password, key_password)
+        except JksError as error:
+            raise TlsError(
+                f"{prefix}.password",
+                f"{location} cannot be opened: {error}",
+                "correct the password",
+            ) from error
+    if kind in ("PKCS12", "JKS") and data[:1] == _DER_SEQUENCE:
         return _pem_of_pkcs12(prefix, data, location, password)
+    if kind != "PEM":
+        raise TlsError(
+            f"{prefix}.type",
+            f"{location} is no {kind} store",
+            f"set {prefix}.type to what it is (PEM), or name another file",
+        )
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:

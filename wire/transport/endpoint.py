@@ -17,6 +17,7 @@ import trio
 
 from wire.framing import FrameBuffer
 from wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
+from wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
 from wire.transport.events import yield_to_loop
 from wire.transport.file_piece import FilePiece
 from wire.transport.page_cache import is_cold, warm
@@ -155,14 +156,21 @@ class TlsEndpoint:
     """A connected TCP socket with TLS over it, owned by this object; reader and writer are tasks of one thread."""
 
     def __init__(
-        self, sock: socket.socket, context: ssl.SSLContext, *, server_name: str | None = None
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext,
+        *,
+        server_name: str | None = None,
+        names: PrincipalMapping = AS_THEY_ARE,
     ) -> None:
-        """`server_name`: we are the client, and this is whom we want; None: we are the server.
+        """`server_name`: we are the client, and this is whom we want; None: we are the server, and `names` says who
+        the client is.
 
         Raises:
             OSError: the peer has reset the connection; `sock` is the caller's still.
             ValueError: no certificate can have this name.
         """
+        self._names = names
         sock.setblocking(False)
         sock.getpeername()  # of one that was reset `wrap_socket` would take the descriptor along
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -182,7 +190,15 @@ class TlsEndpoint:
             except ssl.SSLWantWriteError:
                 await trio.lowlevel.wait_writable(self._socket)
             else:
-                return principal_of_certificate(self._socket.getpeercert())
+                return self._principal()
+
+    def _principal(self) -> Principal:
+        if not self._socket.server_side:
+            return ANONYMOUS
+        try:
+            return principal_of_certificate(self._socket.getpeercert(), self._names)
+        except NoMatchingRule as error:
+            raise ssl.SSLError(str(error)) from error
 
     async def receive(self, frames: FrameBuffer) -> int:
         waited = False

@@ -105,7 +105,9 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
 
 
 def _endpoint(sock: socket.socket, security: ListenerSecurity) -> Endpoint:
-    return SocketEndpoint(sock) if security.tls is None else TlsEndpoint(sock, security.tls)
+    if security.tls is None:
+        return SocketEndpoint(sock)
+    return TlsEndpoint(sock, security.tls, names=security.names)
 
 
 def _ip(address: Any) -> str:

@@ -179,7 +179,10 @@ def test_a_command_speaks_what_its_file_says(certificates):
         ({"security_protocol": "TLS"}, "security.protocol"),
         ({"security_protocol": "SASL_PLAINTEXT"}, "sasl.mechanism"),
         ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}, "sasl.jaas.config"),
-        ({"security_protocol": "SSL", "ssl_truststore_location": "/x.jks"}, "ssl.truststore.type"),
+        (
+            {"security_protocol": "SSL", "ssl_truststore_location": "/x.jks"},
+            "ssl.truststore.location",
+        ),
     ],
 )
 def test_wrong_client_files_are_named(values, key):

@@ -1,15 +1,22 @@
 """Settings that make TLS contexts, and those that are wrong."""
 
+import contextlib
 import ssl
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificates
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.certificates import Certificates
+from wire.security.jks import JksError, pem_of_jks
 from wire.security.tls import TlsError, TlsSettings, client_context, openssl_name, server_context
+
+STORES = Path(__file__).parent / "testdata"
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +107,55 @@ def test_a_wrong_setting_is_named(certificates, changes, key):
     assert raised.value.fix
 
 
-def test_jks_is_told_how_to_be_converted():
-    settings = TlsSettings(truststore_location="/etc/kafka/trust.jks")
-    with pytest.raises(TlsError, match=r"keytool -importkeystore.*trust.p12"):
-        client_context(settings)
+JKS = TlsSettings(
+    keystore_location=str(STORES / "node.jks"),
+    keystore_password="store-secret",
+    key_password="key-secret",
+    truststore_location=str(STORES / "trust.jks"),
+    truststore_password="trust-secret",
+    client_auth="required",
+)
+
+
+def test_stores_that_keytool_has_made_are_read():
+    context = server_context(JKS)
+    client = client_context(replace(JKS, truststore_password=None))  # not checked, as in Java
+    assert context.cert_store_stats()["x509"] == client.cert_store_stats()["x509"] == 1
+
+
+def test_a_store_that_is_called_jks_may_be_pkcs12():
+    """Java reads either under both names."""
+    settings = replace(JKS, truststore_location=str(STORES / "trust.p12"))
+    assert server_context(settings).cert_store_stats()["x509"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"keystore_password": "wrong"}, "ssl.keystore.password"),
+        ({"key_password": "wrong"}, "ssl.keystore.password"),
+        ({"key_password": None}, "ssl.keystore.password"),
+        ({"truststore_password": "wrong"}, "ssl.truststore.password"),
+        ({"keystore_type": "PEM"}, "ssl.keystore.type"),
+        ({"keystore_location": str(STORES / "node.crt")}, "ssl.keystore.type"),
+    ],
+)
+def test_stores_that_do_not_open(changes, key):
+    with pytest.raises(TlsError) as raised:
+        server_context(replace(JKS, **changes))
+    assert raised.value.key == key
+
+
+@given(st.integers(0, 600), st.integers(1, 255))
+def test_no_damage_to_a_store_is_more_than_an_error(place, change):
+    data = (STORES / "node.jks").read_bytes()
+    place %= len(data)
+    damaged = data[:place] + bytes([data[place] ^ change]) + data[place + 1 :]
+    with pytest.raises(JksError):
+        pem_of_jks(damaged, "store-secret", "key-secret")
+    for part in (damaged, data[:place]):
+        with contextlib.suppress(JksError):
+            pem_of_jks(part, None)
 
 
 @pytest.mark.parametrize(

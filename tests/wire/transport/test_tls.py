@@ -28,6 +28,8 @@ from wire.framing import FrameBuffer
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.outgoing import Outgoing
 from wire.security.listener import ClientSecurity, ListenerSecurity
+from wire.security.principal import Principal
+from wire.security.principal_mapping import PrincipalMapping
 from wire.security.tls import server_context
 from wire.transport import node_connection
 from wire.transport.endpoint import TlsEndpoint
@@ -93,6 +95,64 @@ async def test_who_shows_no_certificate_is_anonymous_or_refused(certificates):
         with pytest.raises(ConnectionLost):  # the alert, or a reset that overtook it
             await trio.to_thread.run_sync(ask_blocking, server, bare)
         assert toy.begun == ["g"]
+
+
+async def test_rules_make_principals_of_certificates(certificates):
+    toy, context = Toy(), certificates.server_context(client_auth="requested")
+    names = PrincipalMapping("RULE:^CN=(.*?),.*$/$1/")
+    security = ListenerSecurity(tls=context, names=names)
+    async with open_server(heartbeat, context=toy, security=security) as server:
+        await ask(server, certificates.client_context(certificates.client))
+        assert toy.connections["g"].principal == Principal("alice")
+        await ask(server, certificates.client_context())
+        assert str(toy.connections["g"].principal) == "User:ANONYMOUS"
+
+
+async def test_who_matches_no_rule_is_not_let_in(certificates):
+    toy, context = Toy(), certificates.server_context(client_auth="required")
+    security = ListenerSecurity(tls=context, names=PrincipalMapping("RULE:^CN=bob$/bob/"))
+    async with open_server(heartbeat, context=toy, security=security) as server:
+        with pytest.raises(ConnectionLost):
+            await ask(server, certificates.client_context(certificates.client))
+        assert server.counters.failed_handshakes == 1
+    assert not toy.begun
+
+
+async def test_revoked_certificates_are_not_taken(certificates, tmp_path):
+    good = certificates.issue("bob@example.org", common_name="bob")
+    lists = tmp_path / "crl.pem"
+    lists.write_text(certificates.revocation_list(certificates.client))
+    toy = Toy()
+    context = certificates.server_context(client_auth="required", crl_location=str(lists))
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        with pytest.raises(ConnectionLost):
+            await ask(server, certificates.client_context(certificates.client))
+        assert not toy.begun
+        await ask(server, certificates.client_context(good))
+    assert toy.begun == ["g"]
+
+
+@pytest.mark.parametrize("kind", ["old", "of another authority"])
+async def test_a_list_that_says_nothing_of_a_certificate_lets_nobody_in(
+    certificates, tmp_path, kind
+):
+    lists, toy = tmp_path / "crl.pem", Toy()
+    other = certificates if kind == "old" else Certificates()
+    lists.write_text(other.revocation_list(days=-1 if kind == "old" else 1))
+    context = certificates.server_context(client_auth="required", crl_location=str(lists))
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        with pytest.raises(ConnectionLost):
+            await ask(server, certificates.client_context(certificates.client))
+    assert not toy.begun
+
+
+async def test_a_revoked_server_is_not_trusted(certificates, tmp_path):
+    lists = tmp_path / "crl.pem"
+    lists.write_text(certificates.revocation_list(certificates.server))
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        with pytest.raises(AuthenticationRefused, match="revoked"):
+            await ask(server, certificates.client_context(crl_location=str(lists)))
 
 
 BAD_CLIENTS = {

@@ -1,0 +1,76 @@
+"""Names of principals made of those in certificates, as Apache Kafka makes them."""
+
+import pytest
+
+from wire.security.principal import Principal, principal_of_certificate
+from wire.security.principal_mapping import NoMatchingRule, PrincipalMapping
+
+KAFKAS = (
+    "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"
+    "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L,"
+    "RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U"
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "mapped"),
+    [
+        ("DEFAULT", "CN=x,O=y", "CN=x,O=y"),
+        (KAFKAS, "CN=kafka,OU=ServiceUsers,O=Unknown,C=X", "kafka"),
+        (KAFKAS, "CN=Duke,OU=JavaSoft,O=Sun Microsystems,L=A,ST=B,C=US", "duke@javasoft"),
+        (KAFKAS, "OU=JavaSoft,CN=duke.1", "DUKE.1"),
+        ("RULE:^CN=a$/b/,DEFAULT", "CN=c", "CN=c"),
+        (" RULE:^CN=(a)$/$1/ ,  DEFAULT", "CN=a", "a"),
+        ("RULE:(.*)/p-$1/", "x", "p-xp-"),  # Java's replaceAll, twice
+        (r"RULE:(a)(b)/$1@$4\$1$12/", "ab", "a@$4$1a2"),
+        (r"RULE:^CN=(.*?),O=a\/b$/$1/", "CN=x,O=a/b", "x"),
+        ("RULE:^CN=(.*)$/$1/", "CN=*", "*"),
+        ("RULE:^CN=(.*)$/$1/", r"CN=a\,O=root", r"a\,O=root"),
+    ],
+)
+def test_the_first_rule_that_matches_counts(rules, name, mapped):
+    assert PrincipalMapping(rules).name_of(name) == mapped
+
+
+@pytest.mark.parametrize("rules", ["RULE:^CN=a$/b/", "", "RULE:CN=a/b/"])
+def test_who_matches_no_rule_is_not_let_in(rules):
+    with pytest.raises(NoMatchingRule):
+        PrincipalMapping(rules).name_of("CN=a,O=b")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "RULE",
+        "RULE:a",
+        "RULE:a/b",
+        "RULE:a/b/X",
+        "DEFAULT DEFAULT",
+        "default",
+        "RULE:(/x/",
+        "RULE:(?=a)a/x/",
+    ],
+)
+def test_what_is_no_rule_is_refused(rules):
+    with pytest.raises(ValueError, match=r"rules are written|cannot be used"):
+        PrincipalMapping(rules)
+
+
+def test_a_pattern_takes_no_more_than_linear_time():
+    """With backtracking this would outlast us all."""
+    with pytest.raises(NoMatchingRule):
+        PrincipalMapping("RULE:(a+)+b/x/").name_of("a" * 50_000)
+
+
+def certificate(name):
+    return {"subject": ((("commonName", name),),)}
+
+
+def test_principals_of_certificates_are_mapped():
+    mapping = PrincipalMapping("RULE:^CN=(.*)$/$1/")
+    assert principal_of_certificate(certificate("alice"), mapping) == Principal("alice")
+
+
+def test_a_name_with_a_nul_is_nobody():
+    with pytest.raises(NoMatchingRule):
+        principal_of_certificate(certificate("alice\0.evil.example"))

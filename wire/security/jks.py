@@ -1,0 +1,130 @@
+"""Java's own keystores (JKS), read: private keys with their chains, and certificates, as PEM.
+
+Our own reader, as the format is small and closed, and the one package for it has had no release since 2020 and brings
+ciphers that need a compiler. It has no secrets worth the name: SHA-1 over the password, once. PKCS12 is better.
+Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Left out: JCEKS, writing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import struct
+import textwrap
+from dataclasses import dataclass
+
+MAGIC = b"\xfe\xed\xfe\xed"
+_PEPPER = b"Mighty Aphrodite"
+_DIGEST_BYTES = 20
+_KEY, _CERTIFICATE = 1, 2
+# Far above what anybody keeps in one, and a bound for what a count may make us do.
+_ENTRIES_MAX = 100_000
+_U32, _U16, _I64 = struct.Struct(">I"), struct.Struct(">H"), struct.Struct(">q")
+
+
+class JksError(ValueError):
+    """No such store, or not that password."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    data: bytes
+    place: int = 0
+
+    def take(self, count: int) -> bytes:
+        piece = self.data[self.place : self.place + count]
+        if len(piece) < count:
+            raise JksError("it ends too early")
+        self.place += count
+        return piece
+
+    def number(self, form: struct.Struct = _U32) -> int:
+        return int(form.unpack(self.take(form.size))[0])
+
+    def certificate(self, version: int) -> bytes:
+        if version == 2:
+            kind = self.take(self.number(_U16))
+            if kind != b"X.509":
+                raise JksError("it holds a certificate that is none of X.509")
+        return self.take(self.number())
+
+
+def pem_of_jks(data: bytes, password: str | None, key_password: str | None = None) -> str:
+    """The first private key with its chain, if there is one, then all trusted certificates.
+
+    Without `password` the store is not checked for changes, as in Java, and private keys stay closed.
+
+    Raises:
+        JksError: it is damaged, or the password is wrong.
+    """
+    if not data.startswith(MAGIC):
+        raise JksError("it is no JKS store")
+    if password is not None:
+        _check_digest(data, password)
+    reader = _Reader(data[:-_DIGEST_BYTES], len(MAGIC))
+    version, count = reader.number(), reader.number()
+    if version not in (1, 2) or count > _ENTRIES_MAX:
+        raise JksError("its version is not known")
+    own: list[str] = []
+    trusted: list[str] = []
+    for _ in range(count):
+        tag = reader.number()
+        reader.take(reader.number(_U16))  # the alias
+        reader.number(_I64)  # when it was made
+        if tag == _CERTIFICATE:
+            trusted.append(_pem("CERTIFICATE", reader.certificate(version)))
+        elif tag == _KEY:
+            protected = reader.take(reader.number())
+            chain = [reader.certificate(version) for _ in range(reader.number())]
+            opens = key_password or password
+            if not own and opens is not None:
+                own = [_pem("PRIVATE KEY", _plain_key(protected, opens))]
+                own += [_pem("CERTIFICATE", one) for one in chain]
+        else:
+            raise JksError("it holds an entry of a kind that is not known")
+    return "".join(own + trusted)
+
+
+def _check_digest(data: bytes, password: str) -> None:
+    digest = hashlib.sha1(usedforsecurity=False)
+    for part in (password.encode("utf-16-be"), _PEPPER, data[:-_DIGEST_BYTES]):
+        digest.update(part)
+    if not hmac.compare_digest(digest.digest(), data[-_DIGEST_BYTES:]):
+        raise JksError("the password is wrong, or the store is damaged")
+
+
+def _plain_key(protected: bytes, password: str) -> bytes:
+    """PKCS #8 out of an EncryptedPrivateKeyInfo with Sun's own cipher: a key stream of SHA-1."""
+    inner = _content(protected, 0x30)[0]
+    _, rest = _content(inner, 0x30)
+    sealed, _ = _content(rest, 0x04)
+    if len(sealed) < 2 * _DIGEST_BYTES:
+        raise JksError("a private key ends too early")
+    secret = password.encode("utf-16-be")
+    salt, hidden = sealed[:_DIGEST_BYTES], sealed[_DIGEST_BYTES:-_DIGEST_BYTES]
+    stream, block = bytearray(), salt
+    while len(stream) < len(hidden):
+        block = hashlib.sha1(secret + block, usedforsecurity=False).digest()
+        stream += block
+    plain = bytes(a ^ b for a, b in zip(hidden, stream, strict=False))
+    check = hashlib.sha1(secret + plain, usedforsecurity=False).digest()
+    if not hmac.compare_digest(check, sealed[-_DIGEST_BYTES:]):
+        raise JksError("the password of the private key is wrong")
+    return plain
+
+
+def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
+    """The content of the DER value at the front, and what follows it."""
+    reader = _Reader(data)
+    if reader.take(1)[0] != tag:
+        raise JksError("a private key is not written as it should be")
+    size = reader.take(1)[0]
+    if size >= 0x80:
+        size = int.from_bytes(reader.take(size & 0x7F), "big")
+    return reader.take(size), data[reader.place :]
+
+
+def _pem(kind: str, der: bytes) -> str:
+    lines = textwrap.fill(base64.b64encode(der).decode(), 64)
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"
