@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.client_quotas import CLIENT_ID, IP, USER
 from quorum.metadata.image import QuotaEntity, QuotasImage
@@ -48,7 +49,7 @@ def fail_alter_quotas(
 
 def alter_client_quotas(
     request: AlterClientQuotasRequest, quotas: QuotasImage
-) -> Result[Message, AlterClientQuotasResponse]:
+) -> Steps[Result[Message, AlterClientQuotasResponse]]:
     """Each entity is changed as a whole or not at all; what would change nothing is not written.
 
     Raises:
@@ -67,6 +68,7 @@ def alter_client_quotas(
             answers[key] = _answer(entry.entity, None)
         except KafkaError as error:
             answers[key] = _answer(entry.entity, error)
+        yield 1
     if len(records) > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."

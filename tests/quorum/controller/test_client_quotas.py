@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.runtime.steps import at_once
 from quorum.controller.client_quotas import alter_client_quotas
 from quorum.metadata.client_quotas import describe_client_quotas
 from quorum.metadata.image import EMPTY
@@ -29,7 +30,7 @@ def entry(entity, *ops):
 
 def alter(*entries, image=EMPTY, validate_only=False):
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
-    result = alter_client_quotas(request, image.quotas)
+    result = at_once(alter_client_quotas(request, image.quotas))
     return list(result.records), [
         (one.error_code, one.error_message) for one in result.response.entries
     ]

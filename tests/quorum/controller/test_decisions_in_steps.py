@@ -8,18 +8,22 @@ import pytest
 
 from quorum.controller.acls import create_acls, delete_acls
 from quorum.controller.alter_partition import alter_partition
+from quorum.controller.client_quotas import alter_client_quotas
 from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.directories import assign_replicas
 from quorum.controller.elections import elect_leaders
 from quorum.controller.reassignments import alter_reassignments
+from quorum.controller.scram import alter_scram_credentials
 from quorum.controller.topics import delete_topics
 from tests.broker.large_requests import array_paths, large_request
 from tests.quorum.controller.states import state_of
 from tests.quorum.controller.test_directories import IMAGE
 from tests.quorum.metadata.build import uid
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_configs import AlterConfigsRequest
 from wire.messages.alter_partition import AlterPartitionRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.create_acls import CreateAclsRequest
 from wire.messages.delete_acls import DeleteAclsRequest
@@ -30,9 +34,11 @@ from wire.messages.incremental_alter_configs import IncrementalAlterConfigsReque
 COUNT = 50
 STATE = state_of(IMAGE)
 DECISIONS = {
+    AlterClientQuotasRequest: lambda request: alter_client_quotas(request, IMAGE.quotas),
     AlterConfigsRequest: lambda request: replace_configs(request, IMAGE),
     AlterPartitionRequest: lambda request: alter_partition(request, STATE),
     AlterPartitionReassignmentsRequest: lambda request: alter_reassignments(request, STATE),
+    AlterUserScramCredentialsRequest: lambda request: alter_scram_credentials(request, IMAGE),
     AssignReplicasToDirsRequest: lambda request: assign_replicas(request, STATE),
     CreateAclsRequest: lambda request: create_acls(request, IMAGE.acls, lambda: uid(1)),
     DeleteAclsRequest: lambda request: delete_acls(request, IMAGE.acls),
@@ -40,8 +46,8 @@ DECISIONS = {
     ElectLeadersRequest: lambda request: elect_leaders(request, STATE),
     IncrementalAlterConfigsRequest: lambda request: alter_configs(request, IMAGE),
 }
-# What belongs to one partition or one resource, and is looked at with it.
-OF_ONE = {"replicas", "new_isr_with_epochs", "new_isr", "configs"}
+# What belongs to one partition, resource or entity, and is looked at with it.
+OF_ONE = {"replicas", "new_isr_with_epochs", "new_isr", "configs", "entity", "ops"}
 CASES = [
     (request, path)
     for request in DECISIONS

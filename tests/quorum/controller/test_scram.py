@@ -6,6 +6,7 @@ import hmac
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.scram import alter_scram_credentials
 from quorum.metadata.scram import describe_scram
 from tests.quorum.metadata.build import features, image_of
@@ -44,7 +45,7 @@ def alter(*changes, image=IMAGE):
         deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
         upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
     )
-    result = alter_scram_credentials(request, image)
+    result = at_once(alter_scram_credentials(request, image))
     answers = {one.user: one for one in result.response.results}
     return list(result.records), answers
 
