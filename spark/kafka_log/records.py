@@ -16,7 +16,7 @@ from log.batches.columns import DATA_BYTES_MAX
 from log.batches.records import records_bytes
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, timestamps
-from spark.kafka_log.bulk import HEADERS, Decoded, decode, gather, gather_headers
+from spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
 from spark.kafka_log.wanted import Wanted
 from spark.origins.damage import lose
 from spark.origins.origin import Located, Range, Reading
@@ -87,9 +87,10 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
 def _rows(chunk: Chunk, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     records = decode(chunk.batches, chunk.bodies)
     piece = chunk.piece
-    records = records.keep(
-        (records.offset >= piece.start_offset) & (records.offset < piece.end_offset)
-    )
+    start: int | Ints = piece.start_offset
+    if chunk.located[-1].log_start > start:  # batches that were read before it moved are given
+        start = np.array([max(start, one.log_start) for one in chunk.located])[records.batch]
+    records = records.keep((records.offset >= start) & (records.offset < piece.end_offset))
     schema = pa.schema([ALL_COLUMNS.field(name) for name in wanted.columns])
     for some in records.pieces(ARROW_BYTES_MAX):
         arrays = [_column(name, chunk, some) for name in wanted.columns]

@@ -12,7 +12,8 @@ def batches_in(
     piece: Range, *, include_control: bool = True, verify_crc: bool = True
 ) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) of those that hold any of the range's offsets. Raises DataUnreadable."""
-    return piece.batches(Reading(include_control=include_control, verify_crc=verify_crc))
+    reading = Reading(include_control=include_control, verify_crc=verify_crc)
+    return ((found.position, found.batch) for found in piece.batches(reading))
 
 
 def name_of(piece: Range) -> str:

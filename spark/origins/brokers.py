@@ -53,6 +53,7 @@ class BrokerOrigin:
         self._isolation = READ_COMMITTED if committed else 0
         self._topic_ids: dict[str, bytes] = {}
         self._leaders: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
 
     def partitions(self) -> Sequence[TopicPartition]:
         with self._settings.client() as client:
@@ -76,6 +77,7 @@ class BrokerOrigin:
             self._refresh(client)
             starts = self._offsets(client, dict.fromkeys(wanted, EARLIEST))
             ends = self._offsets(client, dict.fromkeys(wanted, LATEST))
+        self._starts.update(starts)
         return {key: Bounds(starts[key], max(starts[key], ends[key])) for key in wanted}
 
     def offsets_at(
@@ -142,7 +144,8 @@ class BrokerOrigin:
 
     def _range(self, key: TopicPartition, start: int, end: int) -> BrokerRange:
         topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, -1)
-        return BrokerRange(self._settings, *key, leader, topic_id, start, end)
+        log_start = self._starts.get(key, 0)
+        return BrokerRange(self._settings, *key, leader, topic_id, start, end, log_start)
 
 
 def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -167,16 +170,11 @@ class BrokerRange:
     topic_id: bytes
     start_offset: int
     end_offset: int
+    log_start: int
 
     @property
     def log_dir(self) -> str | None:
         return None
-
-    @property
-    def log_start(self) -> int:
-        return (
-            0  # brokers send no batch that is wholly below it; of what else lies below nobody told
-        )
 
     @property
     def name(self) -> str:
@@ -196,6 +194,7 @@ class _PartitionReader:
         self._reading = reading
         self._offset = wanted.start_offset
         self._epoch = -1  # of the batch before the offset, as far as it is known
+        self._log_start = 0  # where the log begins, when that was found to have moved
 
     def batches(self) -> Iterator[Located]:
         self._ensure_same_topic()
@@ -287,7 +286,7 @@ class _PartitionReader:
             "(retention or DeleteRecords) before they were read",
             fail=self._reading.fail_on_data_loss,
         )
-        self._offset, self._epoch = bounds.start, -1
+        self._offset, self._epoch, self._log_start = bounds.start, -1, bounds.start
 
     def _wanted_of(self, partition: Any) -> Iterator[Located]:
         aborted = _Aborted(partition.aborted_transactions or ())
@@ -303,7 +302,7 @@ class _PartitionReader:
             self._offset, self._epoch = batch.next_offset, batch.leader_epoch
             is_aborted = self._reading.committed and aborted.has(batch)
             if self._reading.include_control if batch.is_control else not is_aborted:
-                yield Located(-1, batch)
+                yield Located(-1, batch, self._log_start)
 
     def _checked(self, batch: BatchView) -> BatchView:
         if self._reading.verify_crc and not has_valid_crc(batch):

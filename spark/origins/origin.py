@@ -20,10 +20,14 @@ class DataUnreadable(Exception):
 
 
 class Located(NamedTuple):
-    """A batch and where it lies: its position in its file, -1 where a broker sent it."""
+    """A batch and where it lies: its position in its file, -1 where a broker sent it.
+
+    Records below `log_start` were deleted after the range was planned; the batch in which it lies is kept whole.
+    """
 
     position: int
     batch: BatchView
+    log_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class Outcomes:
 
     def _look_on(self, batch: BatchView, name: str) -> None:
         assert self._ahead is not None
-        for _, ahead in self._ahead:
+        for located in self._ahead:
+            ahead = located.batch
             marker = read_end_marker(ahead) if ahead.is_control else None
             if marker is not None:
                 self._markers[ahead.producer_id].append((ahead.base_offset, marker.is_commit))

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from spark.session import JavaNotFound, java_home, wrapper_of
+import spark.daemon
+from spark.daemon import search_path
+from spark.session import JavaNotFound, java_home, worker_python, wrapper_of
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -15,8 +18,6 @@ def test_loading_the_package_loads_nothing_else():
 
 
 def test_unknown_names_are_refused():
-    import spark
-
     with pytest.raises(AttributeError, match="nonsense"):
         _ = spark.nonsense
 
@@ -83,6 +84,31 @@ def test_the_wrapper_passes_every_word_but_one(tmp_path, fake_java):
     words = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'q'", "", "Main"]
     done = subprocess.run(["/bin/sh", wrapper, *words], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"<{w}>" for w in words if "incubator" not in w]
+
+
+def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
+    """It has what they need loaded; anything else that Python is started for stays what it is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wrapper = worker_python()
+    assert worker_python() == wrapper
+    text = wrapper.read_text().replace(f"exec {sys.executable}", "exec echo")
+    (tmp_path / "echo").write_text(text)
+
+    def started(*words):
+        command = ["/bin/sh", tmp_path / "echo", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    daemon = str(Path(spark.daemon.__file__))
+    assert started("-m", "pyspark.daemon", "pyspark.worker") == [daemon, "pyspark.worker"]
+    assert started("-m", "pyspark.other", "x") == ["-m", "pyspark.other", "x"]
+    assert started("-c", "pass") == ["-c", "pass"]
+
+
+def test_workers_import_pyspark_where_it_is_installed(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    path = ["/lib/spark", "/opt/pyspark/python/lib/pyspark.zip", "/users/own.zip", "/lib"]
+    assert search_path(path, "/opt/pyspark") == [str(tmp_path), "/users/own.zip", "/lib"]
+    assert search_path(path, None) == [str(tmp_path), *path[1:]]
 
 
 def test_java_home_wraps_the_machines_java(tmp_path, fake_java, monkeypatch):

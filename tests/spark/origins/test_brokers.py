@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from spark.kafka_log.batches import read_batches
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log
 from spark.kafka_log.records import read_records
@@ -40,9 +41,9 @@ def create(cluster, admin, name, partitions=3):
 
 
 def produce(cluster, topic, *, count=COUNT, partitions=3, tag=b""):
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "batch.num.messages": 50}
-    )
+    """In batches of forty: all is there long before a batch has waited for long enough."""
+    settings = {"acks": "all", "batch.num.messages": 40, "linger.ms": 2000}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
     for i in range(count):
         producer.produce(
             topic, tag + b"%d" % i, b"k", partition=i % partitions, timestamp=STAMPS[i]
@@ -68,10 +69,8 @@ def read(cluster, columns=("partition", "offset", "value"), **options):
     return rows_of(tasks, wanted_of(parsed, columns))
 
 
-def rows_of(tasks, wanted):
-    return [
-        tuple(row.values()) for t in tasks for b in read_records(t, wanted) for row in b.to_pylist()
-    ]
+def rows_of(tasks, wanted, reader=read_records):
+    return [tuple(row.values()) for t in tasks for b in reader(t, wanted) for row in b.to_pylist()]
 
 
 def all_rows(count=COUNT, partitions=3, tag=b""):
@@ -160,6 +159,9 @@ def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
             with caplog.at_level(logging.WARNING):
                 assert rows_of(tasks, wanted) == [(o,) for o in range(250, COUNT)]
             assert "offsets 100 to 249 were deleted" in caplog.text
+            for planned in (tasks, plan_log(options)):
+                counts = rows_of(planned, wanted_of(options, ("record_count",)), read_batches)
+                assert sum(count for (count,) in counts) == COUNT - 250
 
 
 def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
