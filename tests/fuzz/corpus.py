@@ -16,6 +16,7 @@ from log.batches.records import NewRecord, Record, RecordHeader, build_batch
 from log.codecs.compression import Compression
 from log.old_formats.message_sets import build_message_set
 from tests.fuzz.targets import RECORDS, TARGETS
+from tests.node.oauth.provider import unsigned
 from tests.wire.random_messages import random_message
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.header import encode_request
@@ -24,7 +25,7 @@ from wire.schema import Message
 
 FOLDER = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parent.parent.parent
-# Of one target's file: seven of them are far below 200 KB.
+# Of one target's file: all of them together stay below 200 KB.
 FILE_BYTES_MAX = 28_000
 SEED_BYTES_MAX = 400
 
@@ -156,6 +157,36 @@ def _message_sets() -> list[bytes]:
     ]
 
 
+def _logins_by_scram() -> list[bytes]:
+    first, final = b"n,,n=alice,r=client", b"c=biws,r=clientserver,p=" + b"A" * 43 + b"="
+    asked, proven = b"r=clientserver,s=c2FsdA==,i=4096", b"v=" + b"A" * 43 + b"="
+    return [
+        bytes([len(first)]) + first + final,
+        bytes([41]) + b"n,a=alice,n=alice,r=client,tokenauth=true" + final,
+        bytes([len(asked)]) + asked + proven,
+        bytes([len(asked)]) + asked + b"e=other-error",
+    ]
+
+
+def _logins_by_bearer() -> list[bytes]:
+    claims = {"sub": "alice", "exp": 1_700_000_900, "iat": 1_700_000_000}
+    bearer = unsigned({"alg": "none"}, claims).encode()
+    message = b"n,a=alice,\x01auth=Bearer " + bearer + b"\x01host=x\x01\x01"
+    return [
+        bytes([len(message)]) + message + b"\x01",
+        bytes([len(bearer)]) + bearer + b'{"status":"invalid_token"}',
+        b'{"keys":[{"kty":"RSA","kid":"r","n":"AQAB","e":"AQAB"},{"kty":"oct","k":"AA"}]}',
+    ]
+
+
+def _stores() -> list[bytes]:
+    entry = b"\0\0\0\2\0\1a" + bytes(8) + b"\0\5X.509\0\0\0\2ab"
+    key = b"\0\0\0\1\0\1a" + bytes(8) + b"\0\0\0\x36\x30\x34\x30\0\4\x30" + b"x" * 48
+    head = b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1"
+    module = b'org.apache.X required a="b\\"c" d=e;'
+    return [head + entry + bytes(20), head + key + bytes(24), module]
+
+
 SEEDS = {
     "frame": _frames,
     "header": _headers,
@@ -164,4 +195,8 @@ SEEDS = {
     "record": _records,
     "batch": _batches,
     "message-set": _message_sets,
+    "plain": lambda: [b"\0alice\0secret", b"bob\0alice\0secret"],
+    "scram": _logins_by_scram,
+    "oauthbearer": _logins_by_bearer,
+    "stores": _stores,
 }

@@ -9,7 +9,9 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["wire", "log"], enable_loader_override=False):
+with atheris.instrument_imports(
+    include=["wire", "log", "node.oauth"], enable_loader_override=False
+):
     from tests.fuzz.targets import TARGETS
     from wire.codec.source import Source
 

@@ -18,6 +18,7 @@ from log.old_formats.down_conversion import down_convert
 from log.old_formats.message_sets import decode_message_set
 from log.old_formats.up_conversion import convert_produced
 from log.validation.validate import ProduceRules, validate_produced
+from tests.fuzz import logins
 from tests.wire import twins
 from tests.wire.declared import MESSAGES
 from wire.errors import KafkaError, RemoteProtocolError
@@ -160,4 +161,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "record": fuzz_record,
     "batch": fuzz_batch,
     "message-set": fuzz_message_set,
+    "plain": logins.fuzz_plain,
+    "scram": logins.fuzz_scram,
+    "oauthbearer": logins.fuzz_oauthbearer,
+    "stores": logins.fuzz_stores,
 }

@@ -176,6 +176,13 @@ COMMANDS = (
         "trimaran.cli.groups_migrate:migrate_offsets",
         "Commit offsets that old consumers kept in ZooKeeper to Kafka; a dry run without --execute.",
     ),
+    (("users", "list"), "trimaran.cli.users:list_users", "List who may log in by SCRAM."),
+    (("users", "add"), "trimaran.cli.users:add", "Add a user, or change the password of one."),
+    (("users", "remove"), "trimaran.cli.users:remove", "Remove a user."),
+    (("tokens", "list"), "trimaran.cli.tokens:list_tokens", "List delegation tokens."),
+    (("tokens", "create"), "trimaran.cli.tokens:create", "Make a delegation token."),
+    (("tokens", "renew"), "trimaran.cli.tokens:renew", "Let a delegation token live on."),
+    (("tokens", "expire"), "trimaran.cli.tokens:expire", "End the life of a delegation token."),
     (
         ("transactions", "list"),
         "trimaran.cli.transactions:list_transactions",
@@ -261,6 +268,8 @@ NOUNS = {
     "features": "Cluster feature levels.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",
+    "users": "Users who log in by SCRAM.",
+    "tokens": "Delegation tokens.",
     "transactions": "Transactions of producers.",
     "zk": "ZooKeeper and the mirror in it.",
 }

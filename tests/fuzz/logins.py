@@ -1,0 +1,105 @@
+"""A login by each mechanism, fuzzed: whatever comes is answered or refused, and nobody gets in who should not.
+
+The input's first byte says how long the first token is; the rest is the second. Clients are given the same as answers
+of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from node.oauth.keys import KeySetError, parse_keys
+from node.oauth.tokens import TokenRules, UnsecuredTokens
+from wire.client.errors import AuthenticationRefused
+from wire.security.exchange import AuthenticationFailed, Challenge, ClientMechanism, Done, Exchange
+from wire.security.jaas import parse_jaas
+from wire.security.jks import JksError, pem_of_jks
+from wire.security.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
+from wire.security.plain import PlainExchange
+from wire.security.principal import Principal
+from wire.security.scram import ScramAccount, ScramExchange, credential_of
+from wire.security.scram_client import ScramCredentials
+
+NOW_MS = 1_700_000_000_000
+CREDENTIAL = credential_of("sha256", "secret", b"salt", 4096)
+ALICE = ScramAccount(CREDENTIAL, Principal("alice"))
+MECHANISM = "SCRAM-SHA-256"
+
+
+def tokens_of(data: bytes) -> list[bytes]:
+    if not data:
+        return []
+    return [data[1 : 1 + data[0]], data[1 + data[0] :]]
+
+
+def converse(exchange: Exchange, tokens: list[bytes]) -> Done | None:
+    for token in tokens:
+        try:
+            step = exchange.evaluate(token)
+        except AuthenticationFailed:
+            return None
+        if isinstance(step, Done):
+            return step
+        assert isinstance(step, Challenge)
+    return None
+
+
+def ask(client: ClientMechanism, answers: list[bytes]) -> bool:
+    """Whether the client takes the node for the one that it wants."""
+    tokens = client.exchange()
+    next(tokens)
+    try:
+        for answer in answers:
+            tokens.send(answer)
+    except AuthenticationRefused:
+        return False
+    except StopIteration:
+        return True
+    return False
+
+
+def fuzz_plain(data: bytes) -> None:
+    done = converse(PlainExchange({"alice": "secret"}), [data])
+    assert done is None or data in (b"\0alice\0secret", b"alice\0alice\0secret")
+
+
+def fuzz_scram(data: bytes) -> None:
+    """Without the password nobody has a proof of it, nor has a node."""
+    tokens = tokens_of(data)
+    exchange = ScramExchange(MECHANISM, lambda *_: ALICE, lambda: "server")
+    assert converse(exchange, tokens) is None
+    client = ScramCredentials(MECHANISM, "alice", "secret", make_nonce=lambda: "client")
+    assert not ask(client, tokens)
+
+
+def fuzz_oauthbearer(data: bytes) -> None:
+    tokens = tokens_of(data)
+    unsecured = UnsecuredTokens(TokenRules(), lambda: NOW_MS)
+    done = converse(OAuthBearerExchange(unsecured.validate), tokens)
+    assert done is None or done.principal.name.strip()
+    for token in tokens:
+        _refusing(TokenRefused, partial(unsecured.validate, token.decode("latin-1")))
+    _refusing(KeySetError, partial(parse_keys, data))
+    steps = client_tokens("token")
+    next(steps)
+    try:
+        for token in tokens:
+            steps.send(token)
+    except (AuthenticationRefused, StopIteration):
+        return
+
+
+def fuzz_stores(data: bytes) -> None:
+    """Files and values that an operator gives: JKS, with and without its checksum, and login modules."""
+    _refusing(JksError, partial(pem_of_jks, data, None, None))
+    _refusing(JksError, partial(pem_of_jks, data, "secret", None))
+    _refusing(JksError, partial(pem_of_jks, data, None, "secret"))
+    _refusing(ValueError, partial(parse_jaas, data.decode("latin-1")))
+
+
+def _refusing(error: type[Exception], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except error:
+        return

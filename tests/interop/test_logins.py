@@ -1,0 +1,241 @@
+"""Each way to log in × each client: the record that it sends is the record that it reads.
+
+Clients of Java are those of Kafka 4.3, 3.9 and 2.8; of Python librdkafka's, aiokafka and kafka-python.
+"""
+
+import asyncio  # noqa: TID251 - aiokafka is made for it
+import ssl
+import subprocess
+from functools import partial
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as TokenOfAiokafka
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.cluster.login_node import LoginNode
+from tests.cluster.processes import trimaran
+from tests.interop import apache_kafka, old_clients
+from trimaran.local.layout import FreePorts
+
+SECONDS = 30
+JAVA = ("4.3.0", "3.9.1", "2.8.2")
+PASSWORDS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+WAYS = [*PASSWORDS, "token", "OAUTHBEARER", "unsecured", "mTLS"]
+# Tokens of an identity provider are since Kafka 3.1, from a file too.
+NOT_IN = {("2.8.2", "OAUTHBEARER")}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    with FreePorts() as ports:
+        with LoginNode(tmp_path_factory.mktemp("logins"), ports).running() as node:
+            yield node
+
+
+def topic_of(node, *words):
+    name = "-".join(words)
+    trimaran("topics", "create", name, "-p", "1", "-r", "1", "-b", node.at("INTERNAL"))
+    return name
+
+
+def run_java(node, version, main, *words, stdin=None, check=True):
+    """A program of that version, which is told which files and addresses its tokens may come from."""
+    old = version in old_clients.SCALA
+    make = partial(old_clients.command, version) if old else apache_kafka.java
+    java, *arguments = make(main, *words)
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+    token = node.dir / "token.jwt"
+    done = subprocess.run(
+        [java, f"{allowed}.urls=file://{token}", f"{allowed}.files={token}", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return done
+
+
+def console(version, kind):
+    if version == "4.3.0":
+        return apache_kafka.TOOLS[f"console-{kind}"]
+    if kind == "producer":
+        return "kafka.tools.ConsoleProducer"
+    tools = old_clients.number(version) >= (3,)
+    return apache_kafka.TOOLS["console-consumer"] if tools else "kafka.tools.ConsoleConsumer"
+
+
+def config_option(version, kind):
+    return "--command-config" if version == "4.3.0" else f"--{kind}.config"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("version", JAVA)
+def test_java(node, version, way):
+    if (version, way) in NOT_IN:
+        return
+    topic, bootstrap = topic_of(node, "java", version, way), node.bootstrap_of(way)
+    file = str(node.file_of(way))
+    common = ("--bootstrap-server", bootstrap, "--topic", topic)
+    produce = (*common, config_option(version, "producer"), file)
+    run_java(node, version, console(version, "producer"), *produce, stdin="hello\n")
+    bound = ("--from-beginning", "--max-messages", "1", "--timeout-ms", "30000")
+    consume = (*common, config_option(version, "consumer"), file, *bound)
+    assert run_java(node, version, console(version, "consumer"), *consume).stdout.strip() == "hello"
+
+
+@pytest.mark.parametrize("way", PASSWORDS)
+@pytest.mark.parametrize("version", JAVA)
+def test_java_is_told_that_its_password_is_wrong(node, version, way):
+    words = ("--bootstrap-server", node.bootstrap_of(way), "--list", "--command-config")
+    main = "kafka.admin.TopicCommand" if version == "2.8.2" else apache_kafka.TOOLS["topics"]
+    done = run_java(node, version, main, *words, str(node.file_of(way, "wrong")), check=False)
+    assert done.returncode != 0
+    assert "invalid credentials with SASL mechanism" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("way", PASSWORDS)
+def test_java_logs_in_again_while_it_produces(node, way, tmp_path):
+    """Sessions of two seconds, records for seven (KIP-368)."""
+    topic = topic_of(node, "again", way)
+    words = ("--bootstrap-server", node.at("SHORT"), "--topic", topic, "--max-messages", "70")
+    config = ("--throughput", "10", "--command-config", str(node.file_of(way)))
+    main = apache_kafka.TOOLS["verifiable-producer"]
+    out = run_java(node, "4.3.0", main, *words, *config, "--acks", "-1").stdout
+    assert out.count("producer_send_success") == 70
+    assert "producer_send_error" not in out
+
+
+def confluent(node, way):
+    values = {
+        "bootstrap.servers": node.bootstrap_of(way),
+        "ssl.ca.location": f"{node.dir}/ca.pem",
+        "log_level": 2,
+    }
+    if way == "mTLS":
+        own = {
+            "ssl.certificate.location": f"{node.dir}/client.crt",
+            "ssl.key.location": f"{node.dir}/client.key",
+        }
+        return {**values, **own, "security.protocol": "SSL"}
+    if way == "OAUTHBEARER":
+        bearer = (node.dir / "token.jwt").read_text()
+        return {
+            **values,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": way,
+            "oauth_cb": lambda _config: (bearer, 2_000_000_000.0),
+        }
+    login = {"sasl.username": "alice", "sasl.password": "secret"}
+    return {**values, **login, "security.protocol": "SASL_SSL", "sasl.mechanism": way}
+
+
+PYTHON_WAYS = [*PASSWORDS, "OAUTHBEARER", "mTLS"]
+
+
+@pytest.mark.parametrize("way", PYTHON_WAYS)
+def test_confluent_kafka(node, way):
+    topic = topic_of(node, "confluent", way)
+    producer = Producer(confluent(node, way))
+    producer.produce(topic, b"hello")
+    assert producer.flush(SECONDS) == 0
+    group = {"group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**confluent(node, way), **group})
+    consumer.subscribe([topic])
+    assert consumer.poll(SECONDS).value() == b"hello"
+    consumer.close()
+
+
+@pytest.mark.parametrize("way", PASSWORDS)
+def test_confluent_kafka_with_a_wrong_password(node, way):
+    producer = Producer({**confluent(node, way), "sasl.password": "wrong"})
+    with pytest.raises(KafkaException):
+        producer.list_topics(timeout=2)
+
+
+class Token(TokenOfAiokafka):
+    def __init__(self, bearer):
+        self._bearer = bearer
+
+    async def token(self):
+        return self._bearer
+
+
+def aio(node, way):
+    keys = (f"{node.dir}/client.crt", f"{node.dir}/client.key") if way == "mTLS" else ()
+    context = ssl.create_default_context(cafile=f"{node.dir}/ca.pem")
+    if keys:
+        context.load_cert_chain(*keys)
+    common = {"bootstrap_servers": node.bootstrap_of(way), "ssl_context": context}
+    if way == "mTLS":
+        return {**common, "security_protocol": "SSL"}
+    common |= {"security_protocol": "SASL_SSL", "sasl_mechanism": way}
+    if way == "OAUTHBEARER":
+        provider = Token((node.dir / "token.jwt").read_text())
+        return {**common, "sasl_oauth_token_provider": provider}
+    return {**common, "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+
+
+@pytest.mark.parametrize("way", PYTHON_WAYS)
+def test_aiokafka(node, way):
+    topic = topic_of(node, "aiokafka", way)
+
+    async def there_and_back():
+        producer = AIOKafkaProducer(**aio(node, way))
+        await producer.start()
+        await producer.send_and_wait(topic, b"hello")
+        await producer.stop()
+        consumer = AIOKafkaConsumer(topic, **aio(node, way), auto_offset_reset="earliest")
+        await consumer.start()
+        record = await asyncio.wait_for(consumer.getone(), SECONDS)
+        await consumer.stop()
+        return record.value
+
+    assert asyncio.run(there_and_back()) == b"hello"
+
+
+def kafka_python(node, way):
+    values = {
+        "bootstrap_servers": node.bootstrap_of(way),
+        "ssl_cafile": f"{node.dir}/ca.pem",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": way,
+    }
+    if way == "mTLS":
+        own = {
+            "ssl_certfile": f"{node.dir}/client.crt",
+            "ssl_keyfile": f"{node.dir}/client.key",
+        }
+        return {**values, **own, "security_protocol": "SSL", "sasl_mechanism": None}
+    if way == "OAUTHBEARER":
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+
+        class Provider(AbstractTokenProvider):
+            def token(self):
+                return (node.dir / "token.jwt").read_text()
+
+        return {**values, "sasl_oauth_token_provider": Provider()}
+    return {**values, "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+
+
+@pytest.mark.parametrize("way", PYTHON_WAYS)
+def test_kafka_python(node, way):
+    topic = topic_of(node, "kafka-python", way)
+    producer = KafkaProducer(**kafka_python(node, way))
+    producer.send(topic, b"hello").get(SECONDS)
+    producer.close()
+    wait = {"auto_offset_reset": "earliest", "consumer_timeout_ms": SECONDS * 1000}
+    consumer = KafkaConsumer(topic, **kafka_python(node, way), **wait)
+    assert next(consumer).value == b"hello"
+    consumer.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_our_own_commands(node, way):
+    topic, file = topic_of(node, "ours", way), node.file_of(way)
+    at = ("-b", node.bootstrap_of(way), "--command-config", file)
+    trimaran("produce", topic, *at, stdin="hello\n")
+    assert trimaran("consume", topic, "-n", "1", *at).stdout.strip() == "hello"

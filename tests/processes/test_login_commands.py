@@ -1,0 +1,114 @@
+"""`users` and `tokens` as an operator types them, on a node that asks everybody who they are."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.cluster.login_node import LoginNode
+from tests.cluster.processes import ROOT, trimaran
+from trimaran.errors import Exit
+from trimaran.local.layout import FreePorts
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    with FreePorts() as ports:
+        with LoginNode(tmp_path_factory.mktemp("logins"), ports).running() as node:
+            yield node
+
+
+def run(node, *words, way="SCRAM-SHA-512", file=None, **options):
+    file = file or node.file_of(way)
+    return trimaran(*words, "-b", node.at("LOGINS"), "--command-config", file, **options)
+
+
+def rows(node, *words):
+    return json.loads(run(node, *words, "-o", "json").stdout)
+
+
+def file_of(node, mechanism, name, password, more=""):
+    file = node.dir / f"{name}.properties"
+    settings = node.properties(mechanism)
+    module = settings["sasl.jaas.config"].split()[0]
+    jaas = f'{module} required username="{name}" password="{password}"{more};'
+    settings |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return file
+
+
+def test_users_come_and_go(node):
+    run(node, "users", "add", "bob", "-m", "SCRAM-SHA-256", stdin="first\n")
+    assert {"user": "bob", "mechanism": "SCRAM-SHA-256", "iterations": 8192} in rows(
+        node, "users", "list"
+    )
+    first = file_of(node, "SCRAM-SHA-256", "bob", "first")
+    run(node, "topics", "list", file=first)
+    (node.dir / "password").write_text("second\nand more\n")
+    run(node, "users", "add", "bob", "--password-file", node.dir / "password")
+    assert len(rows(node, "users", "list", "bob")) == 2
+    refused = run(node, "topics", "list", file=first, check=False)
+    assert refused.returncode == Exit.REFUSED
+    assert "invalid credentials" in refused.stderr
+    second = file_of(node, "SCRAM-SHA-512", "bob", "second")
+    run(node, "topics", "list", file=second)
+    run(node, "users", "remove", "bob")
+    assert run(node, "topics", "list", file=second, check=False).returncode == Exit.REFUSED
+    assert run(node, "users", "remove", "bob", check=False).returncode == Exit.REFUSED
+    assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (("eve",), ""),
+        (("eve", "--password-variable", "NOT_SET"), None),
+        (("eve", "--password-file", "/nowhere"), None),
+        (("eve", "--iterations", "1"), "x\n"),
+        (("eve", "-m", "SCRAM-SHA-1"), "x\n"),
+    ],
+)
+def test_users_that_cannot_be(node, words, stdin):
+    assert run(node, "users", "add", *words, stdin=stdin, check=False).returncode != 0
+    assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}
+
+
+def test_a_token_from_its_making_to_its_end(node):
+    created = rows(node, "tokens", "create", "--days", "1", "--renewer", "User:bob")
+    assert created["owner"] == "User:alice"
+    token = file_of(node, "SCRAM-SHA-256", created["token"], created["hmac"], ' tokenauth="true"')
+    run(node, "topics", "list", file=token)
+    refused = run(node, "tokens", "create", file=token, check=False)
+    assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in refused.stderr
+    listed = rows(node, "tokens", "list")
+    assert created["hmac"] not in json.dumps(listed)
+    assert [row["renewers"] for row in listed if row["token"] == created["token"]] == ["User:bob"]
+    assert "expires at" in run(node, "tokens", "renew", created["hmac"]).stderr
+    run(node, "tokens", "expire", created["hmac"])
+    assert run(node, "topics", "list", file=token, check=False).returncode == Exit.REFUSED
+    gone = run(node, "tokens", "renew", created["hmac"], check=False)
+    assert "DELEGATION_TOKEN_NOT_FOUND" in gone.stderr
+
+
+def test_no_secret_is_in_the_log_in_errors_or_in_the_arguments_of_the_node(node):
+    run(node, "topics", "list", file=file_of(node, "PLAIN", "alice", "of-nobody"), check=False)
+    log = (node.dir / "node.err").read_text()
+    said = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True)
+    dumped = trimaran("metadata", "image", node.dir / "data", check=False).stdout
+    for secret in ("of-tokens", "of-nobody", 'user_alice="secret"', node.token_hmac):
+        assert secret not in log + said.stdout + dumped
+    assert "invalid credentials" in log
+
+
+def test_a_variable_that_is_not_set_stops_the_start(node):
+    words = ("server", "start", "-c", str(node.dir / "server.properties"))
+    done = subprocess.run(
+        [sys.executable, "-m", "trimaran", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == Exit.USAGE
+    assert "TOKEN_SECRET" in done.stderr

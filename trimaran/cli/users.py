@@ -1,0 +1,173 @@
+"""`users list|add|remove`: who may log in by SCRAM. Passwords come by a prompt, a file or the environment, never as an
+argument that others see in the list of processes.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit, UserError
+
+Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
+_BOTH: tuple[Mechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_SALT_BYTES = 24
+# Twice what RFC 7677 asks for at least: a login costs the client some milliseconds.
+_ITERATIONS = 8192
+
+
+def list_users(
+    names: Annotated[list[str] | None, Parameter(negative=())] = None,
+    /,
+    *,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Lists users with their mechanisms; never a key.
+
+    Args:
+        names: only these; all when none is given.
+        output: table, or json.
+    """
+    from wire.messages.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+        UserName,
+    )
+
+    wanted = [UserName(name=name) for name in names] if names else None
+    with brokers.connected() as client:
+        answer = client.call(None, DescribeUserScramCredentialsRequest(users=wanted))
+        check(answer.error_code, answer.error_message)
+        for one in answer.results:
+            check(one.error_code, one.error_message)
+    rows = [
+        {
+            "user": one.user,
+            "mechanism": _BOTH[info.mechanism - 1],
+            "iterations": info.iterations,
+        }
+        for one in sorted(answer.results, key=lambda one: str(one.user))
+        for info in one.credential_infos
+    ]
+    show_rows(rows, output, columns=["user", "mechanism", "iterations"])
+    return Exit.OK
+
+
+def add(
+    name: str,
+    /,
+    *,
+    mechanism: Mechanisms = None,
+    iterations: int = _ITERATIONS,
+    password_file: Path | None = None,
+    password_variable: str | None = None,
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Adds a user, or changes the password of one.
+
+    Args:
+        name: what the user logs in with.
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512; both when none is given.
+        iterations: 4096 to 16384; more make guessing dearer, and each login.
+        password_file: a file with the password in its first line; a prompt asks when nothing is given.
+        password_variable: the name of an environment variable that holds it.
+    """
+    from wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+    from wire.security.scram import MECHANISMS, salted_password
+
+    password = _password(password_file, password_variable)
+    upsertions = []
+    for one in mechanism or _BOTH:
+        salt = secrets.token_bytes(_SALT_BYTES)
+        upsertions.append(
+            ScramCredentialUpsertion(
+                name=name,
+                mechanism=_BOTH.index(one) + 1,
+                iterations=iterations,
+                salt=salt,
+                salted_password=salted_password(MECHANISMS[one], password, salt, iterations),
+            )
+        )
+    _alter(brokers, [("upsertions", one) for one in upsertions])
+    say(f"{name} may log in by {', '.join(mechanism or _BOTH)}")
+
+
+def remove(
+    name: str,
+    /,
+    *,
+    mechanism: Mechanisms = None,
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Removes a user. Who is logged in stays so until the session ends (connections.max.reauth.ms).
+
+    Args:
+        name: what the user logs in with.
+        mechanism: only this one; all that there are when none is given.
+    """
+    from wire.client.answers import the_one
+    from wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
+    from wire.messages.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+        UserName,
+    )
+
+    numbers = [_BOTH.index(one) + 1 for one in mechanism or ()]
+    if not numbers:
+        request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
+        with brokers.connected() as client:
+            found = the_one(client.call(None, request).results, "user")
+            check(found.error_code, found.error_message)
+        numbers = [info.mechanism for info in found.credential_infos]
+    deletions = [ScramCredentialDeletion(name=name, mechanism=one) for one in numbers]
+    _alter(brokers, [("deletions", one) for one in deletions])
+    say(f"{name} may no longer log in by {', '.join(_BOTH[one - 1] for one in numbers)}")
+
+
+def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
+    """One request for each, `deletions` or `upsertions`: in one a user is altered only once."""
+    from wire.client.answers import the_one
+    from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+
+    with brokers.connected() as client:
+        for kind, change in changes:
+            fields = {"deletions": [], "upsertions": [], kind: [change]}
+            request = AlterUserScramCredentialsRequest(**fields)
+            result = the_one(client.call(None, request).results, "user")
+            check(result.error_code, result.error_message)
+
+
+def _password(file: Path | None, variable: str | None) -> str:
+    try:
+        if file is not None:
+            found = file.read_text().split("\n", 1)[0]
+        elif variable is not None:
+            found = os.environ.get(variable, "")
+        elif sys.stdin.isatty():
+            found = getpass.getpass("Password: ")
+        else:
+            found = sys.stdin.readline().rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _no_password(str(error)) from error
+    if not found:
+        raise _no_password("it is empty")
+    return found
+
+
+def _no_password(why: str) -> UserError:
+    return UserError(
+        "there is no password",
+        why,
+        "write it to stdin, or name --password-file FILE or --password-variable NAME",
+        exit_code=Exit.USAGE,
+    )
