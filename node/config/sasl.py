@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -28,7 +29,7 @@ from wire.security import oauthbearer, plain, scram
 from wire.security.exchange import ClientMechanism, Exchange
 from wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from wire.security.oauthbearer import OAuthBearerExchange, Validate
-from wire.security.plain import PlainCredentials, PlainExchange
+from wire.security.plain import AskForPassword, PlainCredentials, PlainExchange
 from wire.security.sasl import SaslSettings
 from wire.security.scram import TOKEN_EXTENSION, ScramExchange
 from wire.security.scram_client import ScramCredentials
@@ -46,6 +47,9 @@ _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 _UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+_CALLBACK = "trimaran.sasl.plain.callback"
+# Of functions `(username, password) -> bool`, called in a thread.
+CALLBACK_GROUP = "trimaran.sasl.plain"
 _SUBJECT = "unsecuredLoginStringClaim_sub"
 _NAME_AND_PASSWORD = 'username="NAME" password="PASSWORD"'
 
@@ -86,6 +90,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web)
         token_bytes_max=get("sasl.server.max.receive.size"),
         failure_delay_seconds=config["connection.failed.authentication.delay.ms"] / 1000,
         session_ms_max={name: _session_ms_max(config, listener, name) for name in names},
+        blocks=plain.MECHANISM in names and bool(get(_CALLBACK)),
     )
 
 
@@ -206,15 +211,40 @@ def _beginning(name: str, get: Get, logins: Logins, web: Web) -> Callable[[], Ex
         return partial(OAuthBearerExchange, _validation(get, logins, web))
     key = jaas_key(name)
     if name == plain.MECHANISM:
-        users = {
-            option.removeprefix(_USER_PREFIX): password
-            for option, password in _options(name, get(key), key, 'user_NAME="PASSWORD"').items()
-            if option.startswith(_USER_PREFIX)
-        }
-        return partial(PlainExchange, users)
+        return _beginning_of_plain(get, key)
     if get(key):  # what this node logs in with elsewhere; wrong here, it would be wrong there
         _options(name, get(key), key, _NAME_AND_PASSWORD)
     return partial(ScramExchange, name, logins.find_account)
+
+
+def _beginning_of_plain(get: Get, key: str) -> Callable[[], Exchange]:
+    ask = _plain_callback(get(_CALLBACK))
+    options: Options = {}
+    if get(key) or ask is None:
+        options = _options(plain.MECHANISM, get(key), key, 'user_NAME="PASSWORD"')
+    users = {
+        option.removeprefix(_USER_PREFIX): password
+        for option, password in options.items()
+        if option.startswith(_USER_PREFIX)
+    }
+    return partial(PlainExchange, users, ask)
+
+
+def _plain_callback(name: str | None) -> AskForPassword | None:
+    """A function of somebody's package, by its entry point. Raises MechanismError."""
+    if not name:
+        return None
+    found = [one for one in entry_points(group=CALLBACK_GROUP) if one.name == name]
+    try:
+        (one,) = found
+        callback: AskForPassword = one.load()
+    except (ValueError, ImportError, AttributeError) as error:
+        why = f"there is no usable entry point {name} in the group {CALLBACK_GROUP}"
+        fix = "install the package that has it, or correct the name"
+        raise MechanismError(_CALLBACK, f"{why} ({error})" if found else why, fix) from None
+    if not callable(callback):
+        raise MechanismError(_CALLBACK, f"{name} is no function", "name another entry point")
+    return callback
 
 
 def _session_ms_max(config: ServerConfig, listener: str, mechanism: str) -> int:

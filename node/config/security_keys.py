@@ -88,6 +88,12 @@ SERVER_SECURITY = (
     ),
     *OAUTHBEARER,
     ConfigKey(
+        "trimaran.sasl.plain.callback",
+        "string",
+        None,
+        "Entry point of the group trimaran.sasl.plain: a function that checks names and passwords of PLAIN.",
+    ),
+    ConfigKey(
         "ssl.client.auth",
         "string",
         "none",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wire.security.exchange import AuthenticationFailed, Done, Tokens
 from wire.security.principal import Principal
+
+log = logging.getLogger(__name__)
 
 MECHANISM = "PLAIN"
 # RFC 4616 gives names and passwords 255 characters; Kafka bounds the token alone.
@@ -31,11 +34,16 @@ class PlainCredentials:
         yield b"\0".join((b"", self.username.encode(), self.password.encode()))
 
 
-class PlainExchange:
-    """One authentication: one token, no challenge. `passwords` by user name."""
+# Somebody else's check of name and password; may block. Anything but True is no.
+AskForPassword = Callable[[str, str], object]
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
+
+class PlainExchange:
+    """One authentication: one token, no challenge. `passwords` by user name; of others `ask` is asked, if given."""
+
+    def __init__(self, passwords: Mapping[str, str], ask: AskForPassword | None = None) -> None:
         self._passwords = passwords
+        self._ask = ask
 
     def evaluate(self, token: bytes) -> Done:
         """Raises AuthenticationFailed; an unknown user costs the same time as a wrong password."""
@@ -50,8 +58,19 @@ class PlainExchange:
             raise AuthenticationFailed("the SASL PLAIN token lacks a user name or a password")
         expected = self._passwords.get(username)
         same = hmac.compare_digest((expected or "").encode(), password.encode())
-        if expected is None or not same:
+        if expected is None:
+            same = self._asked(username, password)
+        if not same:
             raise AuthenticationFailed(_REFUSED)
         if authorization_id not in ("", username):
             raise AuthenticationFailed("the authorization id is not the user name")
         return Done(Principal(username), b"")
+
+    def _asked(self, username: str, password: str) -> bool:
+        if self._ask is None:
+            return False
+        try:
+            return self._ask(username, password) is True
+        except Exception as error:  # noqa: BLE001 - it is not ours, and nobody gets in by its mistakes
+            log.error("the callback of PLAIN failed with %s", type(error).__name__)
+            return False

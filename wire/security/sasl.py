@@ -40,12 +40,14 @@ class SaslSettings:
     """Of one listener: mechanism name → what begins an exchange.
 
     `session_ms_max`: `connections.max.reauth.ms` by mechanism; without one a session lasts as long as its credential.
+    `blocks`: an exchange may wait for somebody, and so belongs into a thread.
     """
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
     token_bytes_max: int = TOKEN_BYTES_MAX
     failure_delay_seconds: float = FAILURE_DELAY_SECONDS
     session_ms_max: Mapping[str, int] = field(default_factory=dict)
+    blocks: bool = False
 
     def session_ms(self, mechanism: str, done: Done) -> int | None:
         """How long a login holds; None for ever."""

@@ -51,6 +51,8 @@ _STALLED_BYTES = 65536
 # Of somebody who is not known yet: with what else it costs a connection stays below 64 KiB until then. No token of a
 # mechanism that is served here comes near; Kerberos tickets would.
 FRAME_BYTES_BEFORE_LOGIN_MAX = 60 << 10
+# Logins that wait for somebody, of all connections; more wait for those.
+_LOGIN_THREADS = trio.CapacityLimiter(16)
 
 
 @dataclass(slots=True)
@@ -241,6 +243,8 @@ class Connection:
                     await self._wait_for_memory()
                 if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
                     await self._begin_heavy(frame)
+                elif self._sasl is not None and self._sasl.blocks and self._is_at_login(frame):
+                    await self._begin_login(frame)
                 else:
                     self._begin(frame)
                 frame = None
@@ -302,7 +306,21 @@ class Connection:
             self._owe(self._registry.dispatch(frame, self._context, self.info))
             return
         assert self._authenticator is not None
-        reply = self._authenticator.receive(frame)
+        self._answer_login(self._authenticator.receive(frame), frame)
+
+    async def _begin_login(self, frame: memoryview) -> None:
+        """For a mechanism that waits for somebody: at most as long as a login may take."""
+        assert self._authenticator is not None
+        self._requests += 1
+        self._counters.requests += 1
+        self._send_or_wake()
+        receive, data = self._authenticator.receive, memoryview(bytes(frame))
+        reply = await trio.to_thread.run_sync(
+            receive, data, abandon_on_cancel=True, limiter=_LOGIN_THREADS
+        )
+        self._answer_login(reply, data)
+
+    def _answer_login(self, reply: Reply, frame: memoryview) -> None:
         if reply.passes:
             budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
             self._owe(self._registry.dispatch(frame, self._context, self.info, budget))

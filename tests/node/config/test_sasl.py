@@ -1,5 +1,7 @@
 """From keys to mechanisms: what each needs, and that nothing starts without it."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 from node.config.config_def import ConfigError
@@ -184,3 +186,25 @@ def test_clients_that_lack_something(changes, key):
         client(**changes)
     assert raised.value.key == key
     assert "mine" not in str(raised.value)
+
+
+CALLBACK = "trimaran.sasl.plain.callback"
+
+
+def test_a_package_may_check_passwords(monkeypatch):
+    point = EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain")
+    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: [point])
+    found = sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
+    assert found.blocks
+    exchange = found.mechanisms["PLAIN"]()
+    assert str(exchange.evaluate(b"\0same\0same").principal) == "User:same"
+    assert not sasl_of({"sasl.enabled.mechanisms": "PLAIN"}).blocks
+
+
+@pytest.mark.parametrize("target", ["operator:nothing", "no_such_module:x", "sys:path", None])
+def test_a_package_that_is_not_there_stops_the_start(monkeypatch, target):
+    points = [EntryPoint("ldap", target, "trimaran.sasl.plain")] if target else []
+    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: points)
+    with pytest.raises(ConfigError) as raised:
+        sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
+    assert raised.value.key.endswith(CALLBACK)

@@ -1,9 +1,11 @@
 """SASL on real sockets: nothing is open before the peer is known."""
 
+import threading
 from functools import partial
 
 import pytest
 import trio
+import trio.lowlevel
 
 from tests.certificates import Certificates
 from tests.wire.transport.support import (
@@ -170,3 +172,78 @@ async def test_who_is_known_stays_as_long_as_it_likes(autojump_clock):
             await trio.sleep(100)
             await client.send(heartbeat_frame("g", 4))
             assert (await client.heartbeat())[0] == 4
+
+
+def asking(ask):
+    exchange = partial(PlainExchange, {"alice": "secret"}, ask)
+    return ListenerSecurity(sasl=SaslSettings({"PLAIN": exchange}, blocks=True))
+
+
+async def test_somebody_else_may_check_passwords_and_holds_nobody_up():
+    may_answer, asked = threading.Event(), []
+
+    def ask(name, password):
+        asked.append(name)
+        may_answer.wait(10)
+        return password == "right"
+
+    toy = Toy()
+    async with open_server(heartbeat, context=toy, security=asking(ask)) as server:
+        async with open_raw(server) as slow, open_raw(server) as quick:
+            await handshake(slow)
+            await slow.send(
+                request_frame(SaslAuthenticateRequest(auth_bytes=b"\0bob\0right"), 2, 2)
+            )
+            await handshake(quick)
+            assert (await authenticate(quick)).error_code == 0
+            may_answer.set()
+            assert (await slow.answer(36, 2))[1].error_code == 0
+            await slow.send(heartbeat_frame("bob", 4))
+            await slow.heartbeat()
+        assert str(toy.connections["bob"].principal) == "User:bob"
+        async with open_raw(server) as client:
+            await handshake(client)
+            answer = await authenticate(client, b"\0bob\0wrong")
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert asked == ["bob", "bob"]
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes", RuntimeError("topsecret")])
+async def test_anything_but_true_is_no(answer, caplog):
+    def ask(_name, _password):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with open_server(heartbeat, context=Toy(), security=asking(ask)) as server:
+        async with open_raw(server) as client:
+            await handshake(client)
+            found = await authenticate(client, b"\0bob\0x")
+            assert found.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "topsecret" not in caplog.text
+
+
+async def test_an_answer_that_never_comes_ends_with_the_time_for_logins():
+    may_answer = threading.Event()
+    security = asking(lambda *_: may_answer.wait(10))
+    async with open_server(
+        heartbeat, context=Toy(), security=security, handshake_seconds=0.2
+    ) as server:
+        async with open_raw(server) as client:
+            await handshake(client)
+            request = SaslAuthenticateRequest(auth_bytes=b"\0bob\0x")
+            await client.send(request_frame(request, 2, 2))
+            assert await client.is_closed()
+            may_answer.set()
+
+
+async def test_before_the_login_a_connection_holds_less_than_64_kib():
+    async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
+        async with open_raw(server) as client:
+            await client.send(FRAME_BYTES_BEFORE_LOGIN_MAX.to_bytes(4, "big"))
+            await client.send(bytes(FRAME_BYTES_BEFORE_LOGIN_MAX - 1))
+            (connection,) = server.connections.values()
+            with trio.fail_after(5):
+                while connection._frames.unread < FRAME_BYTES_BEFORE_LOGIN_MAX + 3:
+                    await trio.lowlevel.checkpoint()
+            assert len(connection._frames._buffer) <= 64 << 10
