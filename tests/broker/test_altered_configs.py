@@ -156,6 +156,14 @@ async def test_what_a_listener_could_not_use_is_refused_and_the_old_one_stays(tm
             (KEYSTORE, str(tmp_path / "none.pem")),
             (KEYSTORE, one.write("broken.pem", ("no key", "no certificate"))),
             (USERS, "no login module"),
+            (
+                USERS,
+                'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://x";',
+            ),
+            (
+                USERS,
+                'com.sun.security.auth.module.LdapLoginModule required userProvider="ldap://x";',
+            ),
             ("listener.name.nobody.ssl.keystore.location", str(tmp_path / "node.pem")),
             ("listener.name.clients.ssl.protocol", "TLSv1.2"),
             ("listener.name.clients.gssapi.sasl.jaas.config", JAAS.format("x")),
