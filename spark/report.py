@@ -141,6 +141,7 @@ TIMES = {
     "broker_history": "to_ts",
     "quorum_epochs": "to_ts",
 }
+LASTING = "to_ts"  # what has it lasts for a time, of which only the part since then counts
 
 
 def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
@@ -152,13 +153,24 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
         time = TIMES.get(view)
         if job.since_ms is None or time is None:
             return spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        if f"{time} timestamp" not in schema:
-            schema = f"{schema}, {time} timestamp"
+        for needed in (time, "from_ts") if time == LASTING else (time,):
+            if f"{needed} timestamp" not in schema:
+                schema = f"{schema}, {needed} timestamp"
         frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
         # what has no end yet counts, and so does what has no time
-        return frame.where(f"{time} IS NULL OR unix_millis({time}) >= {job.since_ms}")
+        frame = frame.where(f"{time} IS NULL OR unix_millis({time}) >= {job.since_ms}")
+        return _clipped(frame, job.since_ms) if time == LASTING else frame
 
     return load
+
+
+def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
+    """What had begun before begins then."""
+    before = f"greatest(0, {since_ms} - unix_millis(from_ts)) / 1000"
+    begun = f"greatest(from_ts, timestamp_millis({since_ms}))"
+    if "seconds" in frame.columns:
+        frame = frame.selectExpr("* EXCEPT (seconds)", f"seconds - {before} AS seconds")
+    return frame.selectExpr("* EXCEPT (from_ts)", f"{begun} AS from_ts")
 
 
 # --- HTML

@@ -2,6 +2,12 @@
 
 import pytest
 
+QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+# A handful of rows: planning is all that a query costs.
+SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+
 
 @pytest.fixture(scope="session")
 def spark():
@@ -10,7 +16,19 @@ def spark():
     from spark.session import session
 
     made = session(local_cores=1, app_name="tests")
-    for key, value in SETTINGS.items():
+    for key, value in {**SETTINGS, **SMALL}.items():
         made.conf.set(key, value)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def query_loggers():
+    """PySpark's loggers of query errors, as they were before and will be after."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    yield loggers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

@@ -7,20 +7,6 @@ from spark.tracebacks import silence_query_loggers
 pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-
-
-@pytest.fixture
-def query_loggers():
-    """PySpark's loggers of query errors, as they were before and will be after."""
-    from pyspark.logger import PySparkLogger
-
-    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
-    levels = [logger.level for logger in loggers]
-    yield loggers
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
-
 
 def test_the_error_of_a_query_is_not_logged_too(spark, query_loggers):
     from pyspark.errors import AnalysisException

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+
 from spark.analyses.analysis import ROWS_MAX
 from spark.analyses.catalogue import ANALYSES
 from spark.analyses.running import not_applicable
@@ -29,12 +31,21 @@ class Told:
         return frame.to_dict("records")
 
 
+def table_of(spark, rows, ddl):
+    """Rows that the driver holds: no task reads them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
 def analysed(spark, name, **views):
     """Runs the analysis on rows (tuples in the order of its views' columns); a view left out is optional."""
     analysis = ANALYSES[name]
-    frames = {
-        view: spark.createDataFrame(rows, analysis.views[view]) for view, rows in views.items()
-    }
+    frames = {view: table_of(spark, rows, analysis.views[view]) for view, rows in views.items()}
     frame = analysis.compute(**frames).limit(ROWS_MAX).toPandas()
     drawn = analysis.plot(frame)
     assert drawn.data or drawn.layout.annotations

@@ -1,0 +1,154 @@
+"""`trimaran analyze` and `trimaran sql`, in the session of the other tests."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+from tests.spark.kafka_metadata.test_reading import standard, store
+from trimaran.cli.analyze import analyze, since_milliseconds
+from trimaran.cli.sql import sql
+from trimaran.errors import Exit, UserError
+
+pytest.importorskip("pyspark")
+in_spark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("spark", "query_loggers"),
+]
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+NOON_MS = 1_769_860_800_000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Batches of ten records at 0 s, 1 s … 9 s; a partition without a leader for 2.5 s."""
+    root = tmp_path_factory.mktemp("data")
+    for node_id in (1, 2, 3):
+        store(root, node_id, standard().batches)
+    broker = make_node(root, 11)
+    write_partition(broker, "orders", 0, data_batches(10))
+    checkpoint(broker, {("orders", 0): 100})
+    return root
+
+
+# --- --since ---
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("2026-01-31T12:00:00Z", NOON_MS),
+        ("2026-01-31T13:00:00+01:00", NOON_MS),
+        ("2026-01-31T12:00:00", NOON_MS),
+        ("2026-01-31", NOON_MS - 12 * 3_600_000),
+        ("90m", NOON_MS - 90 * 60_000),
+        ("1.5h", NOON_MS - 90 * 60_000),
+        ("30s", NOON_MS - 30_000),
+        ("2d", NOON_MS - 2 * 86_400_000),
+    ],
+)
+def test_a_time_or_an_age(text, told):
+    assert since_milliseconds(text, NOW) == told
+
+
+@pytest.mark.parametrize("text", ["", "6", "h", "-6h", "6 h", "6w", "1e9d", "99999999d", "noon"])
+def test_what_is_neither_is_refused(text):
+    with pytest.raises(UserError) as error:
+        since_milliseconds(text, NOW)
+    assert error.value.exit_code == Exit.USAGE
+
+
+def verdicts(capsys, *names, **options):
+    analyze(*names, json=True, **options)
+    outcomes = json.loads(capsys.readouterr().out)
+    return {one["name"]: "\n".join(v["text"] for v in one["verdicts"]) for one in outcomes}
+
+
+def at(seconds):
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+class TestInSpark:
+    pytestmark = in_spark
+
+    def test_verdicts_as_json_and_nothing_else(self, data, capsys):
+        analyze("D1", "partition-availability", data=data, json=True)
+        captured = capsys.readouterr()
+        throughput, availability = json.loads(captured.out)
+        assert (throughput["number"], throughput["name"]) == ("D1", "throughput")
+        assert throughput["rows"] > 0
+        assert "100 records" in throughput["verdicts"][0]["text"]
+        assert availability["name"] == "partition_availability"
+        assert "100 records" not in captured.err
+        assert not (data / "report").exists()
+
+    def test_verdicts_for_people_and_a_report(self, data, tmp_path, capsys):
+        analyze("throughput", data=data, html=tmp_path / "pages")
+        captured = capsys.readouterr()
+        assert captured.out.strip() == str(tmp_path / "pages" / "index.html")
+        assert "info  " in captured.err
+        assert "100 records" in captured.err
+
+    def test_since_leaves_out_what_is_older(self, data, capsys):
+        found = verdicts(capsys, "throughput", data=data, since=at(5))
+        assert "50 records" in found["throughput"]
+
+    def test_of_what_lasts_only_the_part_since_then_counts(self, data, capsys):
+        [(begun,)] = _sql(
+            capsys, data, "SELECT from_ts FROM partition_history WHERE state = 'offline'"
+        )
+        middle = datetime.fromisoformat(begun).replace(tzinfo=UTC).timestamp() + 1
+        whole = verdicts(capsys, "M5", data=data)["partition_availability"]
+        part = verdicts(capsys, "M5", data=data, since=at(middle))["partition_availability"]
+        assert "orders-0 longest, 2.5 s" in whole
+        assert "orders-0 longest, 1.5 s" in part
+        later = verdicts(capsys, "M5", data=data, since=at(middle + 2))["partition_availability"]
+        assert "offline for a time" not in later
+
+    def test_what_cannot_be_analysed_is_told(self, data, tmp_path):
+        with pytest.raises(UserError, match="throughput") as error:
+            analyze("trouput", data=data)
+        assert error.value.exit_code == Exit.USAGE
+        with pytest.raises(UserError, match=r"meta\.properties"):
+            analyze("throughput", data=tmp_path)
+
+    def test_a_statement(self, data, capsys):
+        query = "SELECT topic, count(*) AS n FROM records GROUP BY topic"
+        assert _sql(capsys, data, query) == [("orders", 100)]
+        sql(query, data=data)
+        assert capsys.readouterr().out.split() == ["TOPIC", "N", "orders", "100"]
+
+    def test_more_rows_than_are_shown(self, data, capsys):
+        sql("SELECT offset FROM records ORDER BY offset", data=data, rows=3)
+        captured = capsys.readouterr()
+        assert captured.out.split() == ["OFFSET", "0", "1", "2"]
+        assert "more than 3 rows" in captured.err
+
+    def test_a_statement_that_cannot_be_run(self, data, tmp_path):
+        for statement, told in (
+            ("SELECT nothing FROM records", "nothing"),
+            ("SELEKT 1", "SELEKT"),
+            ("SELECT * FROM nowhere", "nowhere"),
+        ):
+            with pytest.raises(UserError, match=told) as error:
+                sql(statement, data=data)
+            assert error.value.exit_code == Exit.USAGE
+            assert "Traceback" not in str(error.value)
+            assert "org.apache" not in str(error.value)
+        with pytest.raises(UserError, match=r"meta\.properties"):
+            sql("SELECT * FROM records", data=tmp_path)
+
+
+def _sql(capsys, data, statement):
+    sql(statement, data=data, output="json")
+    return [tuple(row.values()) for row in json.loads(capsys.readouterr().out)]
+
+
+def test_without_a_statement_the_views_are_listed(tmp_path, capsys):
+    sql(data=tmp_path, output="json")
+    named = {row["view"] for row in json.loads(capsys.readouterr().out)}
+    assert {"records", "batches", "partition_history", "metadata_image"} <= named
