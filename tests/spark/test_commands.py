@@ -148,6 +148,7 @@ def _sql(capsys, data, statement):
     return [tuple(row.values()) for row in json.loads(capsys.readouterr().out)]
 
 
+@pytest.mark.usefixtures("query_loggers")
 def test_without_a_statement_the_views_are_listed(tmp_path, capsys):
     sql(data=tmp_path, output="json")
     named = {row["view"] for row in json.loads(capsys.readouterr().out)}
