@@ -21,6 +21,8 @@ from tests.wire.random_messages import random_message
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.header import encode_request
 from wire.messages.registry import REQUESTS, RESPONSES
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.schema import Message
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -157,6 +159,22 @@ def _message_sets() -> list[bytes]:
     ]
 
 
+def _logins() -> list[bytes]:
+    def framed(*requests: tuple[Message, int]) -> bytes:
+        frames = [bytes(encode_request(one, version, 1, "c")) for one, version in requests]
+        return b"".join(bytes([len(frame)]) + frame for frame in frames)
+
+    first = SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=client")
+    plain = SaslAuthenticateRequest(auth_bytes=b"\0alice\0x")
+    scram = SaslHandshakeRequest(mechanism="SCRAM-SHA-256")
+    return [
+        framed((ApiVersionsRequest(), 3), (scram, 1), (first, 2), (first, 1)),
+        framed((SaslHandshakeRequest(mechanism="PLAIN"), 1), (plain, 0)),
+        framed((scram, 0)) + b"\x13n,,n=alice,r=client",
+        framed((SaslHandshakeRequest(mechanism="GSSAPI"), 1)),
+    ]
+
+
 def _logins_by_scram() -> list[bytes]:
     first, final = b"n,,n=alice,r=client", b"c=biws,r=clientserver,p=" + b"A" * 43 + b"="
     asked, proven = b"r=clientserver,s=c2FsdA==,i=4096", b"v=" + b"A" * 43 + b"="
@@ -195,6 +213,7 @@ SEEDS = {
     "record": _records,
     "batch": _batches,
     "message-set": _message_sets,
+    "login": _logins,
     "plain": lambda: [b"\0alice\0secret", b"bob\0alice\0secret"],
     "scram": _logins_by_scram,
     "oauthbearer": _logins_by_bearer,

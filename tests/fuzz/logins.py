@@ -12,12 +12,14 @@ from functools import partial
 from node.oauth.keys import KeySetError, parse_keys
 from node.oauth.tokens import TokenRules, UnsecuredTokens
 from wire.client.errors import AuthenticationRefused
+from wire.errors import RemoteProtocolError
 from wire.security.exchange import AuthenticationFailed, Challenge, ClientMechanism, Done, Exchange
 from wire.security.jaas import parse_jaas
 from wire.security.jks import JksError, pem_of_jks
 from wire.security.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
 from wire.security.plain import PlainExchange
 from wire.security.principal import Principal
+from wire.security.sasl import SaslAuthenticator, SaslSettings
 from wire.security.scram import ScramAccount, ScramExchange, credential_of
 from wire.security.scram_client import ScramCredentials
 
@@ -88,6 +90,22 @@ def fuzz_oauthbearer(data: bytes) -> None:
             steps.send(token)
     except (AuthenticationRefused, StopIteration):
         return
+
+
+def fuzz_login(data: bytes) -> None:
+    """Frames of a connection that nobody owns yet, each behind its length: answered, refused, or the end of it."""
+    exchange = partial(ScramExchange, MECHANISM, lambda *_: ALICE, lambda: "server")
+    mechanisms = {"PLAIN": partial(PlainExchange, {}), MECHANISM: exchange}
+    authenticator = SaslAuthenticator(SaslSettings(mechanisms))
+    while data:
+        frame, data = data[1 : 1 + data[0]], data[1 + data[0] :]
+        try:
+            reply = authenticator.receive(memoryview(frame))
+        except RemoteProtocolError:
+            return
+        assert reply.login is None
+        if reply.closes is not None:
+            return
 
 
 def fuzz_stores(data: bytes) -> None:

@@ -161,6 +161,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "record": fuzz_record,
     "batch": fuzz_batch,
     "message-set": fuzz_message_set,
+    "login": logins.fuzz_login,
     "plain": logins.fuzz_plain,
     "scram": logins.fuzz_scram,
     "oauthbearer": logins.fuzz_oauthbearer,

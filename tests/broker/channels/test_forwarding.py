@@ -21,8 +21,10 @@ from wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_request_header, encode_response
+from wire.security.principal import Principal
 
 VERSION = 7
 
@@ -35,6 +37,7 @@ class Controller:
         self.lies = 0  # by how much the correlation id is wrong
         self.error = ErrorCode.NONE
         self.timeout: float | None = None  # of the last request
+        self.principal = b""
         self.size: int | None = 1 << 30  # so much of the answer comes; None: not even an empty one
 
     async def call(
@@ -44,6 +47,7 @@ class Controller:
         timeout: float,  # noqa: ASYNC109
     ) -> EnvelopeResponse:
         self.timeout = timeout
+        self.principal = request.request_principal
         await trio.lowlevel.checkpoint()
         header, _ = decode_request_header(request.request_data)
         data = encode_response(self.response, header.api_version, header.correlation_id + self.lies)
@@ -85,6 +89,15 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     forwarded = await Forwarder(Controller(response), 30.0).forward_request(request, at)
     assert forwarded == encode_response(response, VERSION, at.header.correlation_id)
     assert decode_answer(forwarded, at, CreateTopicsResponse) == response
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+async def test_the_clients_principal_goes_along_and_how_it_came(by_token: bool) -> None:
+    controller, at = Controller(created("a")), call(asked("a"), VERSION)
+    at.connection.principal = Principal("a:*", by_token=by_token)
+    await Forwarder(controller, 30.0).forward_request(asked("a"), at)
+    told = DefaultPrincipalData.decode(controller.principal[2:], 0)
+    assert told == DefaultPrincipalData(type="User", name="a:*", token_authenticated=by_token)
 
 
 async def test_a_request_waits_as_long_as_is_configured() -> None:

@@ -195,6 +195,9 @@ BAD_SERVERS = {
     "not yet valid": lambda c: c.not_yet_valid(),
     "self-signed": lambda _: self_signed("localhost"),
     "another name": lambda c: c.issue("other.example.org"),
+    "our name as a part": lambda c: c.issue("localhost.example.org"),
+    "a wildcard of others": lambda c: c.issue("*.example.org"),
+    "a common name only": lambda c: c.issue("other.example.org", common_name="localhost"),
 }
 
 

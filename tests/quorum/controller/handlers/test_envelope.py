@@ -10,7 +10,12 @@ from tests.quorum.controller.handlers.asking import (
     envelope,
 )
 from wire.errors import ErrorCode
+from wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from wire.messages.create_topics import CreateTopicsResponse
+from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.fetch import FetchRequest
 from wire.messages.header import decode_response_header, encode_request
 
@@ -65,6 +70,18 @@ async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(envelope(creation(), 7, "admin"))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+async def test_who_came_with_a_token_gets_none_through_a_broker(tmp_path):
+    """Whatever the broker has looked at."""
+    request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    data = DefaultPrincipalData(type="User", name="alice", token_authenticated=True)
+    forwarded = envelope(request, 3).replace(request_principal=b"\0\0" + data.encode(0))
+    async with asked(tmp_path, delegation_token_secret_key="k") as one:
+        answer = await one.call(forwarded)
+        _, body = decode_response_header(answer.response_data, request.KEY, 3)
+        inside = CreateDelegationTokenResponse.decode(answer.response_data[body:], 3)
+        assert inside.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 @pytest.mark.slow
