@@ -1,7 +1,9 @@
-"""`python -m bench.idle_connections [COUNT] [plaintext|tls]`: what idle connections cost the process that holds them.
+"""`python -m bench.idle_connections [COUNT] [plaintext|tls|login|tls-login]`: what idle connections cost the process that holds
+them.
 
 The server is a process of its own with the registry of a broker; each connection has asked for ApiVersions once.
-Mark: 1,000 idle connections at most 20 MB above base.
+With `login` it asks for a login, and each connection has sent all but the last byte of the largest frame before it.
+Marks: 1,000 idle connections at most 20 MB above base; before the login at most 64 KiB each.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ from tests.certificates import Certificates
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.header import encode_request
 from wire.security.listener import ListenerSecurity
+from wire.security.plain import PlainExchange
+from wire.security.sasl import SaslSettings
 from wire.transport.api_versions import Features
+from wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
+from wire.transport.limits import ConnectionLimits
 from wire.transport.registry import Registry
 from wire.transport.server import Listener, serve_listener
 
@@ -32,15 +38,17 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     kind = sys.argv[2] if len(sys.argv) > 2 else "plaintext"
     certificates = Certificates()
-    tls = certificates.server_settings() if kind == "tls" else None
+    tls = certificates.server_settings() if "tls" in kind else None
     ours, theirs = get_context("spawn").Pipe()
-    server = get_context("spawn").Process(target=serve, args=(theirs, tls), daemon=True)
+    server = get_context("spawn").Process(target=serve, args=(theirs, kind, tls), daemon=True)
     server.start()
     address = ours.recv()
     context = certificates.client_context() if tls else None
-    held = [connect(address, context) for _ in range(WARM_UP)]
+    more = (FRAME_BYTES_BEFORE_LOGIN_MAX).to_bytes(4, "big") if "login" in kind else b""
+    more += bytes(FRAME_BYTES_BEFORE_LOGIN_MAX - 1) if "login" in kind else b""
+    held = [connect(address, context, more) for _ in range(WARM_UP)]
     base = rss_bytes(server.pid)
-    held += [connect(address, context) for _ in range(count)]
+    held += [connect(address, context, more) for _ in range(count)]
     above = rss_bytes(server.pid) - base
     print(f"{kind}: base {base / 1e6:.1f} MB, {count} idle connections {above / 1e6:.1f} MB above, "
           f"{above / count / 1024:.1f} KiB each")  # fmt: skip
@@ -48,7 +56,7 @@ def main() -> None:
     server.join()
 
 
-def connect(address, context: ssl.SSLContext | None) -> socket.socket:
+def connect(address, context: ssl.SSLContext | None, more: bytes) -> socket.socket:
     sock = socket.create_connection(address)
     if context is not None:
         sock = context.wrap_socket(sock, server_hostname="localhost")
@@ -56,20 +64,23 @@ def connect(address, context: ssl.SSLContext | None) -> socket.socket:
     frame = encode_request(request, 3, 0, "idle")
     sock.sendall(len(frame).to_bytes(4, "big") + frame)
     assert sock.recv(65536)
+    sock.sendall(more)
     return sock
 
 
-def serve(pipe, tls) -> None:
+def serve(pipe, kind: str, tls) -> None:
     from wire.security.tls import server_context
 
-    security = ListenerSecurity(tls=server_context(tls) if tls else None)
+    sasl = SaslSettings({"PLAIN": partial(PlainExchange, {})}) if "login" in kind else None
+    security = ListenerSecurity(tls=server_context(tls) if tls else None, sasl=sasl)
     registry: Registry = broker_registry()
     registry._features = lambda _context: Features()
 
     async def run() -> None:
         listener = Listener.bind("A", "127.0.0.1", 0, security=security)
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_listener, [listener], registry, None))
+            limits = ConnectionLimits(handshake_seconds=60.0)  # none ends before it is counted
+            await nursery.start(partial(serve_listener, [listener], registry, None, limits=limits))
             pipe.send(listener.address)
             await trio.sleep_forever()
 

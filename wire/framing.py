@@ -60,14 +60,19 @@ class FrameBuffer:
     Fill it with `received(recv_into(buffer.room()))`, then take frames until `next_frame` gives None.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "frame_bytes_max")
+    __slots__ = ("_buffer", "_end", "_read_ahead", "_start", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
-        self.frame_bytes_max = frame_bytes_max
+        self.allow(frame_bytes_max)
         self._buffer = bytearray(_BUFFER_BYTES_MIN)
         # Unread bytes are _buffer[_start:_end].
         self._start = 0
         self._end = 0
+
+    def allow(self, frame_bytes_max: int) -> None:
+        """Takes frames of so many bytes from now on; where they are small, no more than one is read ahead."""
+        self.frame_bytes_max = frame_bytes_max
+        self._read_ahead = min(SIZE_BYTES + frame_bytes_max, _READ_AHEAD_BYTES)
 
     @property
     def unread(self) -> int:
@@ -108,7 +113,7 @@ class FrameBuffer:
         unread = self._end - self._start
         if unread == 0:
             self._start_over()
-            limit = _READ_AHEAD_BYTES
+            limit = self._read_ahead
         else:
             limit = self._make_room(self._wanted(unread))
         return memoryview(self._buffer)[self._end : limit]
@@ -116,12 +121,12 @@ class FrameBuffer:
     def _wanted(self, unread: int) -> int:
         """How many bytes, those unread included, the buffer should hold before frames are looked for again."""
         if unread < SIZE_BYTES:
-            return _READ_AHEAD_BYTES
+            return self._read_ahead
         size = int.from_bytes(
             self._buffer[self._start : self._start + SIZE_BYTES], "big", signed=True
         )
-        wanted = max(SIZE_BYTES + size, _READ_AHEAD_BYTES)
-        return wanted if wanted > unread else unread + _READ_AHEAD_BYTES
+        wanted = max(SIZE_BYTES + size, self._read_ahead)
+        return wanted if wanted > unread else unread + self._read_ahead
 
     def _make_room(self, wanted: int) -> int:
         """Makes space behind the unread bytes; returns the end of what may be received."""
@@ -148,9 +153,9 @@ class FrameBuffer:
     def _start_over(self) -> None:
         if self._end and _is_viewed(self._buffer):
             self._buffer = bytearray(len(self._buffer))
-        elif self._end == len(self._buffer) < _READ_AHEAD_BYTES:
+        elif self._end == len(self._buffer) < self._read_ahead:
             # It was filled to the brim by small frames: a busy connection.
-            self._buffer = bytearray(len(self._buffer) * 2)
+            self._buffer = bytearray(min(len(self._buffer) * 2, self._read_ahead))
         self._start = self._end = 0
 
     def received(self, count: int) -> None:

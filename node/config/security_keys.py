@@ -123,7 +123,7 @@ SERVER_SECURITY = (
         "sasl.server.max.receive.size",
         "int",
         TOKEN_BYTES_MAX,
-        "Largest request before authentication, never more than 60 KiB here.",
+        "Largest request before authentication, never more than 28 KiB here.",
         at_least(1),
     ),
     ConfigKey(

@@ -6,6 +6,7 @@ Clients of Java are those of Kafka 4.3, 3.9 and 2.8; of Python librdkafka's, aio
 import asyncio  # noqa: TID251 - aiokafka is made for it
 import ssl
 import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -15,9 +16,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.login_node import LoginNode
-from tests.cluster.processes import trimaran
+from tests.cluster.processes import ROOT, trimaran, until
 from tests.interop import apache_kafka, old_clients
 from trimaran.local.layout import FreePorts
+from wire.security.jaas import SCRAM_MODULE
 
 SECONDS = 30
 JAVA = ("4.3.0", "3.9.1", "2.8.2")
@@ -239,3 +241,92 @@ def test_our_own_commands(node, way):
     at = ("-b", node.bootstrap_of(way), "--command-config", file)
     trimaran("produce", topic, *at, stdin="hello\n")
     assert trimaran("consume", topic, "-n", "1", *at).stdout.strip() == "hello"
+
+
+def admin(node, tool, *words, way="SCRAM-SHA-512", check=True):
+    at = ("--bootstrap-server", node.bootstrap_of(way), "--command-config", str(node.file_of(way)))
+    return apache_kafka.tool(tool, *at, *words, check=check)
+
+
+def test_kafka_configs_adds_and_removes_users(node):
+    user = ("--alter", "--entity-type", "users", "--entity-name", "carol")
+    admin(node, "configs", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
+    described = admin(node, "configs", "--describe", "--entity-type", "users")
+    assert "carol" in described.stdout
+    file = node.dir / "carol.properties"
+    file.write_text(node.file_of("SCRAM-SHA-256").read_text().replace("alice", "carol"))
+    at = ("-b", node.at("LOGINS"), "--command-config", file)
+    trimaran("topics", "list", *at)
+    admin(node, "configs", *user, "--delete-config", "SCRAM-SHA-256")
+    assert trimaran("topics", "list", *at, check=False).returncode != 0
+
+
+def test_kafka_delegation_tokens_are_made_renewed_and_ended(node):
+    made = admin(node, "delegation-tokens", "--create", "--max-life-time-period", "86400000")
+    token_id, hmac = made.stdout.strip().splitlines()[-1].split()[:2]
+    node.token_id, node.token_hmac = token_id, hmac
+    of_alice = ("--describe", "--owner-principal", "User:alice")
+    assert token_id in admin(node, "delegation-tokens", *of_alice).stdout
+    admin(node, "delegation-tokens", "--renew", "--renew-time-period", "-1", "--hmac", hmac)
+    at = ("-b", node.at("LOGINS"), "--command-config", node.file_of("token"))
+    trimaran("topics", "list", *at)
+    by_token = admin(
+        *(node, "delegation-tokens", "--create", "--max-life-time-period", "-1"),
+        way="token",
+        check=False,
+    )
+    assert "Delegation Token requests are not allowed" in by_token.stdout + by_token.stderr
+    admin(node, "delegation-tokens", "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+    assert trimaran("topics", "list", *at, check=False).returncode != 0
+
+
+BOOTSTRAP = """
+node.id=1
+process.roles=broker,controller
+controller.quorum.voters=1@localhost:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT
+listeners=CONTROLLER://localhost:{controller},PLAINTEXT://localhost:{plain},LOGINS://localhost:{logins}
+log.dirs={dir}/data
+offsets.topic.replication.factor=1
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.logins.scram-sha-512.sasl.jaas.config={module} required;
+"""
+
+
+@pytest.mark.parametrize("formatted_by", ["ours", "kafka"])
+def test_the_first_users_are_the_same_whoever_formats(tmp_path, formatted_by):
+    """What ours formats Kafka serves, and the other way round."""
+    file = tmp_path / "server.properties"
+    with FreePorts() as ports:
+        numbers = {name: next(ports) for name in ("controller", "plain", "logins")}
+        file.write_text(BOOTSTRAP.format(**numbers, dir=tmp_path, module=SCRAM_MODULE))
+        cluster_id = trimaran("storage", "random-uuid").stdout.strip()
+        words = ("format", "-t", cluster_id, "-c", str(file))
+        user = ("--add-scram", "SCRAM-SHA-512=[name=alice,password=secret]")
+        if formatted_by == "ours":
+            trimaran("storage", *words, *user)
+            command = apache_kafka.java("kafka.Kafka", str(file), level="info", heap="1g")
+        else:
+            apache_kafka.tool("storage", *words, *user)
+            command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(file)]
+        log = tmp_path / "node.log"
+        with log.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
+        try:
+            started = ("id=1] started", "Kafka Server started")
+            until(
+                lambda: (
+                    any(one in log.read_text() for one in started) or process.poll() is not None
+                ),
+                "started",
+            )
+            jaas = f'{SCRAM_MODULE} required username="alice" password="secret";'
+            client = tmp_path / "client.properties"
+            sasl = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+            client.write_text(f"{sasl}sasl.jaas.config={jaas}\n")
+            at = ("-b", f"localhost:{numbers['logins']}", "--command-config", client)
+            trimaran("topics", "list", *at)
+        finally:
+            process.terminate()
+            process.wait(SECONDS)

@@ -20,7 +20,7 @@ from wire.security.scram import unescaped_name
 
 MECHANISM = "OAUTHBEARER"
 # Honest tokens are a few kilobytes.
-TOKEN_CHARS_MAX = 32 << 10
+TOKEN_CHARS_MAX = 24 << 10
 _END = b"\x01"
 _REFUSED = b'{"status":"invalid_token"}'
 _INITIAL = re.compile(
