@@ -1,4 +1,4 @@
-"""`python -m bench.idle_connections [COUNT] [plaintext|tls|login|tls-login]`: what idle connections cost who holds them.
+"""`python -m bench.idle_connections [COUNT] [plaintext|tls|login|tls-login]`: the cost of idle connections.
 
 The server is a process of its own with the registry of a broker; each connection has asked for ApiVersions once.
 With `login` it asks for a login, and each connection has sent all but the last byte of the largest frame before it.
