@@ -1,6 +1,6 @@
 """Each way to log in × each client: the record that it sends is the record that it reads.
 
-Clients of Java are those of Kafka 4.3, 3.9 and 2.8; of Python librdkafka's, aiokafka and kafka-python.
+Clients of Java are those of Kafka 4.3, 3.9 and 2.8; of Python librdkafka's, aiokafka and kafka-python; of Go franz-go.
 """
 
 import asyncio  # noqa: TID251 - aiokafka is made for it
@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import ROOT, trimaran, until
-from tests.interop import apache_kafka, old_clients
+from tests.interop import apache_kafka, franz_go, old_clients
 from trimaran.local.layout import FreePorts
 from wire.security.jaas import SCRAM_MODULE
 
@@ -233,6 +233,16 @@ def test_kafka_python(node, way):
     consumer = KafkaConsumer(topic, **kafka_python(node, way), **wait)
     assert next(consumer).value == b"hello"
     consumer.close()
+
+
+@pytest.mark.skipif(franz_go.why_not() is not None, reason="needs go on the PATH")
+@pytest.mark.parametrize("way", [*PASSWORDS, "token", "OAUTHBEARER"])
+def test_franz_go(node, way):
+    topic, bearer = topic_of(node, "franz-go", way), (node.dir / "token.jwt").read_text()
+    words = {"token": (node.token_id, node.token_hmac), "OAUTHBEARER": (bearer,)}
+    login = words.get(way, ("alice", "secret"))
+    arguments = (node.bootstrap_of(way), topic, way, f"{node.dir}/ca.pem", *login)
+    assert franz_go.there_and_back(*arguments) == "hello"
 
 
 @pytest.mark.parametrize("way", WAYS)

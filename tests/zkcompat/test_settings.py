@@ -6,6 +6,7 @@ import ssl
 import pytest
 
 from tests.certificates import Certificates
+from wire.security.scram_client import ScramCredentials
 from zkcompat.mirroring.mirror import MirrorConfig
 from zkcompat.settings import is_enabled, keeper_config, mirror_config, quorum_security
 from zkcompat.zookeeper.digest_md5 import DigestCredentials
@@ -144,3 +145,15 @@ def test_controllers_are_talked_to_as_clients_keys_say(tmp_path):
     assert security.sasl.username == "u"
     with pytest.raises(ValueError, match=r"sasl\.mechanism"):
         quorum_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
+
+
+def test_the_mirror_logs_in_to_the_quorum_by_scram():
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    security = quorum_security(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{module} required username="mirror" password="secret";',
+        }
+    )
+    assert security.sasl == ScramCredentials("SCRAM-SHA-512", "mirror", "secret")
