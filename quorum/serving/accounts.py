@@ -1,7 +1,8 @@
 """Who may log in by SCRAM: the users and delegation tokens of the newest image, and nobody that it does not know.
 
-What answers for a name that nobody has is made up from a secret that all nodes have and no one else: the server key of
-the first credential of that mechanism. So its salt is the same on every node, today and tomorrow, as a real one is.
+What answers for a name that nobody has is made up from `delegation.token.secret.key`, which all nodes share. So its
+salt is the same on every node, today and tomorrow, as a real one is. Without that key it is each node's own. Never is
+it made of anybody's keys: who is not logged in may see it, and could try passwords against it at home.
 Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter:
 a token that has run out logs nobody in, even before it is swept away.
 """
@@ -9,6 +10,7 @@ a token that has run out logs nobody in, even before it is swept away.
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import os
 from collections.abc import Callable
@@ -33,6 +35,10 @@ from wire.security.scram import (
 
 _NUMBERS = {name: number for number, name in NAMES.items()}
 _SALT_BYTES = 24
+# What is shown to everybody is made of the secret: guessing that at home is to cost as much as here, 50 ms each time.
+_STRETCH_ITERATIONS = 100_000
+# While there is nobody: Kafka's tools make salts of 26 letters.
+_LIKE_KAFKA = ScramCredential(b"a" * 26, bytes(1), bytes(1), ITERATIONS_MIN)
 # Logins with a token cost a millisecond or two, once: a fleet shares few tokens.
 _TOKENS_REMEMBERED = 4096
 
@@ -46,9 +52,7 @@ class Accounts:
         self._now_ms = now
         self._scram, self._tokens = EMPTY.scram, EMPTY.tokens
         self._examples: dict[int, ScramCredential] = {}
-        # While there is nobody, nothing needs to look the same elsewhere. Kafka's tools make salts of 26 letters.
-        self._noise = os.urandom(32)
-        self._nobody = ScramCredential(b"a" * 26, self._noise, self._noise, ITERATIONS_MIN)
+        self._salts_of = _stretched(self._token_secret)
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         self.know(image)
@@ -66,8 +70,8 @@ class Accounts:
     def _user(self, mechanism: str, name: str) -> ScramAccount:
         number = _NUMBERS[mechanism]
         record = self._scram.get((name, number))
-        example = self._examples.get(number, self._nobody)
-        made_up = made_up_credential(MECHANISMS[mechanism], example.server_key, name, example)
+        example = self._examples.get(number, _LIKE_KAFKA)
+        made_up = made_up_credential(MECHANISMS[mechanism], self._salts_of, name, example)
         if record is None or record.iterations < ITERATIONS_MIN:
             return ScramAccount(made_up, None)
         return ScramAccount(_credential(record), Principal(name))
@@ -76,12 +80,12 @@ class Accounts:
         digest = MECHANISMS[mechanism]
         token = self._tokens.get(token_id) if self._token_secret else None
         left_ms = -1 if token is None else _ends_at(token) - self._now_ms()
+        salt = _token_salt(self._salts_of, token_id)
         if token is None or left_ms <= 0:
-            salt = _token_salt(self._token_secret or self._noise.hex(), token_id)
             nobody = ScramCredential(salt, bytes(1), bytes(1), ITERATIONS_MIN)
             return ScramAccount(nobody, None)
         kind, owner = split_principal(token.owner)
-        credential = _token_credential(digest, self._token_secret, token_id)
+        credential = _token_credential(digest, self._token_secret, token_id, salt)
         return ScramAccount(credential, Principal(owner, kind, by_token=True), left_ms)
 
 
@@ -103,13 +107,20 @@ def _ends_at(token: DelegationTokenRecord) -> int:
     return min(token.max_timestamp, token.expiration_timestamp)
 
 
-def _token_salt(secret: str, token_id: str) -> bytes:
+def _stretched(secret: str) -> bytes:
+    """What salts are made of; of no secret something that nobody knows."""
+    if not secret:
+        return os.urandom(32)
+    return hashlib.pbkdf2_hmac("sha256", secret.encode(), b"of salts", _STRETCH_ITERATIONS)
+
+
+def _token_salt(salts_of: bytes, token_id: str) -> bytes:
     """The same on all nodes; that of a token that never was looks like any other."""
-    return hmac.digest(secret.encode(), b"salt of " + token_id.encode(), "sha256")[:_SALT_BYTES]
+    return hmac.digest(salts_of, b"token " + token_id.encode(), "sha256")[:_SALT_BYTES]
 
 
 @lru_cache(_TOKENS_REMEMBERED)
-def _token_credential(digest: str, secret: str, token_id: str) -> ScramCredential:
+def _token_credential(digest: str, secret: str, token_id: str, salt: bytes) -> ScramCredential:
     """A token's password is its HMAC in base64."""
     password = base64.b64encode(token_hmac(secret, token_id)).decode()
-    return credential_of(digest, password, _token_salt(secret, token_id), ITERATIONS_MIN)
+    return credential_of(digest, password, salt, ITERATIONS_MIN)

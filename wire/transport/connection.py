@@ -384,10 +384,11 @@ class Connection:
     def _open(self, login: Login) -> None:
         self.info.principal = login.principal
         self._authenticator = None
+        before, self._session = self._session, None
         if login.session_ms is not None:
             assert self._sasl is not None
             ends_at = trio.current_time() + login.session_ms / 1000
-            began = None if self._session is None else self._session.login_began
+            began = None if before is None else before.login_began
             self._session = Session(self._sasl, login, ends_at, began)
         self._frames.allow(self._limits.frame_bytes_max)
         self._serving.deadline = math.inf

@@ -24,9 +24,10 @@ from tests.node.oauth.provider import (
 )
 from wire.security.oauthbearer import TokenRefused
 
-RULES = TokenRules(ISSUER, (AUDIENCE,))
-NOW = now_ms() // 1000
 HOUR = 3600
+# So wide that it does not matter how long ago the times below were written.
+RULES = TokenRules(ISSUER, (AUDIENCE,), skew_seconds=HOUR)
+NOW = now_ms() // 1000
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def validator(tmp_path):
         {"algorithm": "PS256"},
         {"key": ec_key(), "algorithm": "ES256", "key_id": "e"},
         {"aud": ["other", AUDIENCE]},
-        {"exp": NOW - 10},  # within the skew
-        {"nbf": NOW + 10},
+        {"exp": NOW - 600},  # within the skew
+        {"nbf": NOW + 600},
         {"sub": "a:*\u2028,="},
     ],
 )
@@ -95,12 +96,12 @@ WRONG = {
     "audience": lambda: token(aud="another service"),
     "audience is a part": lambda: token(aud=AUDIENCE[:3]),
     "no audience": lambda: token(aud=None),
-    "expired": lambda: token(exp=NOW - 60),
+    "expired": lambda: token(exp=NOW - 2 * HOUR),
     "no expiry": lambda: token(exp=None),
     "expiry is text": lambda: token(exp="soon"),
     "expiry is infinite": lambda: unsigned({"alg": "RS256", "kid": "r"}, claims(exp=float("inf"))),
-    "not yet": lambda: token(nbf=NOW + HOUR),
-    "of tomorrow": lambda: token(iat=NOW + HOUR),
+    "not yet": lambda: token(nbf=NOW + 3 * HOUR),
+    "of tomorrow": lambda: token(iat=NOW + 3 * HOUR),
     "no issue": lambda: token(iat=None),
     "no subject": lambda: token(sub=None),
     "blank subject": lambda: token(sub=" "),
@@ -148,7 +149,7 @@ UNSECURED_WRONG = {
     "signed": token,
     "signature": lambda: unsigned({"alg": "none"}, claims(), b"x"),
     "algorithm": lambda: unsigned({"alg": "HS256"}, claims()),
-    "expired": lambda: unsigned({"alg": "none"}, claims(exp=NOW - 60)),
+    "expired": lambda: unsigned({"alg": "none"}, claims(exp=NOW - 2 * HOUR)),
     "no expiry": lambda: unsigned({"alg": "none"}, claims(exp=None)),
     "expiry true": lambda: unsigned({"alg": "none"}, claims(exp=True)),
     "infinite": lambda: unsigned({"alg": "none"}, claims(exp=float("inf"))),

@@ -83,13 +83,27 @@ def test_who_is_removed_or_has_too_few_iterations_is_nobody():
             log_in(accounts, "alice")
 
 
+def made_up_salt(accounts, name="eve"):
+    return accounts.find("SCRAM-SHA-512", name, False).credential.salt
+
+
 def test_two_nodes_make_the_same_salt_up():
     one, other = (accounts_of(user("alice"), user("bob")) for _ in range(2))
-    salts = {
-        accounts.find("SCRAM-SHA-512", "eve", False).credential.salt for accounts in (one, other)
-    }
-    assert len(salts) == 1
-    assert len(salts.pop()) == len(user("alice").salt)
+    assert made_up_salt(one) == made_up_salt(one) == made_up_salt(other)
+    assert made_up_salt(one) != made_up_salt(one, "mallory")
+    assert len(made_up_salt(one)) == len(user("alice").salt)
+
+
+def test_without_a_common_secret_each_node_makes_up_its_own():
+    one, other = (accounts_of(user("alice"), secret="") for _ in range(2))
+    assert made_up_salt(one) == made_up_salt(one) != made_up_salt(other)
+
+
+def test_nothing_that_is_shown_to_everybody_is_made_of_a_password():
+    """Else passwords could be tried against it, without asking anybody again."""
+    one, other = accounts_of(user("alice", "secret")), accounts_of(user("alice", "another"))
+    assert made_up_salt(one) == made_up_salt(other)
+    assert made_up_salt(accounts_of(user("alice"), secret="t")) != made_up_salt(one)
 
 
 def password_of(token_id):

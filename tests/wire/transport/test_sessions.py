@@ -20,8 +20,10 @@ from wire.errors import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.security.exchange import Done
 from wire.security.listener import ClientSecurity, ListenerSecurity
 from wire.security.plain import PlainCredentials, PlainExchange
+from wire.security.principal import Principal
 from wire.security.sasl import SaslSettings
 from wire.transport.node_connection import open_node_connection
 
@@ -127,6 +129,23 @@ async def test_nothing_else_is_answered_in_the_middle_of_a_login(autojump_clock)
             assert await client.is_closed()
             assert trio.current_time() - began <= 3.0
     assert toy.begun == []
+
+
+async def test_a_login_without_an_end_takes_the_place_of_one_with(autojump_clock):
+    """A token first, then a password: what was to end does not."""
+    lives = iter([5000, None])
+
+    class Living:
+        def evaluate(self, _token):
+            return Done(Principal("alice"), b"", next(lives))
+
+    security = ListenerSecurity(sasl=SaslSettings({"PLAIN": Living}))
+    async with open_server(heartbeat, context=Toy(), security=security) as server:
+        async with open_raw(server) as client:
+            assert (await log_in(client)).session_lifetime_ms == 5000
+            assert (await log_in(client)).session_lifetime_ms == 0
+            await trio.sleep(400)
+            await ping(client, 1)
 
 
 async def test_logins_come_a_second_apart(autojump_clock):
