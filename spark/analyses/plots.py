@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
 ROWS_SHOWN = 40  # bars or spans that a person can tell apart
+BESIDE = 20  # widths of a bar that stand empty on both sides of an only one
+FEW = 6  # counts up to this are labelled one by one
 LABEL_MAX = 36  # letters; the whole name stands where the pointer is
 
 BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
@@ -122,6 +124,8 @@ def over_time(
     stacked: bool = True,
 ) -> go.Figure:
     """Bars by time bucket (`ts` is its start), a colour for each value of `by`, the largest first."""
+    import pandas as pd
+
     made = figure(barmode="stack" if stacked else "group", yaxis_title=y_title)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
     for key in order:
@@ -136,6 +140,11 @@ def over_time(
         )
     made.update_xaxes(type="date", title="UTC")
     made.update_layout(showlegend=True)
+    if frame["ts"].nunique() == 1:  # a bar that fills the figure tells no time
+        only, step = frame["ts"].iloc[0], pd.Timedelta(milliseconds=max(width_ms, 1000))
+        made.update_xaxes(range=[only - BESIDE * step, only + (BESIDE + 1) * step])
+    if frame.groupby("ts")[value].sum().max() <= FEW and frame[value].dtype.kind in "iu":
+        made.update_yaxes(dtick=1)
     return made
 
 

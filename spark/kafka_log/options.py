@@ -17,6 +17,7 @@ from spark.options import (
 )
 from spark.origins.cluster import ClusterSettings, cluster_settings
 from spark.origins.directories import DirectorySettings
+from spark.origins.discovery import STORAGE
 
 SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
 # Levels that decode an internal topic, which they name themselves.
@@ -116,7 +117,7 @@ def _topics(o: Options, level: str) -> TopicsWanted:
 def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
     return DirectorySettings(
         paths=o.paths(),
-        storage_options=o.prefixed("storage."),
+        storage_options=o.prefixed(STORAGE),
         end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
         replicas=o.choice("replicas", ("leader", "all"), "leader"),
         committed=committed,

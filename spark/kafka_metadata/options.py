@@ -11,6 +11,7 @@ from spark.kafka_log.limits import Limit, starting_limit
 from spark.kafka_log.options import StreamLimits, stream_limits
 from spark.options import NO_NAMES, Options, names_of, positive
 from spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
+from spark.origins.discovery import STORAGE, StorageOptions
 from wire.messages.control import ControlType
 from wire.records.registry import METADATA_RECORDS
 
@@ -26,6 +27,7 @@ class MetadataOptions:
     """Options of `kafka_metadata`."""
 
     paths: tuple[str, ...]  # none with a cluster
+    storage_options: StorageOptions
     cluster: ClusterSettings | None
     table: str
     nodes: NodesWanted
@@ -61,6 +63,7 @@ class MetadataOptions:
             )
         parsed = cls(
             paths=() if cluster else o.paths(),
+            storage_options=() if cluster else o.prefixed(STORAGE),
             cluster=cluster,
             table=table,
             nodes=o.parse("nodes", _nodes, LEADER, "leader, all or ids parted by commas"),
@@ -119,7 +122,9 @@ def _refuse_what_does_not_apply(
     """An option without effect would be believed to have one."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():
-        if name in ANYWHERE or name in acting or name.startswith(PREFIX) or shown in STREAM_OPTIONS:
+        if name in ANYWHERE or name in acting or shown in STREAM_OPTIONS:
+            continue
+        if name.startswith((PREFIX, STORAGE)):
             continue
         where = [other for other, names in tables.items() if shown in names]
         raise o.wrong(

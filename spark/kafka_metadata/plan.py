@@ -22,6 +22,7 @@ from spark.origins.directories import pack, split
 from spark.origins.discovery import (
     METADATA_TOPIC,
     PartitionFound,
+    StorageOptions,
     find_log_directories,
     find_partitions,
 )
@@ -111,12 +112,14 @@ class MetadataTask:
         return None if self.committed_end is None else offset < self.committed_end
 
 
-def find_metadata_logs(paths: Iterable[str]) -> list[MetadataLog]:
+def find_metadata_logs(
+    paths: Iterable[str], storage_options: StorageOptions = ()
+) -> list[MetadataLog]:
     """The metadata logs of all node directories. Raises DataUnreadable when there is none."""
     names = tuple(paths)
     logs = [
         survey(found)
-        for directory in find_log_directories(names)
+        for directory in find_log_directories(names, storage_options)
         for found in find_partitions(directory)
         if found.topic == METADATA_TOPIC
     ]
@@ -240,7 +243,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     """
     if options.cluster is not None:
         return _live_tasks(survey_quorum(options.cluster), options, plan)
-    logs = find_metadata_logs(options.paths)
+    logs = find_metadata_logs(options.paths, options.storage_options)
     committed = committed_end(logs)
     if plan in ("node", "snapshots"):
         chosen = _chosen(logs, options.nodes)
@@ -294,7 +297,7 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
     if options.cluster is not None:
         live = survey_quorum(options.cluster)
         return Bounds(live.start_offset, max(live.start_offset, live.high_watermark))
-    logs = find_metadata_logs(options.paths)
+    logs = find_metadata_logs(options.paths, options.storage_options)
     log, committed = choose_log(logs), committed_end(logs)
     if committed is None and not options.include_uncommitted:
         raise DataUnreadable(
@@ -310,7 +313,7 @@ def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[Metadat
         live = survey_quorum(options.cluster)
         piece = ControllerRange(options.cluster, live.leader_id, start, end)
         return [MetadataTask((piece,), live.high_watermark, None, live.leader_id)]
-    logs = find_metadata_logs(options.paths)
+    logs = find_metadata_logs(options.paths, options.storage_options)
     log, committed = choose_log(logs), committed_end(logs)
     ranges = split(log.replica, start, end, options.split_bytes)
     return [

@@ -18,6 +18,7 @@ includeUncommitted       false     what no majority of the voters' directories s
 includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false      records control
 verifyCrc                true                                                                      records batches
 splitBytes               4 MiB     the size of a task                                              all
+storage.NAME                       an option of fsspec's, where the path is a URL                  all
 ```
 An option that has no effect on the table is refused.
 """
@@ -37,7 +38,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
-from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask, plan_metadata
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
@@ -77,7 +78,9 @@ class KafkaMetadataSource(DataSource):
             try:
                 options = parse_options(self.options)
             except OptionError:
-                # What is wrong for a batch may be right for a stream; if it is not, this is the error to tell.
+                # What is wrong for a batch may be right for a stream, if it looks like one.
+                if not any(name in self.options for name in STREAM_OPTIONS):
+                    raise
                 options = parse_options(self.options, streaming=True)
             return spark_schema(TABLES[options.table].schema)
 

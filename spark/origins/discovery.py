@@ -23,6 +23,7 @@ from spark.origins.storage import LOCAL, Storage, expand, locate
 METADATA_TOPIC = "__cluster_metadata"
 DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search, links in circles neither
 UNKNOWN_NODE = -1
+STORAGE = "storage."  # options that begin with it are fsspec's
 StorageOptions = tuple[tuple[str, str], ...]
 
 

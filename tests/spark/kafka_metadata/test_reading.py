@@ -6,8 +6,10 @@ import pytest
 
 from log.batches.records import NewRecord, build_batch
 from spark.kafka_metadata.plan import committed_end, find_metadata_logs
-from spark.kafka_metadata.source import parse_options, plan_table
+from spark.kafka_metadata.source import KafkaMetadataSource, parse_options, plan_table
 from spark.kafka_metadata.tables.registry import TABLES
+from spark.options import OptionError
+from spark.origins.cluster import CONTROLLERS
 from spark.origins.origin import DataUnreadable
 from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
 from wire.as_json import base64_text
@@ -337,3 +339,33 @@ def test_quorum_epochs(tmp_path):
         for r in found
     ] == [(1, 1, 0, 5, 6), (2, 2, 6, 10, 5)]
     assert [(r["seconds"], r["gap_before_ms"]) for r in found] == [(2.0, None), (4.5, 2500)]
+
+
+def test_a_file_system_of_fsspec_and_its_options(tmp_path):
+    import fsspec
+
+    for node_id in (1, 2, 3):
+        store(tmp_path, node_id, standard().batches)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/quorum", recursive=True)
+    try:
+        there = rows("memory://quorum", "partition_history", **{"storage.anything": "x"})
+        assert there == rows(tmp_path, "partition_history")
+        assert there
+    finally:
+        memory.rm("/quorum", recursive=True)
+    with pytest.raises(OptionError, match=r"unknown option storage\.anything"):
+        parse_options({CONTROLLERS: "127.0.0.1:1", "storage.anything": "x"})
+
+
+def test_the_error_of_a_batch_is_told_unless_it_looks_like_a_stream():
+    from pyspark.sql.datasource import CaseInsensitiveDict
+
+    def schema(**options):
+        return KafkaMetadataSource(CaseInsensitiveDict(options)).schema()
+
+    with pytest.raises(OptionError, match="unknown option tabel"):
+        schema(path="/x", table="image", tabel="y")
+    with pytest.raises(OptionError, match="a stream is of the table records"):
+        schema(path="/x", table="image", maxOffsetsPerTrigger="5")
+    assert "payload" in schema(path="/x", maxOffsetsPerTrigger="5").names
