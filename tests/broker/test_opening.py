@@ -15,6 +15,7 @@ from broker.handlers.produce import produce
 from broker.partitions.opening import OPENED_PER_TURN
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
+from log.partitions.readable_log import ReadableLog
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
@@ -151,7 +152,7 @@ async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, 
     await ask(harness, produce, produce_request(), 13)
     harness.flush()
     appended = Work(monkeypatch, PartitionLog, "append_as_leader")
-    searched = Work(monkeypatch, PartitionLog, "offset_for_timestamp")
+    searched = Work(monkeypatch, ReadableLog, "offset_for_timestamp")
     looked_at = Work(monkeypatch, Fetch, "_read")
     await ask(harness, produce, produce_request(), 13)
     harness.flush()
