@@ -5,13 +5,16 @@ Only https, and http to this machine; nothing is followed elsewhere, no file is 
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    import http.client
 
 BYTES_MAX = 1 << 20
 SECONDS_MAX = 10.0
@@ -39,6 +42,8 @@ class Web:
         return self._ask("POST", url, headers, body)
 
     def _ask(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        import http.client  # two megabytes, for the few nodes that ask anybody
+
         deadline = time.monotonic() + self.seconds_max
         connection, path = self._connection(url)
         try:
@@ -53,6 +58,8 @@ class Web:
             connection.close()
 
     def _connection(self, url: str) -> tuple[http.client.HTTPConnection, str]:
+        import http.client
+
         check_url(url)
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
