@@ -227,7 +227,7 @@ async def test_an_answer_that_never_comes_ends_with_the_time_for_logins():
     may_answer = threading.Event()
     security = asking(lambda *_: may_answer.wait(10))
     async with open_server(
-        heartbeat, context=Toy(), security=security, handshake_seconds=0.2
+        heartbeat, context=Toy(), security=security, handshake_seconds=1.0
     ) as server:
         async with open_raw(server) as client:
             await handshake(client)
