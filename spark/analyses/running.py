@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,11 +120,18 @@ def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
     try:
         optional = {view: views.frame(view) for view in analysis.optional}
         made = analysis.compute(**required, **optional)
-        return made.limit(ROWS_MAX).toPandas()
+        return _collected(made)
     except PySparkException:  # such as a directory without a metadata log
         if not analysis.optional:
             raise
-        return analysis.compute(**required).limit(ROWS_MAX).toPandas()
+        return _collected(analysis.compute(**required))
+
+
+def _collected(frame: DataFrame) -> pd.DataFrame:
+    """PySpark warns of Arrow whenever a query fails; what failed is told by the error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
+        return frame.limit(ROWS_MAX).toPandas()
 
 
 def cause_of(error: PySparkException) -> str:

@@ -116,6 +116,16 @@ class TestInSpark:
         with pytest.raises(UserError, match=r"meta\.properties"):
             analyze("throughput", data=tmp_path)
 
+    def test_data_without_a_metadata_log(self, tmp_path, capsys, recwarn):
+        """What does not apply is said once, without PySpark's words about Arrow."""
+        broker = make_node(tmp_path, 11)
+        write_partition(broker, "orders", 0, data_batches(1))
+        checkpoint(broker, {("orders", 0): 10})
+        found = verdicts(capsys, "M1", "D1", data=tmp_path)
+        assert "not applicable: no metadata log" in found["controller_timeline"]
+        assert "10 records" in found["throughput"]
+        assert [w for w in recwarn if "toPandas" in str(w.message)] == []
+
     def test_a_statement(self, data, capsys):
         query = "SELECT topic, count(*) AS n FROM records GROUP BY topic"
         assert _sql(capsys, data, query) == [("orders", 100)]
