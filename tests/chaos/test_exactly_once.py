@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.chaos import transactions
 from tests.chaos.exactly_once import ABORTED, Verdict, judge
 
 SOUND = Verdict(0, 0, 0, 0, 0, 0)
@@ -37,3 +38,14 @@ def test_broken_histories(broken, found):
     verdict = judge(history["sent"], history["acked"], history["output"], history["along"])
     assert verdict == replace(SOUND, **found)
     assert not verdict.ok
+
+
+def test_a_run_that_cannot_be_judged_counts_as_failed_and_ends_no_other(monkeypatch, capsys):
+    def one_run(seed):
+        if seed == 7:
+            raise AssertionError("a client does not come to its end")
+        return True
+
+    monkeypatch.setattr(transactions, "one_run", one_run)
+    assert [transactions.counted_run(seed) for seed in (6, 7, 8)] == [True, False, True]
+    assert capsys.readouterr().out == "seed 7: FAILED  a client does not come to its end\n"
