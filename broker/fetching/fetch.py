@@ -1,9 +1,9 @@
 """One Fetch request at work: which partitions to look at, what was found, when it is enough.
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
-answer leaves out). Does no I/O: who defers its response (`broker.handlers.fetch`) is told by `wake`. Only partitions
-that may have something new are looked at: an idle partition of a session costs nothing. Left out: reading from
-followers (KIP-392), tiered storage.
+answer leaves out), KIP-392 (consumers read from followers). Does no I/O: who defers its response
+(`broker.handlers.fetch`) is told by `wake`. Only partitions that may have something new are looked at: an idle
+partition of a session costs nothing. Left out: tiered storage.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
+from broker.fetching.replica_selection import FROM_LEADER
 from broker.fetching.slots import Slot
+from broker.partitions.follower_reads import FollowerReads
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
@@ -40,6 +43,7 @@ ANSWERED_PER_TURN = 2000
 READ_COMMITTED = 1
 CONSUMER = -1
 
+Source: TypeAlias = LeaderEpoch | FollowerReads
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
@@ -64,6 +68,8 @@ class FetchTerms:
         True  # the first batch comes even if it is larger than asked for (KIP-74)
     )
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
+    reads_followers: bool = False  # a consumer that knows KIP-392
+    prefer: Callable[[LeaderEpoch, int], int] | None = None  # whom it should read an offset from
 
     @property
     def is_follower(self) -> bool:
@@ -243,10 +249,22 @@ class Fetch:
             if self._is_untouched(slot, partition):
                 slot.attach(partition)
                 return _untouched(slot)
-            leader = partition.open_leader()
+            if self._is_empty_follower(slot, partition):
+                if self._reader.in_session:
+                    slot.attach(partition)
+                return _untouched(slot)
+            source: Source = (
+                partition.open_for_consumers()
+                if self._terms.reads_followers
+                else partition.open_leader()
+            )
             if self._reader.in_session:
                 slot.attach(partition)
-            return self._diverged(slot, leader) or self._read_log(slot, leader)
+            return (
+                self._redirected(slot, source)
+                or self._diverged(slot, source)
+                or self._read_log(slot, source)
+            )
         except KafkaError as error:
             held = slot.attached_to
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
@@ -263,7 +281,26 @@ class Fetch:
             and partition.is_untouched_for(self._terms.replica_id)
         )
 
-    def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
+    def _is_empty_follower(self, slot: Slot, partition: Partition) -> bool:
+        """Nothing was replicated here yet, and no log is made for a consumer. Raises KafkaError OFFSET_OUT_OF_RANGE."""
+        if not self._terms.reads_followers or partition.leads or not partition.is_new:
+            return False
+        if slot.fetch_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return True
+
+    def _redirected(self, slot: Slot, source: Source) -> _Found | None:
+        """Tells a consumer which follower it should read from, instead of records."""
+        if self._terms.prefer is None or not isinstance(source, LeaderEpoch):
+            return None
+        replica_id = self._terms.prefer(source, slot.fetch_offset)
+        if replica_id == FROM_LEADER:
+            return None
+        data = self._data(slot, source, _NOTHING)
+        data.preferred_read_replica = replica_id
+        return _Found(data, 0, urgent=True, again=True)
+
+    def _diverged(self, slot: Slot, leader: Source) -> _Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
         log = leader.log
         offset = slot.fetch_offset
@@ -281,12 +318,13 @@ class Fetch:
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return _Found(data, 0, urgent=True, again=True)
 
-    def _read_log(self, slot: Slot, leader: LeaderEpoch) -> _Found:
+    def _read_log(self, slot: Slot, leader: Source) -> _Found:
         """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it
         may have been further once (P7): it waits, and after its time hears a retriable error.
         """
         terms, log = self._terms, leader.log
         if terms.is_follower:
+            assert isinstance(leader, LeaderEpoch)
             leader.record_fetch(
                 terms.replica_id,
                 slot.fetch_offset,
@@ -321,24 +359,24 @@ class Fetch:
             again=piece is None and upto > slot.fetch_offset,
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
-            leader=leader,
+            leader=leader if isinstance(leader, LeaderEpoch) else None,
         )
 
-    def _readable_end(self, leader: LeaderEpoch) -> int:
+    def _readable_end(self, leader: Source) -> int:
         """Where a consumer stops."""
-        watermark = leader.high_watermark.offset
+        watermark = leader.committed_end
         if self._terms.isolation_level == READ_COMMITTED:
             return leader.log.last_stable_offset(watermark)
         return watermark
 
-    def _stable_offset(self, leader: LeaderEpoch, watermark: int) -> int:
+    def _stable_offset(self, leader: Source, watermark: int) -> int:
         """A log whose producers nobody asked for is not scanned for a number that only read_committed readers go by."""
         log = leader.log
         if self._terms.isolation_level == READ_COMMITTED or log.knows_producers:
             return log.last_stable_offset(watermark)
         return watermark
 
-    def _aborted(self, leader: LeaderEpoch, records: object) -> list[AbortedTransaction] | None:
+    def _aborted(self, leader: Source, records: object) -> list[AbortedTransaction] | None:
         """What a read_committed consumer must leave out of `records`."""
         if self._terms.isolation_level != READ_COMMITTED:
             return None
@@ -350,8 +388,8 @@ class Fetch:
             for e in found
         ]
 
-    def _data(self, slot: Slot, leader: LeaderEpoch, records: object) -> PartitionData:
-        watermark = leader.high_watermark.offset
+    def _data(self, slot: Slot, leader: Source, records: object) -> PartitionData:
+        watermark = leader.committed_end
         return PartitionData(
             partition_index=slot.index,
             high_watermark=watermark,

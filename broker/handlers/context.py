@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from broker.background.directory_moves import DirectoryMoves
     from broker.channels.controller_channel import ControllerChannel
     from broker.channels.forwarding import Forwarder
+    from broker.fetching.replica_selection import ReplicaSelector
     from broker.fetching.sessions import FetchSessions
     from broker.groups.coordinator import GroupCoordinator
     from broker.groups.zookeeper_offsets import ZooKeeperOffsets
@@ -63,7 +64,8 @@ class BrokerLimits:
 @dataclass(frozen=True, slots=True)
 class Context:
     """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody
-    may do everything, `zookeeper_offsets` where no ZooKeeper is named.
+    may do everything, `zookeeper_offsets` where no ZooKeeper is named, `replica_selector` where consumers read from
+    leaders only.
     """
 
     config: ServerConfig
@@ -89,3 +91,4 @@ class Context:
     topic_views: TopicViews = field(default_factory=TopicViews)
     authorizer: Authorizer | None = None
     zookeeper_offsets: ZooKeeperOffsets | None = None
+    replica_selector: ReplicaSelector | None = None

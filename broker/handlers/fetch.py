@@ -4,8 +4,8 @@ A fetch that finds enough answers at once. One that must wait is deferred withou
 each of its partitions and its connection's writer waits when its turn comes.
 Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked
 for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
-epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need. Not done: reading
-from followers (KIP-392: rack ids are ignored), throttling.
+epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need. From 11 on, where
+`replica.selector.class` is set, followers serve consumers and leaders send them there (KIP-392). Not done: throttling.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from broker.fetching.fetch import (
     FetchTerms,
 )
 from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
+from broker.fetching.replica_selection import Client
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot, SlotKey
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
+from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
 from node.runtime.steps import Steps, at_once
 from node.runtime.turns import in_turns, with_checkpoints
@@ -56,6 +58,7 @@ NOTED_PER_TURN = 1000
 VERSION_NAMING_LEADERS = 16
 VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch comes even if it is larger than allowed
 VERSION_OF_STORAGE_ERRORS = 6
+VERSION_READING_FOLLOWERS = 11
 VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
 
 
@@ -157,7 +160,26 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE
         if version >= VERSION_KNOWING_OFFSET_NOT_AVAILABLE
         else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        reads_followers=replica_id < 0 and _reads_followers(ctx, version),
+        prefer=None if replica_id >= 0 else _preference(request, ctx, call),
     )
+
+
+def _reads_followers(ctx: Context, version: int) -> bool:
+    """Only where it was asked for: `replica.selector.class`."""
+    return ctx.replica_selector is not None and version >= VERSION_READING_FOLLOWERS
+
+
+def _preference(
+    request: FetchRequest, ctx: Context, call: Call
+) -> Callable[[LeaderEpoch, int], int] | None:
+    """Whom this consumer should read from, asked of each partition that is led here."""
+    selector = ctx.replica_selector
+    if selector is None or call.header.api_version < VERSION_READING_FOLLOWERS:
+        return None
+    client = Client(request.rack_id, call.connection.listener)
+    cluster = ctx.metadata.image.cluster
+    return lambda leader, offset: selector(leader, offset, client, cluster, ctx.node_id)
 
 
 def _replica(request: FetchRequest) -> tuple[int, int]:
@@ -381,11 +403,14 @@ def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> 
         yield
         try:
             partition = slot.partition(ctx.partitions)
-            leader = partition.open_leader()
+            leader = partition.open_leader() if partition.leads else None
         except KafkaError:
             reader.changed[slot] = None
             continue
         slot.attach(partition)
-        upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
+        if leader is None:  # a follower is read, or the epoch has ended since: the next look tells
+            reader.changed[slot] = None
+            continue
+        upto = leader.log.log_end_offset if slot.upto_end else leader.committed_end
         if upto != slot.seen_upto:
             reader.changed[slot] = None

@@ -135,8 +135,11 @@ class FollowerEpoch:
             self.replica.saved_watermark = 0
             return
         replica, log = self.replica, self.log
-        watermark = max(replica.saved_watermark, high_watermark, log.log_start_offset)
+        before = replica.saved_watermark
+        watermark = max(before, high_watermark, log.log_start_offset)
         replica.saved_watermark = min(watermark, log.log_end_offset)
+        if replica.saved_watermark != before:
+            replica.watchers.watermark_moved()  # consumers read here (KIP-392)
         if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:
             log.delete_records_before(leader_log_start_offset)
 

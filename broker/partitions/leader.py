@@ -3,7 +3,7 @@
 Source: `Partition` of Kafka where it leads. `open_leader_epoch` is its block; it owns no task (one for each of 50,000
 partitions would cost more than all else), so the block is a plain `with`, which `Partition` holds open until metadata
 ends it. What several epochs share is in `Replica`.
-Left out: transactions, reassignment's catch-up rules (the controller's), reading from followers.
+Left out: transactions, reassignment's catch-up rules (the controller's).
 """
 
 from __future__ import annotations
@@ -92,6 +92,11 @@ class LeaderEpoch:
         flush.
         """
         return self.high_watermark.offset >= self.start_offset
+
+    @property
+    def committed_end(self) -> int:
+        """Where consumers stop."""
+        return self.high_watermark.offset
 
     @property
     def ended(self) -> bool:

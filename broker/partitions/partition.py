@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from broker.partitions.follower import FollowerEpoch, open_follower_epoch
+from broker.partitions.follower_reads import FollowerReads
 from broker.partitions.isr_change import SavedLeaderState
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.replica import Replica
@@ -73,6 +74,19 @@ class Partition(Replica):
             self.saved_watermark = self._leader.high_watermark.offset
             self.watchers.notify_all()
         return self._leader
+
+    def open_for_consumers(self) -> LeaderEpoch | FollowerReads:
+        """What consumers read here, whoever leads.
+
+        Raises:
+            KafkaError: as `open_leader`; NOT_LEADER_OR_FOLLOWER also where another broker leads and nobody has opened
+                the log yet.
+        """
+        if self.leads:
+            return self.open_leader()
+        if self._log is None or self.deleted:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return FollowerReads(self._log, self.watermark_in_log())
 
     @property
     def leader_or_none(self) -> LeaderEpoch | None:

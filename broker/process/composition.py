@@ -18,6 +18,7 @@ from broker.channels.broker_channels import BrokerChannels
 from broker.channels.broker_connector import BrokerConnector
 from broker.channels.controller_channel import Address, ControllerChannel
 from broker.channels.forwarding import Forwarder
+from broker.fetching.replica_selection import SELECTORS
 from broker.fetching.sessions import FetchSessions
 from broker.groups.consumer.configured import ConfiguredGroups
 from broker.groups.coordinator import GroupCoordinator
@@ -173,6 +174,7 @@ def _composed(
         kraft_version=lambda: access.node.kraft_version,
         authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
+        replica_selector=SELECTORS.get(config["replica.selector.class"]),
     )
     return Parts(
         config=config,

@@ -5,7 +5,10 @@ Source: Kafka's `KRaftConfigs`, `ReplicationConfigs`, `GroupCoordinatorConfig`, 
 
 from __future__ import annotations
 
-from node.config.config_def import INT_MAX, ConfigKey, at_least
+from node.config.config_def import INT_MAX, ConfigKey, at_least, one_of
+
+# None of an operator's own classes can be loaded. The second is what this project calls the first.
+REPLICA_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "rack-aware")
 
 BROKER = (
     ConfigKey(
@@ -27,6 +30,13 @@ BROKER = (
         "Time after which a broker stops that could not register.",
     ),
     ConfigKey("broker.rack", "string", None, "Rack of the broker, for the placement of replicas."),
+    ConfigKey(
+        "replica.selector.class",
+        "string",
+        None,
+        "What chooses the replica a consumer reads from: one in its own rack (client.rack).",
+        one_of(*REPLICA_SELECTORS),
+    ),
     ConfigKey(
         "auto.leader.rebalance.enable",
         "boolean",

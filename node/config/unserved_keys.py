@@ -134,13 +134,6 @@ replication.quota.window.size.seconds | int 1.. | 1 | low
 """,
     no_effect="quotas and throttles are not enforced yet",
 )
-NOT_YET = rows(
-    """
-replica.selector.class | string | null | medium
-    Java class that chooses the replica a consumer reads from.
-""",
-    no_effect="it is not served yet",
-)
 TIERED_STORAGE = rows(
     """
 follower.fetch.last.tiered.offset.enable | boolean | false | medium dynamic
@@ -206,6 +199,5 @@ UNSERVED = (
     *SHARE_GROUPS,
     *STREAMS_GROUPS,
     *QUOTAS,
-    *NOT_YET,
     *TIERED_STORAGE,
 )

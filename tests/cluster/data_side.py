@@ -19,6 +19,7 @@ from broker.background.directory_moves import DirectoryMoves
 from broker.channels.broker_channel import ChannelLimits
 from broker.channels.broker_channels import BrokerChannels
 from broker.channels.broker_connector import BrokerConnector
+from broker.fetching.replica_selection import SELECTORS
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -251,6 +252,7 @@ def open_harness(
         transactions=transacting.coordinator,
         verifier=transacting.verifier,
         limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),
+        replica_selector=SELECTORS.get(server_config["replica.selector.class"]),
         broker_epoch=lambda: 100 + node_id,
         now_ms=now_ms,
         kraft_version=lambda: 0,

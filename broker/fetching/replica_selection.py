@@ -1,0 +1,66 @@
+"""From which replica a consumer reads: the leader, or a follower that it is told of (KIP-392).
+
+Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from broker.metadata.endpoints import endpoint_of
+from broker.partitions.isr import ReplicaProgress
+from broker.partitions.leader import LeaderEpoch
+from quorum.metadata.image import BrokerRegistration, ClusterImage
+
+FROM_LEADER = -1
+
+
+class Client(NamedTuple):
+    """What a consumer tells of itself, and the name of the listener that it has come by."""
+
+    rack: str
+    listener: str
+
+
+ReplicaSelector: TypeAlias = Callable[[LeaderEpoch, int, Client, ClusterImage, int], int]
+"""Given leader, offset, client, cluster and the id of this broker: the broker to read from, or FROM_LEADER."""
+
+
+def rack_aware(
+    leader: LeaderEpoch, offset: int, client: Client, cluster: ClusterImage, node_id: int
+) -> int:
+    """The replica in the client's rack: the leader if it is there, else the one in sync that is furthest.
+
+    One that lacks `offset` is left out, and one that cannot be reached by the client's listener.
+    """
+    own = cluster.brokers.get(node_id)
+    if not client.rack or (own is not None and own.rack == client.rack):
+        return FROM_LEADER
+    in_sync = leader.isr.isr
+    best, best_rank = FROM_LEADER, (-1, 0.0, FROM_LEADER)
+    for replica_id, progress in leader.followers.items():
+        broker = cluster.brokers.get(replica_id)
+        if (
+            replica_id in in_sync
+            and broker is not None
+            and broker.rack == client.rack
+            and _serves(broker, progress, offset, client.listener)
+        ):
+            rank = (progress.end_offset, progress.caught_up_at, replica_id)
+            best, best_rank = (replica_id, rank) if rank > best_rank else (best, best_rank)
+    return best
+
+
+def _serves(
+    broker: BrokerRegistration, progress: ReplicaProgress, offset: int, listener: str
+) -> bool:
+    has_offset = progress.log_start_offset <= offset <= progress.end_offset
+    return has_offset and not broker.fenced and endpoint_of(broker, listener) is not None
+
+
+SELECTORS: dict[str, ReplicaSelector] = {
+    "rack-aware": rack_aware,
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": rack_aware,
+}
+"""By the values that `replica.selector.class` may have; `node/config/broker_keys.py` names them too."""

@@ -1,0 +1,19 @@
+"""A replica that follows, as consumers read it: below the high watermark that its leader has told it (KIP-392)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from log.partitions.partition_log import PartitionLog
+
+
+class FollowerReads(NamedTuple):
+    """As far as a `LeaderEpoch` serves consumers; what it says holds for one look."""
+
+    log: PartitionLog
+    committed_end: int
+
+    @property
+    def knows_committed(self) -> bool:
+        """It never answers for more than itself: whoever stands further waits, or asks the leader."""
+        return True

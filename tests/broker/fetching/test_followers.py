@@ -1,0 +1,120 @@
+"""KIP-392: a leader names a follower in the consumer's rack, and followers serve below their own high watermark."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.fetching.replica_selection import SELECTORS
+from node.config.broker_keys import REPLICA_SELECTORS
+from node.config.config_def import ConfigError
+from tests.broker.batches import batch
+from tests.broker.fetching.asking import ask_one, fill, request, start, wanted
+from tests.cluster.data_side import config, open_harness, partition, registration, topic
+from wire.errors import ErrorCode
+
+RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
+BROKERS = tuple(registration(node_id, rack=rack) for node_id, rack in RACKS.items())
+REPLICAS = (11, 12, 13, 14)
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path, replica_selector_class="rack-aware")
+
+
+def lead(harness, **changes):
+    harness.set_image(topic("t", partition(REPLICAS, **changes)), brokers=BROKERS)
+    fill(harness, 0, values=(b"a", b"b"))
+
+
+def followed(harness, offset, follower):
+    start(harness, request(wanted(0, offset), follower=follower))
+
+
+async def preferred(harness, rack, offset=0, **fields):
+    return (
+        await ask_one(harness, wanted(0, offset), rack_id=rack, **fields)
+    ).preferred_read_replica
+
+
+async def test_the_follower_in_the_clients_rack_that_is_furthest_is_named(harness):
+    lead(harness)
+    followed(harness, 1, 12)
+    followed(harness, 2, 13)
+    assert await preferred(harness, "b") == 13
+    followed(harness, 2, 12)
+    assert await preferred(harness, "b", 2) in (12, 13)
+
+
+@pytest.mark.parametrize("rack", ["", "a", "elsewhere"])
+async def test_who_has_no_follower_in_its_rack_reads_from_the_leader(harness, rack):
+    lead(harness)
+    assert await preferred(harness, rack) == -1
+
+
+async def test_a_follower_that_lacks_the_offset_or_is_not_in_sync_is_not_named(harness):
+    lead(harness, isr=(11, 12))
+    followed(harness, 1, 12)
+    followed(harness, 1, 14)
+    assert await preferred(harness, "b", 2) == -1
+    assert await preferred(harness, "c", 1) == -1
+
+
+async def test_clients_of_old_read_from_the_leader(harness):
+    lead(harness)
+    followed(harness, 2, 12)
+    data = await ask_one(harness, wanted(0), version=10)
+    assert (data.error_code, data.preferred_read_replica) == (0, -1)
+
+
+def follow(harness):
+    """Two records here, of which one is known to be committed."""
+    harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
+    follower = harness.partitions.find("t", 0).open_follower()
+    for offset in range(2):
+        records = bytearray(batch(b"a", base_offset=offset, leader_epoch=4))
+        follower.append(memoryview(records))
+    follower.take_watermark(1, 0)
+    return follower
+
+
+async def test_a_follower_serves_below_its_own_watermark(harness):
+    follower = follow(harness)
+    data = await ask_one(harness, wanted(0, current_leader_epoch=4))
+    assert (data.error_code, data.high_watermark, data.records.end_offset) == (0, 1, 1)
+    data = await ask_one(harness, wanted(0, 1))
+    assert (data.error_code, data.records) == (0, b"")
+    follower.take_watermark(2, 0)
+    assert (await ask_one(harness, wanted(0, 1))).records.end_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (wanted(0, 3), "OFFSET_OUT_OF_RANGE"),
+        (wanted(0, current_leader_epoch=3), "FENCED_LEADER_EPOCH"),
+        (wanted(0, current_leader_epoch=5), "UNKNOWN_LEADER_EPOCH"),
+    ],
+)
+async def test_what_a_follower_cannot_answer(harness, asked, code):
+    follow(harness)
+    assert (await ask_one(harness, asked)).error_code == ErrorCode[code]
+
+
+async def test_nothing_is_made_for_a_consumer_of_a_follower_without_records(harness):
+    harness.set_image(topic("t", partition((12, 11))), brokers=BROKERS)
+    assert (await ask_one(harness, wanted(0))).error_code == 0
+    assert (await ask_one(harness, wanted(0, 1))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert harness.partitions.find("t", 0).open_log is None
+
+
+async def test_without_the_key_only_the_leader_serves(tmp_path):
+    harness = open_harness(tmp_path)
+    follow(harness)
+    assert (await ask_one(harness, wanted(0))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_only_selectors_that_are_here_may_be_named():
+    assert set(SELECTORS) == set(REPLICA_SELECTORS)
+    with pytest.raises(ConfigError, match="one of"):
+        config(replica_selector_class="com.example.Selector")
