@@ -185,6 +185,11 @@ class Fetch:
     # -- answering
 
     @property
+    def size(self) -> int:
+        """Bytes of records found."""
+        return self._size
+
+    @property
     def is_small(self) -> bool:
         """Whether the answer takes one turn."""
         return len(self._found) <= ANSWERED_PER_TURN

@@ -32,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from broker.metadata.client_quotas import ClientQuotas
 from broker.metadata.topic_views import TopicViews
 from broker.producing.offloaded_connections import OffloadedConnections
 from quorum.metadata.authorizer import Authorizer
@@ -89,6 +90,7 @@ class Context:
     kraft_version: Callable[[], int]
     offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
+    quotas: ClientQuotas = field(default_factory=ClientQuotas)
     authorizer: Authorizer | None = None
     zookeeper_offsets: ZooKeeperOffsets | None = None
     replica_selector: ReplicaSelector | None = None

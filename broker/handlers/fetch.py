@@ -5,7 +5,7 @@ each of its partitions and its connection's writer waits when its turn comes.
 Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked
 for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
 epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need. From 11 on, where
-`replica.selector.class` is set, followers serve consumers and leaders send them there (KIP-392). Not done: throttling.
+`replica.selector.class` is set, followers serve consumers and leaders send them there (KIP-392).
 """
 
 from __future__ import annotations
@@ -148,9 +148,12 @@ def _hide_storage_errors(response: FetchResponse) -> None:
 def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
     version = call.header.api_version
     replica_id, epoch = _replica(request)
+    most = min(request.max_bytes, ctx.limits.fetch_bytes_max)
+    if replica_id < 0:
+        most = ctx.quotas.fetch_bytes_max(call, most)
     return FetchTerms(
         min_bytes=request.min_bytes,
-        max_bytes=max(0, min(request.max_bytes, ctx.limits.fetch_bytes_max)),
+        max_bytes=max(0, most),
         isolation_level=request.isolation_level,
         replica_id=max(replica_id, CONSUMER),
         replica_epoch=epoch,
@@ -228,6 +231,10 @@ def _full(
     fetch = Fetch(reader, ctx.partitions, terms)
 
     def answer() -> Steps[FetchResponse]:
+        if _is_throttled(fetch, terms, ctx, call):
+            if session is not None:
+                ctx.fetch_sessions.close(session.id)
+            return _throttled(call, NO_SESSION)
         responses = yield from fetch.answer_all(list(slots.values()))
         if session is not None:
             fetch.keep_unfinished()
@@ -329,6 +336,10 @@ def _incremental(
     fetch = Fetch(reader, ctx.partitions, terms)
 
     def answer() -> Steps[FetchResponse]:
+        if not fetch.released and _is_throttled(fetch, terms, ctx, call):
+            fetch.release()
+            session.finished(fetch)
+            return _throttled(call, session.id)
         responses = [] if fetch.released else (yield from fetch.answer_changes())
         if not fetch.released:
             fetch.keep_unfinished()
@@ -343,6 +354,15 @@ def _incremental(
     session.begin(fetch)
     prepare = session.update(request.topics, request.forgotten_topics_data)
     return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
+
+
+def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: Context, call: Call) -> bool:
+    return not terms.is_follower and ctx.quotas.fetched(call, fetch.size) > 0
+
+
+def _throttled(call: Call, session_id: int) -> FetchResponse:
+    """Who fetched too much gets nothing now, and asks again for the same (KIP-219)."""
+    return FetchResponse(throttle_time_ms=call.throttle_ms, session_id=session_id, responses=[])
 
 
 def _response(

@@ -6,7 +6,7 @@ converted, many partitions) or a transaction's coordinator must be asked, when i
 then waits until every partition's high watermark has passed what was appended, acks=1 answers after the append, acks=0
 is not answered (an error closes the connection).
 Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic
-ids; up to 11 the client adds partitions to its transaction itself (KIP-890). Not done: throttling, errors per record
+ids; up to 11 the client adds partitions to its transaction itself (KIP-890). Not done: errors per record
 (the message of the partition says which record it was).
 """
 
@@ -78,6 +78,7 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     response, appends = resolve(request, ctx.partitions)
+    response.throttle_time_ms = ctx.quotas.produced(call)
     authorize(appends, everybody_may_write)
     work = _Produce(
         ctx, call, acks, request.timeout_ms, response, appends, request.transactional_id

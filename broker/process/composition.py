@@ -25,6 +25,7 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from broker.handlers.context import BrokerLimits, Context
+from broker.metadata.client_quotas import ClientQuotas
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.metadata.metadata_cache import BrokerMetadata
@@ -61,6 +62,7 @@ from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
 from quorum.serving.node_configs import NodeConfigs
 from wire.security.listener import ClientSecurity
+from wire.transport.rate import Windows
 from wire.transport.server import Listener
 
 # A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
@@ -126,7 +128,6 @@ def _composed(
     to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
     access = _quorum_access(config, controller, storage, to_controllers)
     node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
-
     metadata = BrokerMetadata(access.loader.image)
     channel = _channel(config, access, to_controllers)
     settings = TopicSettingsSource(config, metadata, node_id)
@@ -149,8 +150,8 @@ def _composed(
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     clients = [(to_brokers, inter_broker_security), (to_controllers, controller_security)]
     altered = AlteredSecurity(config, listeners, clients, gate.logins)
-    tracker = RegistrationTracker(node_id, lifecycle.register_again)
-    publishers = (gate.accounts, publisher, groups, tracker, altered, gate.authorizer)
+    tracker, quotas = RegistrationTracker(node_id, lifecycle.register_again), _client_quotas(config)
+    publishers = (gate.accounts, publisher, quotas, groups, tracker, altered, gate.authorizer)
     _publish(access, node_id, *publishers)
     context = Context(
         config=config,
@@ -172,6 +173,7 @@ def _composed(
         broker_epoch=lambda: lifecycle.epoch,
         now_ms=now_ms,
         kraft_version=lambda: access.node.kraft_version,
+        quotas=quotas,
         authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
         replica_selector=SELECTORS.get(config["replica.selector.class"]),
@@ -202,6 +204,10 @@ def _groups(
         directories.storage_failed,
         ConfiguredGroups(config, lambda: metadata.image.configs).of,
     )
+
+
+def _client_quotas(config: ServerConfig) -> ClientQuotas:
+    return ClientQuotas(Windows(config["quota.window.num"], config["quota.window.size.seconds"]))
 
 
 def _publish(access: QuorumAccess, node_id: int, *publishers: Publisher | None) -> None:

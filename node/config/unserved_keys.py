@@ -111,6 +111,14 @@ group.streams.session.timeout.ms | int 1.. | 45000 | medium
 """,
     no_effect="streams groups are not served yet",
 )
+CLIENT_QUOTAS = rows(
+    """
+quota.window.num | int 1.. | 11 | low
+    Samples over which the traffic of clients is measured.
+quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
+"""
+)
 QUOTAS = rows(
     """
 alter.log.dirs.replication.quota.window.num | int 1.. | 11 | low
@@ -123,16 +131,12 @@ controller.quota.window.num | int 1.. | 11 | low
     Samples over which changes of topics are measured.
 controller.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
-quota.window.num | int 1.. | 11 | low
-    Samples over which the traffic of clients is measured.
-quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
 replication.quota.window.num | int 1.. | 11 | low
     Samples over which replication is measured.
 replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 """,
-    no_effect="quotas and throttles are not enforced yet",
+    no_effect="of quotas only the byte rates of clients are enforced yet",
 )
 TIERED_STORAGE = rows(
     """
@@ -198,6 +202,7 @@ remote.log.storage.system.enable | boolean | false | medium
 UNSERVED = (
     *SHARE_GROUPS,
     *STREAMS_GROUPS,
+    *CLIENT_QUOTAS,
     *QUOTAS,
     *TIERED_STORAGE,
 )

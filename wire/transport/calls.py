@@ -2,8 +2,8 @@
 
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
 (a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what
-the connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two. Left
-out: quotas; what they do is `ConnectionInfo.mute`.
+the connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two. What
+quotas do is `Call.throttle`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ R = TypeVar("R", bound=Message)
 Callback = Callable[[], object]
 Address = tuple[str, int]
 
-# Kafka's quotas look back at 11 windows of a second (quota.window.num): nobody has more to make up for.
-MUTED_SECONDS_MAX = 11.0
+# One request may be worth many minutes of a small quota. Kafka has no bound, but forgets a client after an hour.
+MUTED_SECONDS_MAX = 3600.0
 
 
 class CloseConnection(Exception):
@@ -122,3 +122,11 @@ class Call:
     heavy: bool = False
     # For how long the connection is muted on account of this request.
     throttle_ms: int = 0
+    # Bytes of the request as it came, its header with it.
+    frame_bytes: int = 0
+
+    def throttle(self, seconds: float) -> int:
+        """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""
+        muted_ms = round(self.connection.mute(seconds) * 1000) if seconds > 0 else 0
+        self.throttle_ms = max(self.throttle_ms, muted_ms)
+        return self.throttle_ms

@@ -83,6 +83,7 @@ class Decoded:
     request: Any
     # What it holds in memory, about.
     size: int
+    frame_bytes: int
 
 
 def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
@@ -93,7 +94,7 @@ def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
     """
     header, start = decode_request_header(frame, budget)
     if route.takes_frame:
-        return Decoded(header, bytes(frame), len(frame))
+        return Decoded(header, bytes(frame), len(frame), len(frame))
     if budget is DECODE_BUDGET:
         budget = route.budget
     elif budget.elements_max > route.elements_max:
@@ -102,13 +103,13 @@ def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
     request, _, elements = route.request.decode_counted(body, header.api_version, budget)
     if elements >= FROZEN_ELEMENTS_MIN:
         gc.freeze()
-    return Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
+    return Decoded(header, request, len(frame) + elements * ELEMENT_BYTES, len(frame))
 
 
 def _call(
     route: Route, decoded: Decoded, connection: ConnectionInfo, *, heavy: bool = False
 ) -> Call:
-    call = Call(decoded.header, connection, heavy)
+    call = Call(decoded.header, connection, heavy, frame_bytes=decoded.frame_bytes)
     if route.takes_frame:
         call.heavy = decoded.size > HEAVY_BYTES
     if route.hooks is not None:

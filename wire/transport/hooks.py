@@ -34,7 +34,7 @@ class Hooks:
             return
         seconds = self.before(call)
         if seconds > 0:
-            call.throttle_ms = round(call.connection.mute(seconds) * 1000)
+            call.throttle(seconds)
 
     def end(self, call: Call, response: Response) -> None:
         if call.throttle_ms and isinstance(response, Message):

@@ -1,0 +1,122 @@
+"""The byte rates of clients: which quota is whose, what each has used, and how long who used too much must wait.
+
+Of the quotas that name a client the most precise holds: user and client id, then user, then client id, with the
+defaults of each behind its names. Everybody whom a quota is for shares it, or has it alone, as in Kafka. Does no I/O.
+Source: `ClientQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219. Left out: `client.quota.callback.class`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wire.transport.rate import Rate, Windows
+
+# (type, name) of what a quota is for, by type; without a name it is the default.
+Entity = tuple[tuple[str, str | None], ...]
+# User and client id, of which one is empty where a quota is not about it.
+Owner = tuple[str, str]
+
+# Kafka forgets a client after an hour without a request.
+IDLE_SECONDS = 3600.0
+# Clients may call themselves anything: the one that was quiet for the longest is forgotten. About 2 KB each.
+OWNERS_MAX = 10_000
+
+
+class ClientQuota:
+    """One kind of quota, such as `producer_byte_rate`, of all clients of a node."""
+
+    def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
+        self._windows = windows
+        self._owners_max = owners_max
+        self._limits: Mapping[Entity, float] = {}
+        # The one used last at the end.
+        self._rates: dict[Owner, tuple[Rate, float]] = {}
+
+    def __len__(self) -> int:
+        """Clients whose use is remembered."""
+        return len(self._rates)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a quota for anybody."""
+        return bool(self._limits)
+
+    def set_limits(self, limits: Mapping[Entity, float]) -> None:
+        """These hold from now on, for what was used before as well."""
+        self._limits = limits
+        if not limits:
+            self._rates.clear()
+
+    def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
+        """Who shares the quota of such a client, and how much it is; None without one."""
+        limits = self._limits
+        for entity, owner in _candidates(user, client_id):
+            limit = limits.get(entity)
+            if limit is not None:
+                return owner, limit
+        return None
+
+    def use(self, user: str, client_id: str, amount: float, now: float) -> float:
+        """Counts `amount`, and answers for how many seconds the client is then to be silent."""
+        found = self.limit_of(user, client_id)
+        if found is None:
+            return 0.0
+        owner, limit = found
+        rate = self._rate(owner, now)
+        rate.record(amount, now)
+        return rate.delay(limit, now)
+
+    def use_if_allowed(self, user: str, client_id: str, amount: float, now: float) -> float:
+        """As `use`, but counts nothing where the client must be silent."""
+        delay = self.use(user, client_id, amount, now)
+        if delay:
+            self.use(user, client_id, -amount, now)
+        return delay
+
+    def most_at_once(self, user: str, client_id: str) -> float | None:
+        """More than this is too much for a client that has used nothing; None without a quota."""
+        found = self.limit_of(user, client_id)
+        if found is None:
+            return None
+        return found[1] * max(self._windows.number - 1, 1) * self._windows.seconds
+
+    def _rate(self, owner: Owner, now: float) -> Rate:
+        kept = self._rates.pop(owner, None)
+        rate = Rate(self._windows) if kept is None else kept[0]
+        self._rates[owner] = (rate, now)
+        if kept is None:
+            self._forget(now)
+        return rate
+
+    def _forget(self, now: float) -> None:
+        """The idle, and who is too many."""
+        while self._rates:
+            oldest, (_, used_at) = next(iter(self._rates.items()))
+            if len(self._rates) <= self._owners_max and now - used_at < IDLE_SECONDS:
+                return
+            del self._rates[oldest]
+
+
+def _candidates(user: str, client_id: str) -> tuple[tuple[Entity, Owner], ...]:
+    """What quotas may be for that hold for such a client, the most precise first, with who shares each."""
+    of_user: tuple[tuple[Entity, Owner], ...] = (
+        ((("user", user),), (user, "")),
+        (
+            (("user", None),),
+            (user, ""),
+        ),
+    )
+    if not client_id:
+        return of_user
+    both, client = (user, client_id), ("client-id", client_id)
+    anyone = ("client-id", None)
+    return (
+        ((client, ("user", user)), both),
+        ((anyone, ("user", user)), both),
+        of_user[0],
+        ((client, ("user", None)), both),
+        ((anyone, ("user", None)), both),
+        of_user[1],
+        ((client,), ("", client_id)),
+        ((anyone,), ("", client_id)),
+    )

@@ -1,0 +1,110 @@
+"""Byte rates, set while a broker runs: who exceeds one is answered at once, and told for how long to wait."""
+
+import pytest
+
+from tests.broker.batches import batch
+from tests.broker.handlers.asking import asked
+from tests.cluster.in_process import connected_to
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+SECONDS = 20.0
+LIMIT = 1000.0
+BYTES = 30_000
+# A rate is over ten windows at least: 30,000 bytes are 3,000 a second, which take twenty seconds more to be 1,000.
+WAIT_MS = 20_000
+
+
+async def alter(one, key, *, remove=False):
+    entry = AlterClientQuotasRequestEntryData(
+        entity=[EntityData(entity_type="user", entity_name=None)],
+        ops=[OpData(key=key, value=LIMIT, remove=remove)],
+    )
+    async with connected_to(one.broker) as admin:
+        answer = await admin.call(
+            AlterClientQuotasRequest(entries=[entry], validate_only=False), timeout=SECONDS
+        )
+    assert answer.entries[0].error_code == 0
+    await one.seen(lambda image: bool(image.quotas) is not remove)
+
+
+def produce_request():
+    data = PartitionProduceData(index=0, records=batch(bytes(BYTES)))
+    return ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name="t", partition_data=[data])],
+    )
+
+
+def fetch_request(session_id=0, session_epoch=-1):
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic="t", partitions=[wanted])],
+    )
+
+
+async def fetched(one, *args):
+    async with connected_to(one.broker) as consumer:
+        return await consumer.call(fetch_request(*args), version=12, timeout=SECONDS)
+
+
+async def test_a_producer_is_answered_and_told_to_wait(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        assert (await one.call(produce_request(), 9)).throttle_time_ms == 0
+        await alter(one, "producer_byte_rate")
+        answer = await one.call(produce_request(), 9)
+        told = answer.responses[0].partition_responses[0]
+        assert (told.error_code, told.base_offset) == (0, 1)
+        assert answer.throttle_time_ms == pytest.approx(WAIT_MS, rel=0.05)
+        await alter(one, "producer_byte_rate", remove=True)
+        async with connected_to(one.broker) as other:
+            answer = await other.call(produce_request(), version=9, timeout=SECONDS)
+        assert answer.throttle_time_ms == 0
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        await one.call(produce_request(), 9)
+        await alter(one, "consumer_byte_rate")
+        answer = await fetched(one, 0, session_epoch)
+        assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, [])
+        assert answer.throttle_time_ms == pytest.approx(WAIT_MS, rel=0.05)
+        assert len(one.broker.context.fetch_sessions) == 0
+        await alter(one, "consumer_byte_rate", remove=True)
+        answer = await fetched(one, 0, session_epoch)
+        assert answer.throttle_time_ms == 0
+        assert len(answer.responses[0].partitions[0].records) > BYTES
+
+
+async def test_a_session_keeps_what_it_was_not_given(tmp_path):
+    """The next request of the session, on another connection, gets what this one did not."""
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        async with connected_to(one.broker) as keeps:
+            first = await keeps.call(fetch_request(0, 0), version=12, timeout=SECONDS)
+            await one.call(produce_request(), 9)
+            await alter(one, "consumer_byte_rate")
+            message = fetch_request(first.session_id, 1).replace(topics=[])
+            throttled = await keeps.call(message, version=12, timeout=SECONDS)
+            assert (throttled.session_id, throttled.responses) == (first.session_id, [])
+            assert throttled.throttle_time_ms == pytest.approx(WAIT_MS, rel=0.05)
+            await alter(one, "consumer_byte_rate", remove=True)
+            async with connected_to(one.broker) as other:
+                message = fetch_request(first.session_id, 2).replace(topics=[])
+                answer = await other.call(message, version=12, timeout=SECONDS)
+            assert len(answer.responses[0].partitions[0].records) > BYTES

@@ -1,0 +1,89 @@
+"""Whose quota holds, who shares it, and what is remembered of whom."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.client_quotas import IDLE_SECONDS, ClientQuota
+from wire.transport.rate import Windows
+
+USERS, CLIENTS = ["alice", "bob", None], ["a", "b", None]
+# Kafka's documented order of precedence, as (user, client id); absent where a quota is not about it.
+ABSENT = "absent"
+ORDER = [
+    lambda user, client: (user, client),
+    lambda user, _: (user, None),
+    lambda user, _: (user, ABSENT),
+    lambda _, client: (None, client),
+    lambda _user, _client: (None, None),
+    lambda _user, _client: (None, ABSENT),
+    lambda _, client: (ABSENT, client),
+    lambda _user, _client: (ABSENT, None),
+]
+ENTITIES = st.tuples(st.sampled_from([*USERS, ABSENT]), st.sampled_from([*CLIENTS, ABSENT])).filter(
+    lambda pair: pair != (ABSENT, ABSENT)
+)
+
+
+def entity(user, client):
+    parts = [("client-id", client)] if client != ABSENT else []
+    return tuple(parts + ([("user", user)] if user != ABSENT else []))
+
+
+def quota(**limits):
+    made = ClientQuota(Windows())
+    made.set_limits({(("user", user),): limit for user, limit in limits.items()})
+    return made
+
+
+@given(
+    st.dictionaries(ENTITIES, st.integers(1, 9)),
+    st.sampled_from(["alice", "bob", "carol"]),
+    st.sampled_from(["a", "b", "c"]),
+)
+def test_the_most_precise_holds(limits, user, client):
+    made = ClientQuota(Windows())
+    made.set_limits({entity(*pair): limit for pair, limit in limits.items()})
+    wanted = next((limits[key] for of in ORDER if (key := of(user, client)) in limits), None)
+    found = made.limit_of(user, client)
+    assert (None if found is None else found[1]) == wanted
+
+
+def test_clients_of_a_user_share_what_is_the_users():
+    made = quota(alice=100.0)
+    assert made.use("alice", "a", 1000, 0.0) == 0
+    assert made.use("alice", "b", 1000, 0.0) == 10
+    assert made.use("bob", "a", 10_000, 0.0) == 0
+
+
+def test_each_client_has_a_default_for_itself():
+    made = ClientQuota(Windows())
+    made.set_limits({(("client-id", None),): 100.0})
+    assert made.use("alice", "a", 2000, 0.0) == 10
+    assert made.use("alice", "b", 1000, 0.0) == 0
+    assert made.use("alice", "", 9000, 0.0) == 0
+
+
+def test_what_is_not_allowed_is_not_counted():
+    made = quota(alice=100.0)
+    assert made.use_if_allowed("alice", "a", 2000, 0.0) == 10
+    assert made.use_if_allowed("alice", "a", made.most_at_once("alice", "a"), 0.0) == 0
+    assert made.use_if_allowed("alice", "a", 1, 0.0) > 0
+
+
+def test_a_new_limit_holds_for_what_was_used_before():
+    made = quota(alice=1000.0)
+    made.use("alice", "a", 2000, 0.0)
+    made.set_limits({(("user", "alice"),): 100.0})
+    assert made.use("alice", "a", 0, 0.0) == 10
+
+
+def test_the_idle_are_forgotten_and_the_many():
+    made = ClientQuota(Windows(), owners_max=3)
+    made.set_limits({(("client-id", None),): 100.0})
+    for number in range(9):
+        made.use("alice", f"c{number}", 1, float(number))
+    assert len(made) == 3
+    made.use("alice", "new", 1, IDLE_SECONDS + 100)
+    assert len(made) == 1
+    made.set_limits({})
+    assert (len(made), made.is_set) == (0, False)
