@@ -181,6 +181,10 @@ class Connection:
             return None
         return self._requests, self._unsent.sent, self._frames.unread // _PROGRESS_BYTES
 
+    def is_abandoned(self) -> bool:
+        """Muted, hence not read, and the peer has hung up meanwhile."""
+        return self.info.muted_until is not None and self._endpoint.peer_is_gone()
+
     def activity(self) -> tuple[int, int, int, int]:
         """Stays the same while the connection moves neither requests nor answers, or hardly any bytes of one."""
         return (

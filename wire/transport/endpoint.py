@@ -36,6 +36,9 @@ _BUFFERS_MAX = 64
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
+_TCP_ESTABLISHED = 1
+
+
 class _Next(enum.Enum):
     """What must happen before more can be sent."""
 
@@ -63,6 +66,9 @@ class Endpoint(Protocol):
 
     async def send(self, queue: SendQueue) -> None:
         """Sends until the queue is empty, what is added meanwhile included; no checkpoint where one turn is enough."""
+
+    def peer_is_gone(self) -> bool:
+        """Whether the peer will send no more, as far as that shows without reading."""
 
     async def aclose(self) -> None:
         """Closes at once; whoever waits gets an error."""
@@ -144,6 +150,9 @@ class SocketEndpoint:
         if not sent:
             raise OSError("a file ends before the end of a slice of it")
         queue.sent_of_file(sent)
+
+    def peer_is_gone(self) -> bool:
+        return _peer_is_gone(self._socket)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:
@@ -248,6 +257,9 @@ class TlsEndpoint:
             queue.sent_bytes(sent)
         return _Next.TURN
 
+    def peer_is_gone(self) -> bool:
+        return _peer_is_gone(self._socket)
+
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
@@ -260,6 +272,13 @@ def _say_goodbye(sock: ssl.SSLSocket) -> None:
     """Sends close_notify if there is room for it; the peer's is not waited for."""
     with contextlib.suppress(OSError, ValueError):
         sock.unwrap()
+
+
+def _peer_is_gone(sock: socket.socket) -> bool:
+    """By the state of TCP, which is the first byte of what Linux tells (tcp(7)); False where nobody tells."""
+    if not hasattr(socket, "TCP_INFO") or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
 
 
 async def _wait(sock: socket.socket, wanted: _Next, queue: SendQueue) -> None:
@@ -314,6 +333,9 @@ class StreamEndpoint:
                 size = len(piece)
                 await self._stream.send_all(bytes(piece))
                 queue.sent_bytes(size)
+
+    def peer_is_gone(self) -> bool:
+        return False
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)

@@ -294,6 +294,8 @@ class _Acceptor(Server):
 
     def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
         """Notes what the connection did since the last sweep, closes it if that was nothing for too long."""
+        if connection.is_abandoned():
+            connection.abort()
         progress = connection.progress()
         before, since = seen.get(connection.info.id, (None, now))
         if progress is None or progress != before:

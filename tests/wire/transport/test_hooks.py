@@ -161,3 +161,22 @@ async def test_a_muted_connection_is_not_idle_and_ends_with_its_server(mock_cloc
             assert not server.counters.idle_closed
             await server.drain(1.0)
             assert await client.is_closed()
+
+
+async def test_who_hangs_up_while_muted_is_let_go_by_the_next_sweep(mock_clock):
+    seen, toy = Recorded(r1=3600.0), Toy()
+    async with open_server(
+        Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=8.0
+    ) as server:
+        async with open_raw(server) as stays:
+            await stays.send(heartbeat_frame("b", 1))
+            assert await stays.frame()
+            async with open_raw(server) as leaves:
+                await leaves.send(heartbeat_frame("a", 1) + heartbeat_frame("c", 2))
+                assert await leaves.frame()
+            await settle()
+            assert len(server.connections) == 2
+            mock_clock.jump(1.1)
+            await settle()
+            assert len(server.connections) == 1
+    assert toy.begun == ["b", "a"]
