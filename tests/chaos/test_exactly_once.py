@@ -1,5 +1,6 @@
 """The checker of exactly-once finds what is wrong with broken histories, and nothing in sound ones."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -40,12 +41,19 @@ def test_broken_histories(broken, found):
     assert not verdict.ok
 
 
-def test_a_run_that_cannot_be_judged_counts_as_failed_and_ends_no_other(monkeypatch, capsys):
-    def one_run(seed):
-        if seed == 7:
-            raise AssertionError("a client does not come to its end")
-        return True
-
-    monkeypatch.setattr(transactions, "one_run", one_run)
-    assert [transactions.counted_run(seed) for seed in (6, 7, 8)] == [True, False, True]
-    assert capsys.readouterr().out == "seed 7: FAILED  a client does not come to its end\n"
+@pytest.mark.parametrize(
+    ("program", "is_ok", "told"),
+    [
+        ("pass", True, ""),
+        ("raise SystemExit(1)", False, ""),
+        ("import time; time.sleep(600)", False, "a client hangs"),
+    ],
+)
+def test_a_run_that_cannot_be_judged_counts_as_failed_and_ends(
+    monkeypatch, capsys, program, is_ok, told
+):
+    command = [sys.executable, "-c", program]
+    monkeypatch.setattr(transactions, "command_of", lambda _seed, _data: command)
+    monkeypatch.setattr(transactions, "RUN_SECONDS_MAX", 2.0 if told else 60.0)
+    assert transactions.counted_run(7) is is_ok
+    assert told in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """One Spark session for all tests of a worker: starting it costs more than most of them."""
 
+import logging
+
 import pytest
 
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -20,6 +22,20 @@ def spark():
         made.conf.set(key, value)
     yield made
     made.stop()
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_they_were(request):
+    """PySpark gives every handler of its loggers its own format, pytest's too, which it hands to loggers that do not
+    propagate; so the logs of all later tests in this process would be JSON.
+    """
+    yield
+    for logger in logging.root.manager.loggerDict.values():
+        if type(logger).__name__ == "PySparkLogger":
+            logger.propagate = True
+    plugin = request.config.pluginmanager.get_plugin("logging-plugin")
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter(plugin.formatter)
 
 
 @pytest.fixture
