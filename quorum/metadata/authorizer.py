@@ -59,6 +59,15 @@ def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
     return ResourceType.CLUSTER, CLUSTER_NAME
 
 
+def config_refusal(resource: ConfigResource) -> ErrorCode:
+    """What who lacks that ACL is told. Source: `authorizeAlterResource` of Kafka's `ControllerApis`."""
+    refusals = {
+        TOPIC_RESOURCE: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        GROUP_RESOURCE: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    }
+    return refusals.get(resource[0], ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
 @dataclass(slots=True)
 class AclIndex:
     """ACLs by the pattern that they are about."""

@@ -9,9 +9,9 @@ from node.runtime.steps import Steps
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
-from quorum.metadata.authorizer import Action, config_resource
+from quorum.metadata.authorizer import Action, config_refusal, config_resource
 from quorum.serving.authorization import may
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
 from wire.security.acls import Operation
@@ -37,7 +37,7 @@ def alter_configs(
             yield 1
             action = Action(Operation.ALTER_CONFIGS, *config_resource(key))
             if not may(ctx, call.connection, action):
-                refused[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                refused[key] = KafkaError(config_refusal(key))
         left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)
         result = yield from replace_configs(wanted, active.image, forwarded=ctx.forwarded)

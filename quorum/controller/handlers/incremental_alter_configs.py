@@ -18,10 +18,10 @@ from quorum.controller.configs import (
     resource_of,
 )
 from quorum.controller.context import ControllerContext
-from quorum.metadata.authorizer import Action, config_resource
+from quorum.metadata.authorizer import Action, config_refusal, config_resource
 from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
 from quorum.serving.authorization import may
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import KafkaError
 from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -64,7 +64,7 @@ def _answered_here(
         yield 1
         key = resource_of(resource)
         if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
-            answered[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            answered[key] = KafkaError(config_refusal(key))
         elif resource.resource_type == BROKER_LOGGER_RESOURCE:
             try:
                 only = request.validate_only

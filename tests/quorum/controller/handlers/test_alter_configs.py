@@ -27,5 +27,5 @@ async def test_it_is_only_said_what_would_be(tmp_path):
 async def test_who_may_not_alter_configs_alters_none(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(replacing((TOPIC, "t", {"segment.ms": "7"})))
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert [r.error_code for r in answer.responses] == [code]

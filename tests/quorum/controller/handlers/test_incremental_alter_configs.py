@@ -2,7 +2,7 @@
 
 import logging
 
-from tests.broker.handlers.configs import LOGGER, TOPIC
+from tests.broker.handlers.configs import GROUP, LOGGER, TOPIC
 from tests.broker.handlers.configs import incremental as altered
 from tests.quorum.controller.handlers.asking import NOBODY, asked
 from wire.errors import ErrorCode
@@ -33,6 +33,10 @@ async def test_log_levels_are_of_the_controller_that_was_asked(tmp_path):
 
 async def test_who_may_not_alter_configs_alters_none(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
-        answer = await one.call(altered((TOPIC, "t", {"retention.ms": "5"}), (LOGGER, "1", {})))
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert [r.error_code for r in answer.responses] == [code, code]
+        resources = (TOPIC, "t", {"retention.ms": "5"}), (GROUP, "g", {}), (LOGGER, "1", {})
+        answer = await one.call(altered(*resources))
+        assert {r.resource_name: r.error_code for r in answer.responses} == {
+            "t": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "g": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            "1": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        }
