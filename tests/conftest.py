@@ -4,6 +4,9 @@
 test still pass. `exhaustive`, by `./dev test --exhaustive`: ten times as many, other ones each time.
 """
 
+import os
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
@@ -22,6 +25,15 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # In the background or under nohup they are ignored, and so they would be by every process that a test starts.
+    for number, default in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
+
 settings.load_profile("deterministic")  # --hypothesis-profile loads another one after this
 
 
