@@ -1,4 +1,4 @@
-"""Spark reads secured clusters, ours and Apache Kafka's: each way to log in, as a batch of records and of metadata."""
+"""Spark reads secured clusters, ours and Apache Kafka's: each way to log in, as a batch of records."""
 
 import pytest
 from confluent_kafka import Producer

@@ -31,15 +31,16 @@ TOKEN_EXTENSION = "tokenauth"
 _NONCE_BYTES = 24
 
 _SASLNAME = r"(?:[^\x00=,]|=2C|=3D)+"
-_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_EXTENSIONS = r"(?:,[A-Za-z]=[^\x00,]+)*"
-_BASE64 = r"[A-Za-z0-9+/]+={0,2}"
+# Parts of the grammar of messages (RFC 5802, section 7), for both sides.
+PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+EXTENSIONS = r"(?:,[A-Za-z]=[^\x00,]+)*"
+BASE64 = r"[A-Za-z0-9+/]+={0,2}"
 _CLIENT_FIRST = re.compile(
     rf"(?P<gs2>[ny],(?:a=(?P<authzid>{_SASLNAME}))?,)"
-    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*))"
+    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>{PRINTABLE})(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*))"
 )
 _CLIENT_FINAL = re.compile(
-    rf"(?P<bare>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+    rf"(?P<bare>c=(?P<binding>{BASE64}),r=(?P<nonce>{PRINTABLE}){EXTENSIONS}),p=(?P<proof>{BASE64})"
 )
 
 

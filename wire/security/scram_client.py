@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from wire.client.errors import AuthenticationRefused
 from wire.security.exchange import Tokens
 from wire.security.scram import (
+    BASE64,
+    EXTENSIONS,
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     MECHANISMS,
+    PRINTABLE,
     TOKEN_EXTENSION,
     bytes_of,
     credential_of_salted,
@@ -29,12 +32,9 @@ from wire.security.scram import (
 )
 
 _SERVER_FIRST = re.compile(
-    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/]+={0,2}),i=(?P<iterations>[0-9]{1,9})"
-    r"(?:,[A-Za-z]=[^\x00,]+)*"
+    rf"r=(?P<nonce>{PRINTABLE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}}){EXTENSIONS}"
 )
-_SERVER_FINAL = re.compile(
-    r"(?:e=(?P<error>[^\x00,=]+)|v=(?P<signature>[A-Za-z0-9+/]+={0,2}))(?:,.*)?"
-)
+_SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,=]+)|v=(?P<signature>{BASE64}))(?:,.*)?")
 
 
 @dataclass(frozen=True, slots=True)
