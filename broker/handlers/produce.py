@@ -5,9 +5,8 @@ goes through them in one turn of the loop, or, if that would hold the loop (logs
 converted, many partitions) or a transaction's coordinator must be asked, when its turn to be answered comes. acks=all
 then waits until every partition's high watermark has passed what was appended, acks=1 answers after the append, acks=0
 is not answered (an error closes the connection).
-Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic
-ids; up to 11 the client adds partitions to its transaction itself (KIP-890). Not done: errors per record
-(the message of the partition says which record it was).
+Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10 who leads now
+(KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
 """
 
 from __future__ import annotations

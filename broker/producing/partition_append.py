@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from broker.partitions.leader import LeaderEpoch
 from log.batches.batch import BatchView
+from log.validation.rejected_records import RejectedRecords
 from wire.errors import KafkaError
-from wire.messages.produce import PartitionProduceResponse
+from wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 _NO_RECORDS = memoryview(b"")
 
@@ -58,6 +59,11 @@ class PartitionAppend:
         """
         self.response.error_code = error.code
         self.response.error_message = error.message
+        if isinstance(error, RejectedRecords):
+            self.response.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+                for index, why in error.reasons.items()
+            ]
         error.__context__ = error.__traceback__ = None
 
     def take_records(self) -> memoryview:

@@ -14,6 +14,7 @@ from broker.producing.partition_append import PartitionAppend
 from log.batches.batch import MAGIC, BatchView, iter_batches
 from log.old_formats.message_sets import MAGIC_POSITION
 from log.old_formats.up_conversion import convert_produced
+from log.validation.rejected_records import RECORDS_NAMED_MAX
 from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
@@ -51,7 +52,12 @@ async def validate_in_thread(
     now_ms: Callable[[], int],
     version: int,
 ) -> None:
-    """As `validate`, of detached records, without budget; message sets become batches."""
+    """As `validate`, of detached records, without budget; message sets become batches.
+
+    The refused records of a batch are named (KIP-467), until the response has `RECORDS_NAMED_MAX` of them: clients take
+    a batch without names as refused whole.
+    """
+    named = 0
     for one in appends:
         if one.failed:
             continue
@@ -60,6 +66,9 @@ async def validate_in_thread(
             one.batches = await run_computing(_check, one.take_records(), rules, now_ms(), version)
         except KafkaError as error:
             one.fail(error)
+            if named > RECORDS_NAMED_MAX:
+                one.response.record_errors = []
+            named += len(one.response.record_errors)
 
 
 def _find_leader(one: PartitionAppend, partitions: Partitions) -> ProduceRules:

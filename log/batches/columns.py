@@ -171,6 +171,26 @@ def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Col
     return _decode(data, batches, starts[:-1], starts[1:])
 
 
+def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
+    """The first records of a batch, `count_max` at most; `body` has all of them, decompressed. What is behind them is
+    not looked at.
+
+    Raises:
+        MalformedRecords: as `decode_columns`.
+    """
+    _ensure_room(batch.count, len(body))
+    count = min(batch.count, count_max)
+    columns = Columns(body, count)
+    walker = Walker(body)
+    walker.write_to(columns)
+    problem, record = walker.fill(
+        0, len(body), 0, count, 0, batch.last_offset_delta, batch.base_timestamp, None
+    )
+    if problem and (problem != Problem.TRAILING_BYTES or count == batch.count):
+        raise MalformedRecords(Problem(problem), record)
+    return columns
+
+
 def decode_columns_within(
     data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
 ) -> Columns:

@@ -47,6 +47,7 @@ from log.batches.records import rebuilt
 from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.codecs.lz4_java import check_java_reads
 from log.config import LogConfig
+from log.validation.rejected_records import find_rejected
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
@@ -125,10 +126,11 @@ def validate_produced(
     `records` readonly.
 
     `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress
-    anew is over any budget.
+    anew is over any budget, and so is to say which records are refused.
 
     Raises:
-        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP;
+            RejectedRecords where it is keys or timestamps.
         OverBudget: `budget` is spent.
     """
     if _is_sound(records, rules, now_ms, budget):
@@ -164,7 +166,7 @@ def validate_produced(
         and _has_sound_records(walker, body, rules, now_ms)
     ):
         return [batch]
-    largest = _check_body(batch, body, rules, now_ms)
+    largest = _check_body(batch, body, rules, now_ms, budget)
     if is_compressed_anew:
         return [_compressed_anew(batch, body, largest, rules)]
     if largest.timestamp_ms != batch.max_timestamp and rules.message_timestamp_type is CREATE_TIME:
@@ -329,7 +331,7 @@ def _body(
 
 
 def _check_body(
-    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int
+    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int, budget: Budget | None
 ) -> LargestTimestamp:
     """Every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
     least, most = _timestamp_limits(rules, now_ms)
@@ -343,7 +345,27 @@ def _check_body(
             timestamp_max_ms=most,
         )
     except MalformedRecords as error:
-        if error.problem is not Problem.TIMESTAMP_RANGE:
-            raise _invalid(str(error)) from None
-        why = f"{error}, [{least}, {most}]"
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, why) from None
+        if error.problem in (Problem.NULL_KEY, Problem.TIMESTAMP_RANGE):
+            if budget is not None:
+                raise OverBudget from None
+            raise _rejected(batch, body, rules, now_ms, error) from None
+        raise _invalid(str(error)) from None
+
+
+def _rejected(
+    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int, error: MalformedRecords
+) -> KafkaError:
+    """What is said of a batch in which `error` was found first."""
+    least, most = _timestamp_limits(rules, now_ms)
+    try:
+        found = find_rejected(
+            batch, body, requires_keys=rules.requires_keys, least_ms=least, most_ms=most
+        )
+    except MalformedRecords as damage:
+        return _invalid(str(damage))
+    if found:
+        return found
+    is_timestamp = error.problem is Problem.TIMESTAMP_RANGE
+    return KafkaError(
+        ErrorCode.INVALID_TIMESTAMP if is_timestamp else ErrorCode.INVALID_RECORD, str(error)
+    )

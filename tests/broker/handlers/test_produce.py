@@ -9,6 +9,8 @@ from broker.handlers.produce import produce
 from broker.partitions.isr import FetchClock
 from log.batches.batch import TimestampType
 from log.batches.records import NewRecord, RecordHeader, build_batch
+from log.codecs.compression import Compression
+from log.validation.rejected_records import RECORDS_NAMED_MAX
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
@@ -295,6 +297,36 @@ async def test_a_compacted_topic_wants_keys(harness):
     assert answer.error_code == ErrorCode.INVALID_RECORD
     keyed = build_batch([NewRecord(b"k", b"v", now_ms(), (RecordHeader("h", b"1"),))])
     assert (await ask(harness, keyed)).error_code == 0
+
+
+async def test_the_records_that_are_refused_are_named(harness):
+    """KIP-467: by their index in the batch, also of a compressed one; without them a client may send the others."""
+    harness.set_image(topic("t", partition()), configs={(2, "t"): {"cleanup.policy": "compact"}})
+    now = now_ms()
+    late = now + 2 * 3_600_000
+    keyed, keyless = NewRecord(b"k", b"v", now), NewRecord(None, b"v", now)
+    for compression in (Compression.NONE, Compression.GZIP):
+        records = build_batch([keyed, keyless, keyed, keyless], compression=compression)
+        answer = await ask(harness, records)
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [one.batch_index for one in answer.record_errors] == [1, 3]
+        assert "key" in answer.record_errors[0].batch_index_error_message
+        assert answer.error_message.startswith("2 of 4 records are refused")
+    answer = await ask(harness, build_batch([keyless, keyed, NewRecord(b"k", b"v", late)]))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP, "one for its time, as in Kafka"
+    assert [one.batch_index for one in answer.record_errors] == [0, 2]
+    assert f"timestamp {late}" in answer.record_errors[1].batch_index_error_message
+
+
+async def test_no_more_records_are_named_than_a_bound(harness):
+    harness.set_image(topic("t", partition()), configs={(2, "t"): {"cleanup.policy": "compact"}})
+    count = RECORDS_NAMED_MAX + 1
+    answer = await ask(harness, build_batch([NewRecord(None, b"", now_ms())] * count))
+    assert len(answer.record_errors) == RECORDS_NAMED_MAX
+    keyed = NewRecord(b"k", b"", now_ms())
+    beyond = build_batch([keyed] * RECORDS_NAMED_MAX + [NewRecord(None, b"", now_ms())])
+    answer = await ask(harness, beyond)
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_RECORD, [])
 
 
 async def test_unknown_partitions_and_several_at_once(harness):
