@@ -10,40 +10,21 @@ It reads a JSON list of cases, each the options of both and what else ours is to
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-from tests.interop.apache_kafka import CACHE, POM
+from tests.interop import maven
 
 # The newest in Maven Central; there is none of the PySpark that we use, 4.3.
 VERSION = "4.2.0"
 
 
 def jars() -> list[str]:
-    """The connector and what it needs, from Maven Central; fetched once."""
-    folder = CACHE / f"spark-connector-{VERSION}"
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        exclusions = "".join(
-            f"<exclusion><groupId>{group}</groupId><artifactId>*</artifactId></exclusion>"
-            for group in ("org.apache.hadoop", "org.scala-lang", "org.slf4j")
-        )
-        dependency = (
-            "<dependency><groupId>org.apache.spark</groupId><artifactId>spark-sql-kafka-0-10_2.13</artifactId>"
-            f"<version>{VERSION}</version><exclusions>{exclusions}</exclusions></dependency>"
-        )
-        (folder / "pom.xml").write_text(POM.format(dependencies=dependency))
-        command = [
-            "mvn",
-            "-q",
-            "-B",
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={folder}/libs",
-        ]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        (folder / "complete").touch()
-    return sorted(map(str, (folder / "libs").glob("*.jar")))
+    """The connector and what it needs that Spark does not bring along."""
+    artifact = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}"
+    brought = ("org.apache.hadoop", "org.scala-lang", "org.slf4j")
+    folder = maven.libraries(f"spark-connector-{VERSION}", (artifact,), brought)
+    return sorted(map(str, folder.glob("*.jar")))
 
 
 def main(bootstrap: str, topic: str, directory: Path | None) -> None:
