@@ -22,7 +22,9 @@ from spark.options import OptionError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_SCHEMES = ("file", "local")
 # What to install, where it is not what fsspec itself says.
-_DRIVERS = {"hdfs": "hdfs-native, or pyarrow with libhdfs (HADOOP_HOME, JAVA_HOME and CLASSPATH set)"}
+_DRIVERS = {
+    "hdfs": "hdfs-native, or pyarrow with libhdfs (HADOOP_HOME, JAVA_HOME and CLASSPATH set)"
+}
 
 
 class Entry(NamedTuple):
