@@ -31,7 +31,7 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`version` is what the znode must have, -1: any. What is `secret` is written for its creator's eyes only.
-    `keeps`: the znode is read before, and keys of others in it stay.
+    `keeps`: the znode is read before, and keys of others in it stay. `about`: the znode that a note tells of.
     """
 
     kind: Kind
@@ -44,6 +44,7 @@ class Operation:
     secret: bool = False
     version: int = -1
     keeps: Keeps | None = None
+    about: str = ""
 
     @property
     def size_bytes(self) -> int:

@@ -134,15 +134,19 @@ class HeldBack:
 
     _not_created: set[str] = field(default_factory=set)
     _not_deleted: set[str] = field(default_factory=set)
+    _untold: set[str] = field(default_factory=set)
 
     def add(self, operation: Operation) -> None:
+        self._untold.add(operation.path)
         if operation.kind is Kind.CREATE and not operation.sequential:
             self._not_created.add(operation.path)
         elif operation.kind is Kind.DELETE:
             self._not_deleted.update(_ancestors(operation.path))
 
     def touches(self, operation: Operation) -> bool:
-        """True for what could not go through without an operation that is left out."""
+        """True for what could not go through without an operation that is left out, or would tell of it."""
+        if operation.about in self._untold:
+            return True
         if operation.kind is Kind.DELETE and operation.path in self._not_deleted:
             return True
         if not self._not_created:

@@ -1,6 +1,6 @@
 """ACLs, a resource a znode, each change told in the form of its root.
 
-Left out: resources whose names no znode can have (with a slash); ZooKeeper mode could not keep them either.
+Left out: resources whose names no znode can have, as with a slash; ZooKeeper mode could not keep them either.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zkcompat.tree import Znode
 from zkcompat.znodes.acl_change import AclChange
 from zkcompat.znodes.acl_entries import ACLS, PREFIXED_ACLS, AclEntries, AclEntry, AclResource
 from zkcompat.znodes.fields import decode_or_none
+from zkcompat.znodes.names import is_znode_name
 from zkcompat.znodes.parents import ACL_TYPES
 
 Grouped = dict[str, list[AclEntry]]
@@ -71,7 +72,7 @@ class Acls(Section):
             return ()
         change = AclChange(resource.type.name, resource.name, resource.prefixed)
         sentence = f"Telling of changed ACLs of {path}"
-        return (note(change.prefix, change.encode(), sentence, "AclChange"),)
+        return (note(change.prefix, change.encode(), sentence, "AclChange", path),)
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
         """Kafka kept a set in no order."""
@@ -97,7 +98,7 @@ def path_of(record: AccessControlEntryRecord) -> str | None:
     except ValueError:
         return None
     known = kind > ResourceType.ANY and pattern in (PatternType.LITERAL, PatternType.PREFIXED)
-    if not known or "/" in record.resource_name or record.resource_name in ("", ".", ".."):
+    if not known or not is_znode_name(record.resource_name):
         return None
     return AclResource(kind, record.resource_name, pattern is PatternType.PREFIXED).path
 

@@ -1,4 +1,4 @@
-"""Quotas of clients that belong to no user, and of addresses."""
+"""Quotas of clients that belong to no user, and of addresses. Left out: names no znode can have (`.` and `..`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
 from zkcompat.sections.section import differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.names import is_znode_name
 from zkcompat.znodes.quota_value import QUOTA_KEYS
 
 
@@ -41,7 +42,9 @@ class EntityQuotas(ConfigSection):
     def _of(self, entities: Iterable[QuotaEntity]) -> Iterable[str]:
         for entity in entities:
             if len(entity) == 1 and entity[0][0] == self.part:
-                yield znode_name(entity[0][1])
+                name = znode_name(entity[0][1])
+                if is_znode_name(name):
+                    yield name
 
 
 class Clients(EntityQuotas):

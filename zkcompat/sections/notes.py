@@ -22,13 +22,14 @@ NOTE_ROOTS = (
 )
 
 
-def note(prefix: str, data: bytes, sentence: str, name: str) -> Operation:
-    """The operation that writes a note; ZooKeeper appends its number to `prefix`."""
-    return Operation(Kind.CREATE, prefix, name, sentence, data, sequential=True)
+def note(prefix: str, data: bytes, sentence: str, name: str, about: str) -> Operation:
+    """The operation that writes a note about a znode; ZooKeeper appends its number to `prefix`."""
+    return Operation(Kind.CREATE, prefix, name, sentence, data, sequential=True, about=about)
 
 
 def config_note(path: str) -> Operation:
     """Tells of the changed config znode at `path`, below `/config`."""
     entity_path = path.removeprefix("/config/")
     sentence = f"Telling of the changed config of {entity_path}"
-    return note(CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sentence, "ConfigChange")
+    data = ConfigChange(entity_path).encode()
+    return note(CONFIG_CHANGE_PREFIX, data, sentence, "ConfigChange", path)

@@ -45,4 +45,4 @@ class Tokens(Section):
     def notes(self, path: str) -> Iterable[Operation]:
         token_id = path.removeprefix(f"{TOKENS}/")
         sentence = f"Telling of the changed token {token_id}"
-        return (note(TOKEN_CHANGE_PREFIX, token_id.encode(), sentence, "TokenChange"),)
+        return (note(TOKEN_CHANGE_PREFIX, token_id.encode(), sentence, "TokenChange", path),)

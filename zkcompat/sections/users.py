@@ -1,6 +1,6 @@
 """Users: their quotas, those of their clients, and SCRAM credentials when they are asked for.
 
-A user whose credentials are mirrored has a znode for its creator's eyes only.
+A user whose credentials are mirrored has a znode for its creator's eyes only. Left out: names no znode can have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
 from zkcompat.sections.section import differing_keys
 from zkcompat.tree import Znode
 from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, sanitize
+from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, is_znode_name, sanitize
 from zkcompat.znodes.quota_value import QUOTA_KEYS
 from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
 
@@ -38,18 +38,18 @@ class Users(ConfigSection):
     def names(self, image: MetadataImage) -> Iterable[str]:
         users = dict.fromkeys(_users(entity for entity, _ in image.quotas))
         if self._scram:
-            users.update(dict.fromkeys(sanitize(user) for user, _ in image.scram))
+            users.update(dict.fromkeys(_with_credentials(image.scram)))
         return sorted(users)
 
     def touched(self, delta: MetadataDelta) -> Iterable[str]:
         yield from _users(entity for entity, _ in delta.quotas.changed)
         if self._scram:
-            yield from (sanitize(user) for user, _ in delta.scram.changed)
+            yield from _with_credentials(delta.scram.changed)
 
     def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
         yield from _users(entity for entity, _ in differing_keys(before.quotas, after.quotas))
         if self._scram:
-            yield from (sanitize(user) for user, _ in differing_keys(before.scram, after.scram))
+            yield from _with_credentials(differing_keys(before.scram, after.scram))
 
     def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
         own = quotas_of(image.quotas, ((USER, quoted_name(name)),))
@@ -88,7 +88,9 @@ class Users(ConfigSection):
         for entity, _ in quotas:
             parts = dict(entity)
             if USER in parts and CLIENT_ID in parts:
-                found[znode_name(parts[USER])][znode_name(parts[CLIENT_ID])] = None
+                client = znode_name(parts[CLIENT_ID])
+                if is_znode_name(client):
+                    found[znode_name(parts[USER])][client] = None
         clients = {user: list(names) for user, names in found.items()}
         self._clients = [*self._clients[-1:], (quotas, clients)]
         return clients
@@ -97,5 +99,9 @@ class Users(ConfigSection):
 def _users(entities: Iterable[QuotaEntity]) -> Iterable[str]:
     for entity in entities:
         parts = dict(entity)
-        if USER in parts:
-            yield znode_name(parts[USER])
+        if USER in parts and is_znode_name(user := znode_name(parts[USER])):
+            yield user
+
+
+def _with_credentials(credentials: Iterable[tuple[str, int]]) -> Iterable[str]:
+    return (name for user, _ in credentials if is_znode_name(name := sanitize(user)))

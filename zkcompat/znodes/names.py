@@ -6,11 +6,14 @@ Left out: the JMX quoting of the same class.
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote_plus
 
 DEFAULT_ENTITY = "<default>"
 # java.net.URLEncoder leaves letters, digits and these alone; `quote` would leave `~` too, so it is put back below.
 _KEPT = ".-_"
+# Of ZooKeeper's `PathUtils.validatePath`, which looks at UTF-16 units: nothing beyond the basic plane.
+_REFUSED = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 
 def sanitize(name: str) -> str:
@@ -21,6 +24,11 @@ def sanitize(name: str) -> str:
 def desanitize(name: str) -> str:
     """The inverse of `sanitize`; a plus is a space, as for java.net.URLDecoder."""
     return unquote_plus(name)
+
+
+def is_znode_name(name: str) -> bool:
+    """True for what ZooKeeper takes as the name of a znode."""
+    return name not in ("", ".", "..") and _REFUSED.search(name) is None
 
 
 def config_entity(resource_name: str) -> str:

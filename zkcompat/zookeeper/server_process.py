@@ -25,8 +25,9 @@ from node.runtime.parent_death import end_with_parent
 from node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
-# Of servers that speak TLS, which ZooKeeper leaves to Netty.
-TLS_JARS = ("netty-*",)
+# Of servers that speak TLS, which ZooKeeper leaves to Netty; those that know users look for its classes, too.
+SECURED_JARS = ("netty-*",)
+SECURED_KEYS = ("secureClientPort", "authProvider.")
 NO_SETTINGS: Mapping[str, str] = {}
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JVM_OPTIONS = (
@@ -121,8 +122,8 @@ def start_zookeeper(
     """Starts a server on 127.0.0.1 and returns when it serves requests.
 
     `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process,
-    however that ends (Linux; from the main thread only). `settings` go before our own in its file; one with a
-    `secureClientPort` gets the jars that TLS needs. Raises `ZooKeeperUnavailableError`.
+    however that ends (Linux; from the main thread only). `settings` go before our own in its file; one with
+    `SECURED_KEYS` gets the jars that these need. Raises `ZooKeeperUnavailableError`.
     """
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
@@ -132,7 +133,7 @@ def start_zookeeper(
             port = port_of(held.enter_context(reserve()))
         config = data_dir / "zoo.cfg"
         config.write_text(_properties(data_dir, port, tick_ms, settings))
-        jars = TLS_JARS if "secureClientPort" in settings else ()
+        jars = SECURED_JARS if any(key.startswith(SECURED_KEYS) for key in settings) else ()
         command = _command(config, jars, jvm_options)
         return _start(data_dir, port, command, own_process_group, stop_with_parent)
 

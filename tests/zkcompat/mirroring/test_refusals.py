@@ -1,5 +1,7 @@
 """One znode that ZooKeeper does not let the mirror read or write is held back; everything else is mirrored."""
 
+import json
+
 import pytest
 import trio
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -32,6 +34,12 @@ async def allow(keeper, path, acl):
     await keeper._answer(keeper._client.set_acls_async(path, acl), path)
 
 
+async def told(keeper):
+    """The entities that notes of changed configs name."""
+    notes = await keeper.read_tree(["/config/changes"], [])
+    return [json.loads(one.data)["entity_path"] for _, one in sorted(notes.items()) if one.data]
+
+
 async def cleared(mirror):
     with trio.fail_after(PATIENCE):
         while len(mirror.quarantine):
@@ -58,11 +66,14 @@ async def test_a_znode_that_may_not_be_written_stops_nothing_else(connect, acl):
         assert [e.path for e in mirror.quarantine] == ["/config/topics/topic-1"]
         assert b'"2"' in (await other.read("/config/topics/topic-2")).data
         assert await other.read("/brokers/topics/new/partitions/0/state") is not None
+        # Nobody is told of a change that could not be written.
+        assert await told(other) == ["topics/topic-2"]
         assert [d.path for d in await differences(other, source)] == ["/config/topics/topic-1"]
         # What is allowed again is repaired without anybody's help.
         await allow(other, "/config/topics/topic-1", OPEN_ACL_UNSAFE)
         await cleared(mirror)
         assert await differences(other, source) == ()
+        assert await told(other) == ["topics/topic-2", "topics/topic-1"]
         assert mirror.status.claims == 1
 
 
@@ -198,3 +209,14 @@ def test_what_depends_on_something_left_out_is_left_out():
     assert held.touches(operation(Kind.DELETE, "/t/b"))
     assert not held.touches(operation(Kind.DELETE, "/t/c"))
     assert not held.touches(operation(Kind.SET, "/t/b"))
+
+
+def test_notes_tell_of_nothing_that_is_left_out():
+    held = HeldBack()
+    held.add(operation(Kind.SET, "/config/topics/a"))
+    prefix = "/config/changes/config_change_"
+    assert held.touches(operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/a"))
+    assert not held.touches(
+        operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/b")
+    )
+    assert not held.touches(operation(Kind.SET, "/config/topics/b"))

@@ -75,6 +75,22 @@ def test_quotas_stand_where_kafka_put_them():
     ]
 
 
+def test_names_that_no_znode_can_have_are_left_out():
+    """ZooKeeper would refuse them for ever, and ZooKeeper mode could not keep them."""
+    lines, image = written(
+        EMPTY,
+        build.quota("consumer_byte_rate", 7.0, user=".."),
+        build.quota("consumer_byte_rate", 7.0, user="bob", client="."),
+        build.quota("consumer_byte_rate", 7.0, client=".."),
+        build.scram(".."),
+        *(build.acl(n, name) for n, name in enumerate((".", "..", "a/b", "a\x01", "\U0001f600"))),
+        secrets=True,
+    )
+    assert lines == []
+    lines, _ = written(image, build.quota("consumer_byte_rate", None, user=".."), secrets=True)
+    assert lines == []
+
+
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
