@@ -47,12 +47,8 @@ from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
 from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
-from zkcompat.zookeeper.keeper import (
-    Keeper,
-    PathRefusedError,
-    UncertainOutcomeError,
-    open_keeper,
-)
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.keeper import Keeper, open_keeper
 from zkcompat.zookeeper.session_file import SESSION_FILE
 
 __all__ = [

@@ -17,14 +17,13 @@ import trio
 
 from wire.errors import ErrorCode, KafkaError
 from zkcompat.claim import Step
-from zkcompat.zookeeper.keeper import (
-    Keeper,
-    KeeperConfig,
+from zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
-    open_keeper,
 )
+from zkcompat.zookeeper.keeper import Keeper, open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 log = logging.getLogger(__name__)
 

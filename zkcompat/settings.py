@@ -18,7 +18,7 @@ from wire.security.tls import TlsError, TlsSettings, client_context
 from zkcompat.mirroring.mirror import MirrorConfig
 from zkcompat.zookeeper.digest_md5 import DigestCredentials
 from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import KeeperConfig
+from zkcompat.zookeeper.session import KeeperConfig
 
 Properties = Mapping[str, str]
 NONE: Properties = {}

@@ -128,7 +128,7 @@ class Verification:
         report = VerifyReport(0, -1, 0, settled=False)
         with trio.move_on_after(time_limit_seconds):
             while not report.in_step:
-                previous, report = report, await self._attempt()
+                previous, report = report, await self.attempt()
                 # Twice the same: these are no differences that a mirror is about to write away.
                 if report.settled and report.differences == previous.differences != ():
                     break
@@ -142,7 +142,8 @@ class Verification:
         offset = image.provenance.offset
         return VerifyReport(compared, offset, 0, settled=True, differences=tuple(found))
 
-    async def _attempt(self) -> VerifyReport:
+    async def attempt(self) -> VerifyReport:
+        """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
         before = await self._published()
         leader = self.feed.leader
         image = self.feed.image_at(before.offset) or self.feed.image

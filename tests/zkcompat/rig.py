@@ -13,7 +13,8 @@ from zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from zkcompat.sections.registry import sections_of
 from zkcompat.verify import Verification
 from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 # Longer than a loaded machine needs; a test that waits so long has failed.
 PATIENCE = 20.0
@@ -98,7 +99,7 @@ async def in_step(mirror, source):
 async def differences(keeper, source, *, secrets=False):
     """What an outsider finds wrong with the tree now, the claim included."""
     sections = sections_of(build.CLUSTER_ID, secrets=secrets)
-    report = await Verification(source.feed, keeper, sections)._attempt()
+    report = await Verification(source.feed, keeper, sections).attempt()
     return report.differences
 
 

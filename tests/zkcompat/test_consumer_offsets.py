@@ -11,8 +11,8 @@ from wire.errors import ErrorCode, KafkaError
 from zkcompat import consumer_offsets
 from zkcompat.consumer_offsets import decode_offset, open_consumer_offsets
 from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import KeeperConfig
 from zkcompat.zookeeper.server_process import start_zookeeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from zkcompat.mirroring.mirror import MirrorConfig
 from zkcompat.settings import is_enabled, keeper_config, mirror_config, quorum_security
 from zkcompat.zookeeper.digest_md5 import DigestCredentials
 from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import KeeperConfig
+from zkcompat.zookeeper.session import KeeperConfig
 
 
 def test_kafkas_keys_configure_the_mirror():

@@ -29,7 +29,7 @@ from zkcompat.sections.acls import Acls
 from zkcompat.tree import FoundTree
 from zkcompat.znodes.acl_entries import AclResource
 from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.zookeeper.keeper import PathRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 

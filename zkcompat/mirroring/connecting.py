@@ -33,7 +33,7 @@ class Connecting:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns with a session. One that no server takes up, though servers serve, is given up for a new one."""
+        """Returns with a session; a new one where no server knows the last any more."""
         self.status.tell("connecting")
         if await self.keeper.wait_connected(PATIENCE_SECONDS):
             return
@@ -58,11 +58,11 @@ class Connecting:
             zxids = await _served_zxids(config.connect, config.security.tls is not None)
             long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
             if zxids and (long or max(zxids) < self.keeper.last_zxid):
-                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it
-                # away.
-                log.warning("ZooKeeper serves but refuses our session: beginning a new one")
+                # Its data was wiped or restored, or an answer lied: the client's last zxid is from the future, and
+                # every server turns it away. Another client has seen none; only a session that is not there is lost.
+                log.warning("ZooKeeper serves but turns our connection away: beginning a new one")
                 await self.keeper.close()
-                self.keeper.connect(None)
+                self.keeper.connect(resume)
                 started = trio.current_time()
 
 

@@ -24,7 +24,7 @@ from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
 from zkcompat.operations import Operation
 from zkcompat.repair import repair
 from zkcompat.sections.section import Section
-from zkcompat.zookeeper.keeper import UncertainOutcomeError
+from zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 

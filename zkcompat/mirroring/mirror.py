@@ -37,7 +37,8 @@ from zkcompat.mirroring.tenure import (
 from zkcompat.mirroring.verifier import Verifier
 from zkcompat.mirroring.writer import TreeWriter
 from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
-from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from zkcompat.claim import Step
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.mirroring.verifier import Verifier
 from zkcompat.znodes.mirror_report import REPORT_PARENTS
-from zkcompat.zookeeper.keeper import Keeper, PathRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.sections.registry import SectionIndex, Sections
 from zkcompat.sections.section import Section
 from zkcompat.tree import FoundTree, FoundZnode
-from zkcompat.zookeeper.keeper import Keeper, PathRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError
+from zkcompat.zookeeper.keeper import Keeper
 
 # Read in a few milliseconds; an entity that has more by itself is a slice of its own.
 ZNODES_IN_SLICE = 1000

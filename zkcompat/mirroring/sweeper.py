@@ -17,7 +17,7 @@ from zkcompat.claim import Step
 from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.sections.notes import NOTE_ROOTS
-from zkcompat.zookeeper.keeper import PathRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 

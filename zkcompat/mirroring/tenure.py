@@ -24,12 +24,12 @@ from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.keeper import (
-    Keeper,
+from zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
 )
+from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
-"""kazoo's client made fit for a server that may lie: bounded answers, our TLS context, our SASL. With `keeper.py`,
-`multi_read.py` and `znode_acls.py` the only modules that import kazoo.
+"""kazoo's client made fit for a server that may lie: bounded answers, our TLS context, our SASL. Only this
+folder imports kazoo.
 """
 
 from __future__ import annotations
@@ -7,14 +7,20 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.connection import AUTH_XID, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Watch, write_string
 
 from zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
@@ -22,6 +28,9 @@ from zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRe
 # A request asks for so many znodes at once that all of them at ZooKeeper's limit of 1 MiB fit (`keeper`).
 ANSWER_BYTES_MAX = 64 << 20
 CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
+
+# What kazoo's thread knows how to go on after. Anything else would end the thread, and the session with it.
+_KNOWN = (AuthFailedError, ConnectionDropped, KazooTimeoutError, SessionExpiredError)
 
 _QUIET = logging.getLogger("zkcompat.kazoo")
 _QUIET.setLevel(logging.CRITICAL)
@@ -119,6 +128,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.watched_below: dict[str, Callable[[str], object]] = {}
+        self._is_open = False
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         super()._read_watch_event(buffer, offset)
@@ -133,10 +143,28 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         found: bytes = super()._read(length, timeout)
         return found
 
+    def _read_header(self, timeout: float) -> Any:
+        found = super()._read_header(timeout)
+        if self._is_open and found[0].xid == AUTH_XID:
+            # kazoo would take it for the answer to whatever was asked first; we log in while connecting only.
+            raise ConnectionDropped("the server answers a login that nobody asked for")
+        if found[0].err and found[0].err not in EXCEPTIONS:
+            # kazoo would never answer whoever asked.
+            raise ConnectionDropped(f"the server answers with the unknown error {found[0].err}")
+        return found
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        with _breaking_connection():
+            return super()._read_socket(read_timeout)
+
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         # kazoo logs in between connecting and its own auth data only where it has a package for SASL.
         self.sasl_options: Any = {} if self.credentials is not None else None
-        return super()._connect(host, hostip, port)
+        self._is_open = False
+        with _breaking_connection():
+            waits = super()._connect(host, hostip, port)
+        self._is_open = True
+        return waits
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         del host
@@ -164,3 +192,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             raise EXCEPTIONS[header.err]()
         challenge, _ = SASL.deserialize(buffer, offset)
         return bytes(challenge or b"")
+
+
+@contextmanager
+def _breaking_connection() -> Iterator[None]:
+    """An answer that is none of ZooKeeper's is the end of the connection; another one goes on with the session."""
+    try:
+        yield
+    except _KNOWN:
+        raise
+    except Exception as error:
+        raise ConnectionDropped(f"the server answers what it should not: {error!r}") from error

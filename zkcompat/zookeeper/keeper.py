@@ -1,44 +1,34 @@
-"""A ZooKeeper session for trio.
+"""What the mirror asks of ZooKeeper in a session: single znodes, whole trees, transactions, watches.
 
-kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection
-is `UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out
-by writing. What ZooKeeper refuses is refused for a path, and says nothing of the connection. Nothing is retried here.
-Left out: recipes, read-only servers; ZooKeeper before 3.6.
+Left out: kazoo's recipes, read-only servers; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import trio
 from kazoo.exceptions import (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionDropped,
-    ConnectionLoss,
-    KazooException,
     NodeExistsError,
     NoNodeError,
-    OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
-    SessionExpiredError,
-    SessionMovedError,
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
-from kazoo.protocol.states import KazooState, KeeperState
 
-from node.runtime.threads import run_blocking
-from wire.transport.events import Notifier
 from zkcompat.claim import Step
 from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.kazoo_client import NO_SECURITY, AddWatch, Security, make_client
+from zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    TransactionRefusedError,
+    UncertainOutcomeError,
+)
+from zkcompat.zookeeper.kazoo_client import AddWatch
 from zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
+from zkcompat.zookeeper.session import KeeperConfig, Session, reason_of
 from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 from zkcompat.zookeeper.znode_acls import acl_of
 
@@ -49,123 +39,12 @@ READS_IN_REQUEST = 60
 REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a writer's packets
 FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
-# Of kazoo's errors: those that leave open what became of a request.
-_OF_CONNECTION = (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionDropped,
-    ConnectionLoss,
-    OperationTimeoutError,
-    SessionExpiredError,
-    SessionMovedError,
-)
 
 
-class UncertainOutcomeError(Exception):
-    """The connection failed or an answer did not come: whatever was in flight is unknown."""
+class Keeper(Session):
+    """What is asked in a session. Made by `open_keeper`."""
 
-
-class PathRefusedError(Exception):
-    """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
-
-
-class TransactionRefusedError(Exception):
-    """ZooKeeper refused a transaction as a whole; `index` is the step at fault."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(f"step {index}: {reason}")
-        self.index = index
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class KeeperConfig:
-    """`connect` is Kafka's `zookeeper.connect`, chroot included; `secured` is `zookeeper.set.acl`."""
-
-    connect: str
-    session_timeout_ms: int
-    secured: bool = False
-    security: Security = NO_SECURITY
-
-
-@dataclass(slots=True)
-class Keeper:
-    """One session at a time. Made by `open_keeper`."""
-
-    config: KeeperConfig
-    on_session: Callable[[SavedSession], None]
-    _token: trio.lowlevel.TrioToken
-    _client: Any = None
-    _connected: bool = False
-    _losses: int = 0
-    # The servers do not take our credentials; this client tries no more.
-    is_refused: bool = False
-    _changed: Notifier = field(default_factory=Notifier)
-
-    @property
-    def session_id(self) -> int:
-        """The session's id as ephemeral owners show it; 0 while there is none."""
-        client_id = self._client.client_id if self._connected else None
-        return int(client_id[0]) if client_id else 0
-
-    @property
-    def is_connected(self) -> bool:
-        return self._connected
-
-    @property
-    def losses(self) -> int:
-        """How often the connection was lost so far."""
-        return self._losses
-
-    @property
-    def last_zxid(self) -> int:
-        """The newest transaction that this client has seen; servers behind it turn the client away."""
-        return int(self._client.last_zxid or 0) if self._client is not None else 0
-
-    @property
-    def saved_session(self) -> SavedSession | None:
-        """What another client needs to take the session up."""
-        client_id = self._client.client_id if self._client is not None else None
-        return SavedSession(*client_id) if client_id and client_id[0] else None
-
-    def connect(self, resume: SavedSession | None) -> None:
-        """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
-        client_id = (resume.session_id, resume.password) if resume else None
-        config = self.config
-        client = make_client(config.connect, config.session_timeout_ms, client_id, config.security)
-        client.add_listener(lambda state: self._tell(client, state))
-        self._client = client
-        self.is_refused = False
-        client.start_async()
-
-    async def wait_connected(self, seconds: float) -> bool:
-        """True as soon as the session stands; False when `seconds` passed first."""
-        with trio.move_on_after(seconds):
-            while not self._connected:
-                await self._changed.wait()
-        await trio.lowlevel.checkpoint()
-        return self._connected
-
-    async def wait_lost(self, losses: int) -> None:
-        """Returns when the connection was lost more often than `losses`, also when it is back already."""
-        await trio.lowlevel.checkpoint()
-        while self._losses == losses:
-            await self._changed.wait()
-
-    async def close(self) -> None:
-        """Ends the session; its ephemeral znodes go."""
-        client, self._client = self._client, None
-        if self._connected:
-            self._connected = False
-            self._losses += 1
-            self._changed.notify_all()
-        if client is not None:
-            await run_blocking(_stop, client)
+    __slots__ = ()
 
     async def transact(self, steps: Sequence[Step]) -> None:
         """Runs the steps as one transaction. Raises TransactionRefusedError (nothing happened) or UncertainOutcomeError
@@ -174,11 +53,16 @@ class Keeper:
         self._require_connection()
         transaction = self._client.transaction()
         transaction.operations.extend(self._request(step) for step in steps)
-        for index, answer in enumerate(await self._answer(transaction.commit_async())):
+        answers = await self._answer(transaction.commit_async())
+        for index, answer in enumerate(answers):
             if isinstance(answer, Exception) and not isinstance(
                 answer, RolledBackError | RuntimeInconsistency
             ):
-                raise TransactionRefusedError(index, _reason(answer))
+                if index >= len(steps):
+                    break
+                raise TransactionRefusedError(index, reason_of(answer))
+        if len(answers) != len(steps):
+            raise UncertainOutcomeError(f"{len(answers)} answers to {len(steps)} steps")
 
     async def ensure(self, path: str, data: bytes | None) -> None:
         """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
@@ -312,7 +196,7 @@ class Keeper:
         def heard(full: str) -> None:
             path = client.unchroot(full)
             if wanted(path):
-                _wake(self._token, lambda: tell(path))(None)
+                self._call_soon(lambda: tell(path))(None)
 
         full = f"{client.chroot}{root}"
         client._connection.watched_below[full] = heard  # noqa: SLF001
@@ -379,39 +263,6 @@ class Keeper:
         client._call(MultiRead(kind, full), result)  # noqa: SLF001 - kazoo has no public way to send a request of one's own
         return result
 
-    async def _answer(self, result: Any, path: str = "") -> Any:
-        """The value of a kazoo result. NoNodeError and NodeExistsError come out as kazoo's."""
-        done = trio.Event()
-        result.rawlink(_wake(self._token, done.set))
-        # Longer than a session cannot last without its connection being given up.
-        with trio.move_on_after(self.config.session_timeout_ms / 1000):
-            await done.wait()
-        if not result.ready():
-            raise UncertainOutcomeError("no answer from ZooKeeper within the session timeout")
-        try:
-            return result.get(block=False)
-        except (NoNodeError, NodeExistsError):
-            raise
-        except (KazooException, struct.error, UnicodeDecodeError, RuntimeError) as error:
-            if isinstance(error, KazooException) and not isinstance(error, _OF_CONNECTION) and path:
-                raise PathRefusedError(path, _reason(error)) from error
-            raise UncertainOutcomeError(f"{_reason(error)} {error}".rstrip()) from error
-
-    def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
-        """A kazoo watch of this connection; kazoo calls it as well when it gives watches up."""
-        losses = self._losses
-
-        def tell() -> None:
-            if self._losses == losses:
-                changed()
-
-        return _wake(self._token, tell)
-
-    def _require_connection(self) -> None:
-        # kazoo queues requests while it is disconnected and sends them later; a write must never wait like that.
-        if not self._connected:
-            raise UncertainOutcomeError("not connected to ZooKeeper")
-
     def _request(self, step: Step) -> Any:
         # kazoo's own transaction builder has no znode without data, so the requests are built here.
         path = f"{self._client.chroot}{step.path}"
@@ -426,27 +277,6 @@ class Keeper:
 
     def _acl(self, path: str, secret: bool = False) -> list[Any]:
         return acl_of(path, secured=self.config.secured, secret=secret)
-
-    def _tell(self, client: Any, state: str) -> None:
-        """Runs in kazoo's thread."""
-        refused = client.client_state == KeeperState.AUTH_FAILED
-        try:
-            self._token.run_sync_soon(self._on_state, client, state, refused)
-        except trio.RunFinishedError:
-            return
-
-    def _on_state(self, client: Any, state: str, refused: bool = False) -> None:
-        if client is not self._client:
-            return
-        if self._connected and state != KazooState.CONNECTED:
-            self._losses += 1
-        self._connected = state == KazooState.CONNECTED
-        self.is_refused = self.is_refused or refused
-        if self._connected and client.client_id is not None:
-            session_id, password = client.client_id
-            log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
-            self.on_session(SavedSession(session_id, password))
-        self._changed.notify_all()
 
 
 @asynccontextmanager
@@ -476,25 +306,3 @@ async def open_keeper(
         if not keep_session:
             with trio.CancelScope(shield=True):
                 await keeper.close()
-
-
-def _reason(error: Exception) -> str:
-    """ZooKeeper's own word: NoAuth of kazoo's NoAuthError."""
-    return type(error).__name__.removesuffix("Error")
-
-
-def _wake(token: trio.lowlevel.TrioToken, call: Callable[[], object]) -> Callable[[object], None]:
-    """A callback for kazoo's threads that makes a call in trio's."""
-
-    def wake(_: object) -> None:
-        try:
-            token.run_sync_soon(call)
-        except trio.RunFinishedError:
-            return
-
-    return wake
-
-
-def _stop(client: Any) -> None:
-    client.stop()
-    client.close()

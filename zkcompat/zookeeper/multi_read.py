@@ -67,6 +67,8 @@ class MultiRead:
             kind, done, error = _HEADER.unpack_from(buffer, offset)
             offset += _HEADER.size
             if done:
+                if len(answers) != len(self.paths):
+                    raise struct.error(f"{len(answers)} answers to {len(self.paths)} reads")
                 return answers
             if kind == ERROR:
                 offset += 4

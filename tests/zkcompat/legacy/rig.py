@@ -13,7 +13,8 @@ from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.orders import Kind
 from zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from zkcompat.mirroring.observer import open_observer
-from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 ALL = frozenset(Kind)
 POLL_SECONDS = 0.01

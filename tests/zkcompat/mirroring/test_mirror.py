@@ -28,7 +28,8 @@ from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.verify import Difference
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.keeper import Keeper, PathRefusedError, TransactionRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
+from zkcompat.zookeeper.keeper import Keeper
 from zkcompat.zookeeper.server_process import start_zookeeper
 from zkcompat.zookeeper.session_file import SESSION_FILE, SavedSession, load_session, save_session
 

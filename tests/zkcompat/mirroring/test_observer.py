@@ -13,7 +13,8 @@ from zkcompat.mirroring.observer import open_observer
 from zkcompat.settings import mirror_config
 from zkcompat.verify import verify
 from zkcompat.znodes.controller import Controller
-from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ from kazoo.security import make_digest_acl
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, connected, differences, in_step, running
 from zkcompat.claim import Step
-from zkcompat.zookeeper.keeper import PathRefusedError
+from zkcompat.zookeeper.errors import PathRefusedError
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

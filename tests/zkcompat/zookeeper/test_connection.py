@@ -5,6 +5,7 @@ import struct
 import pytest
 import trio
 
+from tests.chaos.mirror.lying_proxy import LyingProxy
 from tests.zkcompat import build
 from tests.zkcompat.rig import (
     PATIENCE,
@@ -17,9 +18,11 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
+from zkcompat.zookeeper.errors import UncertainOutcomeError
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
-from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.server_process import start_zookeeper
+from zkcompat.zookeeper.session import KeeperConfig
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -45,6 +48,60 @@ async def test_a_length_that_no_answer_has_ends_the_connection(length):
                 await refused.wait()
             assert not keeper.is_connected
         nursery.cancel_scope.cancel()
+
+
+HEADER = struct.Struct("!iqi")  # xid, zxid, error
+FALSE_ANSWERS = {
+    "to another request": lambda frame: HEADER.pack(77, *HEADER.unpack_from(frame)[1:]),
+    "to a login": lambda frame: HEADER.pack(-4, 0, 0),
+    "too short": lambda frame: frame[:3],
+    "an error that nobody knows": lambda frame: frame[:12] + struct.pack("!i", 77),
+}
+
+
+def lie_once(proxy, lie):
+    def harm(frame):
+        proxy.harm = None
+        return [lie(frame)]
+
+    proxy.harm = harm
+
+
+@pytest.fixture
+def proxy(zookeeper):
+    with LyingProxy((zookeeper.host, zookeeper.port)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("lie", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
+async def test_what_is_no_answer_ends_the_connection_and_not_the_session(proxy, lie):
+    async with open_keeper(KeeperConfig(proxy.connect, SESSION_MS)) as keeper:
+        assert await keeper.wait_connected(PATIENCE)
+        session_id, losses = keeper.session_id, keeper.losses
+        lie_once(proxy, lie)
+        with pytest.raises(UncertainOutcomeError):
+            await keeper.read("/zookeeper")
+        with trio.fail_after(PATIENCE):
+            await keeper.wait_lost(losses)
+        assert await keeper.wait_connected(PATIENCE)
+        assert keeper.session_id == session_id
+        assert await keeper.read("/zookeeper") is not None
+
+
+async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
+    """No server lets a client in that has seen more than the server."""
+    source = Source(build.broker(1), *topics(1))
+    through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
+    async with running(through, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        session_id = mirror.keeper.session_id
+        lie_once(proxy, lambda frame: frame[:4] + struct.pack("!q", 1 << 60) + frame[12:])
+        await mirror.keeper.children("/zookeeper")
+        claims = mirror.status.claims
+        proxy.cut()
+        await reached(mirror, lambda s: s.claims > claims and s.state == "in step")
+        assert mirror.keeper.session_id == session_id
+        assert await differences(person, source) == ()
 
 
 async def test_a_loss_that_is_over_at_once_is_noticed(connect):

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from zkcompat.zookeeper.keeper import KeeperConfig, open_keeper
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
 from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 
 SESSION = SavedSession(-(1 << 62), b"p" * 16)

@@ -1,0 +1,70 @@
+"""ZooKeeper servers that form one ensemble, to be killed and started by number."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+
+from node.runtime.ports import port_of, reserve
+from zkcompat.zookeeper.server_process import four_letter_word, start_zookeeper
+
+
+class Ensemble:
+    """`ports` has three for each server: clients', quorum's, election's."""
+
+    def __init__(self, folder, ports):
+        self._folder = folder
+        self._ports = ports
+        self.servers = {}
+
+    @property
+    def connect(self):
+        return ",".join(f"127.0.0.1:{ports[0]}" for ports in self._ports)
+
+    def start(self, *numbers):
+        """All of them together: one alone waits for a majority."""
+        threads = [threading.Thread(target=self._start, args=(number,)) for number in numbers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def kill(self, *numbers):
+        for number in numbers:
+            self.servers.pop(number).kill()
+
+    def leader(self):
+        return next(number for number, one in self.servers.items() if "leader" in _mode(one))
+
+    def _start(self, number):
+        folder = self._folder / str(number)
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        (folder / "data" / "myid").write_text(str(number))
+        settings = {
+            f"server.{one}": f"127.0.0.1:{quorum}:{election}"
+            for one, (_, quorum, election) in enumerate(self._ports)
+        }
+        self.servers[number] = start_zookeeper(
+            folder,
+            self._ports[number][0],
+            tick_ms=200,
+            settings={**settings, "initLimit": "50", "syncLimit": "25"},
+        )
+
+
+@contextmanager
+def ensemble_of_three(folder):
+    """Three that serve; those that run at the end are killed."""
+    with ExitStack() as held:
+        ports = [[port_of(held.enter_context(reserve())) for _ in range(3)] for _ in range(3)]
+        found = Ensemble(folder, ports)
+        try:
+            found.start(0, 1, 2)
+            yield found
+        finally:
+            found.kill(*list(found.servers))
+
+
+def _mode(server):
+    words = four_letter_word(server.host, server.port, b"srvr").splitlines()
+    return next((line for line in words if line.startswith("Mode")), "")

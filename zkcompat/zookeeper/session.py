@@ -1,0 +1,207 @@
+"""A session of kazoo's for trio: how it stands, how often it was lost, and the answers that come in it.
+
+kazoo runs its own threads; what they tell is handed to trio's. Any failure of the connection is
+`UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out by
+writing. What ZooKeeper refuses is refused for a path, and says nothing of the connection. Nothing is retried here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.protocol.states import KazooState, KeeperState
+
+from node.runtime.threads import run_blocking
+from wire.transport.events import Notifier
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security, make_client
+from zkcompat.zookeeper.session_file import SavedSession
+
+log = logging.getLogger(__name__)
+
+# Of kazoo's errors: those that leave open what became of a request.
+_OF_CONNECTION = (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperConfig:
+    """`connect` is Kafka's `zookeeper.connect`, chroot included; `secured` is `zookeeper.set.acl`."""
+
+    connect: str
+    session_timeout_ms: int
+    secured: bool = False
+    security: Security = NO_SECURITY
+
+
+@dataclass(slots=True)
+class Session:
+    """One session at a time."""
+
+    config: KeeperConfig
+    on_session: Callable[[SavedSession], None]
+    _token: trio.lowlevel.TrioToken
+    _client: Any = None
+    _connected: bool = False
+    _losses: int = 0
+    # The servers do not take our credentials; this client tries no more.
+    is_refused: bool = False
+    _changed: Notifier = field(default_factory=Notifier)
+
+    @property
+    def session_id(self) -> int:
+        """The session's id as ephemeral owners show it; 0 while there is none."""
+        client_id = self._client.client_id if self._connected else None
+        return int(client_id[0]) if client_id else 0
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connected
+
+    @property
+    def losses(self) -> int:
+        """How often the connection was lost so far."""
+        return self._losses
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that this client has seen; servers behind it turn the client away."""
+        return int(self._client.last_zxid or 0) if self._client is not None else 0
+
+    @property
+    def saved_session(self) -> SavedSession | None:
+        """What another client needs to take the session up."""
+        client_id = self._client.client_id if self._client is not None else None
+        return SavedSession(*client_id) if client_id and client_id[0] else None
+
+    def connect(self, resume: SavedSession | None) -> None:
+        """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
+        client_id = (resume.session_id, resume.password) if resume else None
+        config = self.config
+        client = make_client(config.connect, config.session_timeout_ms, client_id, config.security)
+        client.add_listener(lambda state: self._tell(client, state))
+        self._client = client
+        self.is_refused = False
+        client.start_async()
+
+    async def wait_connected(self, seconds: float) -> bool:
+        """True as soon as the session stands; False when `seconds` passed first."""
+        with trio.move_on_after(seconds):
+            while not self._connected:
+                await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+        return self._connected
+
+    async def wait_lost(self, losses: int) -> None:
+        """Returns when the connection was lost more often than `losses`, also when it is back already."""
+        await trio.lowlevel.checkpoint()
+        while self._losses == losses:
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """Ends the session; its ephemeral znodes go."""
+        client, self._client = self._client, None
+        if self._connected:
+            self._connected = False
+            self._losses += 1
+            self._changed.notify_all()
+        if client is not None:
+            await run_blocking(_stop, client)
+
+    async def _answer(self, result: Any, path: str = "") -> Any:
+        """The value of a kazoo result. NoNodeError and NodeExistsError come out as kazoo's."""
+        done = trio.Event()
+        result.rawlink(self._call_soon(done.set))
+        # Longer than a session cannot last without its connection being given up.
+        with trio.move_on_after(self.config.session_timeout_ms / 1000):
+            await done.wait()
+        if not result.ready():
+            raise UncertainOutcomeError("no answer from ZooKeeper within the session timeout")
+        try:
+            return result.get(block=False)
+        except (NoNodeError, NodeExistsError):
+            raise
+        except Exception as error:  # whatever kazoo makes of an answer that is none
+            if isinstance(error, KazooException) and not isinstance(error, _OF_CONNECTION) and path:
+                raise PathRefusedError(path, reason_of(error)) from error
+            raise UncertainOutcomeError(f"{reason_of(error)} {error}".rstrip()) from error
+
+    def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
+        """A kazoo watch of this connection; kazoo calls it as well when it gives watches up."""
+        losses = self._losses
+
+        def tell() -> None:
+            if self._losses == losses:
+                changed()
+
+        return self._call_soon(tell)
+
+    def _call_soon(self, call: Callable[[], object]) -> Callable[[object], None]:
+        """A callback for kazoo's threads that makes a call in trio's."""
+
+        def wake(_: object) -> None:
+            try:
+                self._token.run_sync_soon(call)
+            except trio.RunFinishedError:
+                return
+
+        return wake
+
+    def _require_connection(self) -> None:
+        # kazoo queues requests while it is disconnected and sends them later; a write must never wait like that.
+        if not self._connected:
+            raise UncertainOutcomeError("not connected to ZooKeeper")
+
+    def _tell(self, client: Any, state: str) -> None:
+        """Runs in kazoo's thread."""
+        refused = client.client_state == KeeperState.AUTH_FAILED
+        try:
+            self._token.run_sync_soon(self._on_state, client, state, refused)
+        except trio.RunFinishedError:
+            return
+
+    def _on_state(self, client: Any, state: str, refused: bool = False) -> None:
+        if client is not self._client:
+            return
+        if self._connected and state != KazooState.CONNECTED:
+            self._losses += 1
+        self._connected = state == KazooState.CONNECTED
+        self.is_refused = self.is_refused or refused
+        if self._connected and client.client_id is not None:
+            session_id, password = client.client_id
+            log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
+            self.on_session(SavedSession(session_id, password))
+        self._changed.notify_all()
+
+
+def reason_of(error: Exception) -> str:
+    """ZooKeeper's own word: NoAuth of kazoo's NoAuthError."""
+    return type(error).__name__.removesuffix("Error")
+
+
+def _stop(client: Any) -> None:
+    client.stop()
+    client.close()
