@@ -1,0 +1,204 @@
+"""Changes of metadata that a run asks brokers for, with requests that both kinds of cluster know."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import count
+from typing import Self
+
+from wire.blocking import BlockingClient
+from wire.client.errors import ConnectionLost, RequestTimedOut
+from wire.errors import ErrorCode
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from wire.messages.create_acls import AclCreation, CreateAclsRequest
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.primitives import NIL_UUID
+
+PULSE, BAD, WIDE = "pulse", "bad", "wide"
+WIDE_PARTITIONS = 500
+PULSE_KEY = "retention.ms"
+PULSE_BASE = 1_000_000_000
+PULSES_PER_SECOND = 5
+# Of all pulses of this process, so that none is taken for another.
+NUMBERS = count(1)
+BURST_TOPICS, BURST_PARTITIONS = 60, 4
+CALL_SECONDS = 20.0
+TOPIC, BROKER = 2, 4  # types of config resources
+GROUP, LITERAL, PREFIXED, ANY_USER, READ, ALLOW = 3, 3, 4, "User:somebody", 3, 3
+
+
+class Changes:
+    """One client of the cluster's brokers; not for several threads."""
+
+    def __init__(self, bootstrap: str, brokers: frozenset[int]) -> None:
+        self._client = BlockingClient(bootstrap, timeout=CALL_SECONDS)
+        self._bootstrap = bootstrap
+        self._brokers = sorted(brokers)
+        self._round = 0
+        self._has_burst = False
+        self._swapped = False
+
+    def another(self) -> Changes:
+        """For another thread."""
+        return Changes(self._bootstrap, frozenset(self._brokers))
+
+    def prepare(self) -> None:
+        """Makes what the faults need, and one entity of each kind."""
+        self._create((PULSE, 1), (BAD, 2), (WIDE, WIDE_PARTITIONS))
+        self.touch_bad()
+        self._client.call(None, CreateAclsRequest(creations=[_acl("bad"), _acl("bad", PREFIXED)]))
+
+    def pulse(self, number: int) -> None:
+        self.configure(TOPIC, PULSE, PULSE_KEY, str(PULSE_BASE + number))
+
+    def touch_bad(self) -> None:
+        """Changes an entity of each kind: what an outsider has forged or locked is to be written."""
+        self._round += 1
+        self.configure(TOPIC, BAD, PULSE_KEY, str(PULSE_BASE + self._round))
+        self.configure(
+            BROKER, str(self._brokers[0]), "log.cleaner.threads", str(1 + self._round % 2)
+        )
+        for entity in (
+            {"user": "bad"},
+            {"client-id": "bad"},
+            {"ip": "10.1.2.3"},
+            {"user": "bad", "client-id": "bad"},
+        ):
+            self._quota(entity, 1000.0 + self._round)
+        self._client.call(None, CreateAclsRequest(creations=[_acl(f"bad-{self._round}", PREFIXED)]))
+        self._turn(BAD, 2)
+
+    def configure(self, kind: int, name: str, key: str, value: str) -> None:
+        resource = AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[AlterableConfig(name=key, config_operation=0, value=value)],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        (answer,) = self._client.call(None, request).responses
+        _check(answer.error_code, f"{key} of {name}")
+
+    def _quota(self, entity: dict[str, str], value: float) -> None:
+        key = "connection_creation_rate" if "ip" in entity else "consumer_byte_rate"
+        entry = AlterClientQuotasRequestEntryData(
+            entity=[EntityData(entity_type=k, entity_name=v) for k, v in entity.items()],
+            ops=[OpData(key=key, value=value, remove=False)],
+        )
+        request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
+        (answer,) = self._client.call(None, request).entries
+        _check(answer.error_code, f"the quota of {entity}")
+
+    def burst(self) -> None:
+        """Many topics come, or go."""
+        names = [f"burst-{number}" for number in range(BURST_TOPICS)]
+        if not self._has_burst:
+            self._create(*((name, BURST_PARTITIONS) for name in names))
+        else:
+            topics = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in names]
+            request = DeleteTopicsRequest(topics=topics, timeout_ms=15_000)
+            for answer in self._client.call(None, request).responses:
+                _check(answer.error_code, answer.name or "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._has_burst = not self._has_burst
+
+    def turn_wide(self) -> None:
+        """Another leader for each of its partitions."""
+        self._turn(WIDE, WIDE_PARTITIONS)
+
+    def _turn(self, topic: str, partitions: int) -> None:
+        self._swapped = not self._swapped
+        replicas = self._brokers[::-1] if self._swapped else self._brokers
+        parts = [
+            ReassignablePartition(partition_index=i, replicas=replicas) for i in range(partitions)
+        ]
+        move = AlterPartitionReassignmentsRequest(
+            timeout_ms=15_000, topics=[ReassignableTopic(name=topic, partitions=parts)]
+        )
+        _check(self._client.call(None, move).error_code, f"another order of replicas of {topic}")
+        chosen = [TopicPartitions(topic=topic, partitions=list(range(partitions)))]
+        elect = ElectLeadersRequest(election_type=0, topic_partitions=chosen, timeout_ms=15_000)
+        _check(self._client.call(None, elect).error_code, f"an election of {topic}")
+
+    def _create(self, *topics: tuple[str, int]) -> None:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=[
+                        CreatableReplicaAssignment(partition_index=i, broker_ids=self._brokers)
+                        for i in range(partitions)
+                    ],
+                    configs=[],
+                )
+                for name, partitions in topics
+            ],
+            timeout_ms=15_000,
+        )
+        for answer in self._client.call(None, request).topics:
+            _check(answer.error_code, answer.name, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+class Pulses:
+    """Changes one topic's config a few times a second while the block runs; `acked` has the times of the answers."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes.another()
+        self.acked: dict[int, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(1 / PULSES_PER_SECOND):
+            number = next(NUMBERS)
+            try:
+                self._changes.pulse(number)
+            except (ConnectionLost, RequestTimedOut, AssertionError):
+                continue  # the quorum is what the fault is about
+            self.acked[number] = time.monotonic()
+
+
+def _acl(name: str, pattern: int = LITERAL) -> AclCreation:
+    return AclCreation(
+        resource_type=GROUP,
+        resource_name=name,
+        resource_pattern_type=pattern,
+        principal=ANY_USER,
+        host="*",
+        operation=READ,
+        permission_type=ALLOW,
+    )
+
+
+def _check(code: int, what: str, *also_good: int) -> None:
+    assert code in (ErrorCode.NONE, *also_good), f"{what}: {ErrorCode(code).name}"

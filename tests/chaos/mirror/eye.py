@@ -1,0 +1,147 @@
+"""Looks at quorum and ZooKeeper from outside while a fault lasts, and says when the two are equal again.
+
+A thread with trio in it: an observer of the quorum, and ZooKeeper sessions of its own, past any proxy.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+import trio
+
+from tests.chaos.mirror.changes import PULSE, PULSE_BASE, PULSE_KEY
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.observer import find_cluster_id, open_observer, parse_controllers
+from zkcompat.sections.registry import sections_of
+from zkcompat.verify import Verification, VerifyReport
+from zkcompat.znodes.broker_info import BROKER_IDS
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.fields import decode_or_none
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.keeper import Keeper, open_keeper
+from zkcompat.zookeeper.session import KeeperConfig
+
+START_SECONDS = 30.0
+LOOK_SECONDS = 0.004
+# A session of an eye's; without an answer for so long it takes another one.
+SESSION_MS = 4000
+CONNECT_SECONDS = 1.0
+AGAIN_SECONDS = 0.02
+LAST_PULSE_SECONDS = 2.0
+# No-op records come twice a second from a quorum that is well.
+SILENT_SECONDS = 2.0
+
+
+@dataclass
+class Sight:
+    """What was seen of a fault: when each pulse was last missed in ZooKeeper, and for how long a broker was."""
+
+    pulses: dict[int, float] = field(default_factory=dict)
+    gone_seconds: float = 0.0
+
+
+class Eye:
+    def __init__(self, controllers: str, connect: str, brokers: frozenset[int]) -> None:
+        self._controllers, self._connect = controllers, connect
+        self._brokers = {str(broker) for broker in brokers}
+        self.sight = Sight()
+        self._feed = ImageFeed()
+        self._cluster_id = ""
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope = trio.CancelScope()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._main,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(START_SECONDS), "nobody sees the quorum"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._token is not None
+        self._token.run_sync_soon(self._scope.cancel)
+        self._thread.join()
+
+    def equal(self, seconds: float) -> tuple[float, VerifyReport]:
+        """When ZooKeeper was equal to the quorum's metadata, those of now included, on `time.monotonic`; infinity if
+        it never was in time.
+        """
+        return trio.from_thread.run(self._equal, seconds, trio_token=self._token)
+
+    def delays(self, acked: Mapping[int, float]) -> list[float]:
+        """For how many seconds after its answer each pulse was still missing in ZooKeeper, at least.
+
+        Infinity if neither it nor a later one was ever seen there.
+        """
+        deadline = time.monotonic() + LAST_PULSE_SECONDS
+        while acked and max(self.sight.pulses, default=0) < max(acked):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(LOOK_SECONDS)
+        seen = dict(self.sight.pulses)
+        found: list[float] = []
+        first = float("inf")
+        for number in sorted({*acked, *seen}, reverse=True):
+            first = min(first, seen.get(number, first))
+            if number in acked:
+                found.append(max(0.0, first - acked[number]))
+        return found
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        addresses = parse_controllers(self._controllers)
+        self._cluster_id = await find_cluster_id(addresses, START_SECONDS)
+        with self._scope:
+            async with open_observer(self._cluster_id, addresses) as feed:
+                self._feed = feed
+                await feed.wait_for(lambda f: f.ready)
+                self._ready.set()
+                while True:
+                    async with open_keeper(KeeperConfig(self._connect, SESSION_MS)) as keeper:
+                        if await keeper.wait_connected(CONNECT_SECONDS):
+                            await self._look_on(keeper)
+
+    async def _look_on(self, keeper: Keeper) -> None:
+        """Until the connection is lost."""
+        last = time.monotonic()
+        while keeper.is_connected:
+            began = time.monotonic()
+            try:
+                with trio.fail_after(CONNECT_SECONDS):
+                    ids = await keeper.children(BROKER_IDS)
+                    znode = await keeper.read(EntityConfig.topic_path(PULSE))
+            except (UncertainOutcomeError, PathRefusedError, trio.TooSlowError):
+                return
+            if not self._brokers <= set(ids):
+                self.sight.gone_seconds += began - last
+            config = decode_or_none(EntityConfig.decode, znode.data if znode else None)
+            value = config.config.get(PULSE_KEY) if config else None
+            if value is not None:
+                self.sight.pulses.setdefault(int(value) - PULSE_BASE, last)
+            last = began
+            await trio.sleep(LOOK_SECONDS)
+
+    async def _equal(self, seconds: float) -> tuple[float, VerifyReport]:
+        report = VerifyReport(0, -1, 0, settled=False)
+        newest = self._feed.image.provenance.offset
+        sections = sections_of(self._cluster_id)
+        with trio.move_on_after(seconds):
+            while True:
+                async with open_keeper(KeeperConfig(self._connect, SESSION_MS)) as keeper:
+                    if not await keeper.wait_connected(CONNECT_SECONDS):
+                        continue
+                    verification = Verification(self._feed, keeper, sections)
+                    with suppress(UncertainOutcomeError, PathRefusedError):
+                        while True:
+                            began = time.monotonic()
+                            report = await verification.attempt()
+                            heard = self._feed.silent_seconds() < SILENT_SECONDS
+                            if report.in_step and report.offset >= newest and heard:
+                                return began, report
+                            await trio.sleep(AGAIN_SECONDS)
+        return float("inf"), report

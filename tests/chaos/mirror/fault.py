@@ -1,0 +1,55 @@
+"""What a fault is: its story, how it is played, and the marks that it is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.chaos.mirror.scene import Scene
+
+# Does the harm, yields while it stands, and ends it.
+Story = Callable[["Scene"], Iterator[None]]
+
+SESSION_MS = 6000
+SESSION_SECONDS = SESSION_MS / 1000
+CONVERGE_SECONDS = 3.0
+STAND_SECONDS = 4.0
+# Longer than a session of the mirror's.
+EXPIRY_SECONDS = SESSION_SECONDS + 4.0
+# For one znode.
+ZNODE_SECONDS = 1.5
+BEHIND_SECONDS = 0.1
+CPU_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`mark_seconds` is how soon after its end all must be in step.
+
+    `victims`: it is played for each of these znodes, one after the other. `brokers_go`: it removes broker znodes by its
+    nature. `one_znode`: nothing else may be held up. `is_load`: what it asks of the mirror is work, so the mirror's CPU
+    is no measure of it.
+    """
+
+    story: Story
+    mark_seconds: float = CONVERGE_SECONDS
+    stand_seconds: float = STAND_SECONDS
+    mirrors: int = 1
+    three_servers: bool = False
+    small_disk: bool = False
+    lies: bool = False
+    brokers_go: bool = False
+    one_znode: bool = False
+    is_load: bool = False
+    victims: tuple[str, ...] = ("",)
+    about: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.story.__name__.replace('_', ' ')}{self.about}"
+
+    @property
+    def what(self) -> str:
+        return (self.story.__doc__ or "").strip()

@@ -1,0 +1,78 @@
+"""What somebody with a ZooKeeper shell and bad intentions may do to one znode, for each kind of znode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kazoo.exceptions import NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+
+from tests.chaos.mirror.changes import BAD
+from tests.chaos.mirror.scene import Scene
+
+FORGED = b'{"version":1,"forged":true}'
+NOBODY_ELSE = [make_digest_acl("outsider", "secret", all=True)]
+
+STATE = f"/brokers/topics/{BAD}/partitions/0/state"
+CLAIM = ("/controller", "/controller_epoch", "/migration")
+# With data of the mirror's. A broker's own two are named by `BROKER`.
+BROKER = "{broker}"
+WITH_DATA = (
+    "/cluster/id",
+    f"/brokers/ids/{BROKER}",
+    f"/brokers/topics/{BAD}",
+    STATE,
+    "/brokers/seqid",
+    f"/config/topics/{BAD}",
+    f"/config/brokers/{BROKER}",
+    f"/config/users/{BAD}",
+    f"/config/users/{BAD}/clients/{BAD}",
+    f"/config/clients/{BAD}",
+    "/config/ips/10.1.2.3",
+    f"/kafka-acl/Group/{BAD}",
+    f"/kafka-acl-extended/prefixed/Group/{BAD}",
+    "/feature",
+    "/latest_producer_id_block",
+)
+PARENTS = (
+    f"/brokers/topics/{BAD}/partitions",
+    f"/brokers/topics/{BAD}/partitions/0",
+    "/config/changes",
+    "/config/ips",
+    "/kafka-acl-extended/prefixed/Group",
+    "/kafka-acl-changes",
+)
+
+
+def outsider_deletes(scene: Scene) -> Iterator[None]:
+    """Somebody deletes a znode, with all below it."""
+    with scene.outsider() as client:
+        client.delete(scene.victim, recursive=True)
+    yield
+
+
+def outsider_forges(scene: Scene) -> Iterator[None]:
+    """Somebody writes other data into a znode."""
+    with scene.outsider() as client:
+        client.set(scene.victim, FORGED)
+    yield
+
+
+def outsider_adds(scene: Scene) -> Iterator[None]:
+    """Somebody makes a znode that nobody mirrors, beside one that is."""
+    with scene.outsider() as client:
+        client.create(f"{scene.victim}-extra", FORGED)
+    yield
+
+
+def outsider_locks(scene: Scene) -> Iterator[None]:
+    """Somebody takes all rights to a znode away while what it shows changes, and gives them back."""
+    with scene.outsider() as client:
+        client.add_auth("digest", "outsider:secret")
+        client.set_acls(scene.victim, NOBODY_ELSE)
+        scene.changes.touch_bad()
+        yield
+        try:
+            client.set_acls(scene.victim, OPEN_ACL_UNSAFE)
+        except NoNodeError:
+            return  # the mirror may replace what it may not read

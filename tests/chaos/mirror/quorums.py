@@ -1,0 +1,111 @@
+"""The two quorums that are mirrored: ours and Apache Kafka's. Three controllers and two brokers of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.processes import LocalCluster, trimaran, until
+from tests.interop import apache_kafka
+
+# ACLs are among what is mirrored; everybody here may do everything all the same.
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+class Quorum(ABC):
+    """Addresses, and what may be done to its leader."""
+
+    bootstrap: str
+    controllers: str
+    brokers: frozenset[int]
+
+    def leader(self) -> int:
+        """The id of the active controller, once there is one."""
+
+        def ask() -> int | None:
+            done = trimaran("quorum", "status", "-B", self.controllers, "-o", "json", check=False)
+            found = json.loads(done.stdout)["leader_id"] if done.returncode == 0 else -1
+            return found if found >= 0 else None
+
+        return until(ask, "an active controller", 60.0)
+
+    @abstractmethod
+    def kill(self, controller: int) -> None:
+        """Ends it without a warning."""
+
+    @abstractmethod
+    def restart(self, controller: int) -> None:
+        """Begins to start it."""
+
+    @abstractmethod
+    def pid(self, controller: int) -> int: ...
+
+    def freeze(self, controller: int) -> None:
+        os.kill(self.pid(controller), signal.SIGSTOP)
+
+    def thaw(self, controller: int) -> None:
+        os.kill(self.pid(controller), signal.SIGCONT)
+
+
+class Ours(Quorum):
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self.bootstrap, self.controllers = cluster.bootstrap, cluster.controllers
+        self.brokers = frozenset(cluster.brokers())
+
+    def kill(self, controller: int) -> None:
+        self._cluster.kill(controller)
+
+    def restart(self, controller: int) -> None:
+        self._cluster.restart(controller)
+
+    def pid(self, controller: int) -> int:
+        return int(self._cluster.node(controller).pid)
+
+
+class Kafkas(Quorum):
+    def __init__(self, cluster: apache_kafka.ApacheKafka) -> None:
+        self._cluster = cluster
+        self.bootstrap, self.controllers = cluster.bootstrap, cluster.controller_bootstrap
+        self.brokers = frozenset(node.id for node in cluster.brokers)
+
+    def _node(self, controller: int) -> apache_kafka.Node:
+        return next(node for node in self._cluster.controllers if node.id == controller)
+
+    def kill(self, controller: int) -> None:
+        self._cluster.kill(self._node(controller))
+
+    def restart(self, controller: int) -> None:
+        self._cluster.start_node(self._node(controller))
+
+    def pid(self, controller: int) -> int:
+        process = self._node(controller).process
+        assert process is not None
+        return process.pid
+
+
+@contextmanager
+def ours(folder: Path) -> Iterator[Quorum]:
+    settings = {**SETTINGS, "trimaran.authorizer.topics.and.groups.open": "true"}
+    overrides = [w for k, v in settings.items() for w in ("--override", f"{k}={v}")]
+    with LocalCluster(folder / "ours", "--brokers", "2", *overrides) as cluster:
+        yield Ours(cluster)
+
+
+@contextmanager
+def kafkas(folder: Path) -> Iterator[Quorum]:
+    with apache_kafka.running(
+        folder / "kafka", controllers=3, brokers=2, settings=SETTINGS
+    ) as cluster:
+        yield Kafkas(cluster)
+
+
+QUORUMS = {"own": ours, "kafka": kafkas}

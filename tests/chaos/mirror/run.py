@@ -1,0 +1,171 @@
+"""`./dev chaos --mirror`: one fault after the other around the ZooKeeper mirror, in front of both kinds of quorum.
+
+For each fault three things are started anew: a ZooKeeper, the mirrors, an eye that looks at both sides from outside.
+A topic's config changes five times a second all the while. Judged are: how soon after the fault all is in step again,
+what `zk verify` finds then, for how long a broker that lives had no znode, how far other topics were behind because of
+one bad znode, and the CPU of a mirror while the fault stands. Nothing that failed is tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.mirror.changes import Changes, Pulses
+from tests.chaos.mirror.fault import BEHIND_SECONDS, CPU_SHARE, Fault
+from tests.chaos.mirror.faults import FAULTS
+from tests.chaos.mirror.outsider import BROKER
+from tests.chaos.mirror.quorums import QUORUMS, Quorum
+from tests.chaos.mirror.scene import NotPossibleHere, Scene, scene
+from tests.cluster.processes import trimaran
+
+# Until somebody gives up on a mirror that is never in step again.
+PATIENCE_SECONDS = 15.0
+HEADINGS = ("fault", "quorum", "in step after", "mark", "brokers gone", "others behind", "CPU", "")
+
+
+@dataclass
+class Outcome:
+    """What one fault in front of one quorum came to; the worst of all its victims. Times in seconds."""
+
+    fault: Fault
+    quorum: str
+    converged: float = 0.0
+    slowest: str = ""
+    gone: float = 0.0
+    behind: float = 0.0
+    cpu: float = 0.0
+    verify: str = ""
+    problem: str = ""
+    skipped: str = ""
+
+    def misses(self) -> Iterator[str]:
+        """The marks that were missed, in words."""
+        if self.problem:
+            yield self.problem
+            return
+        if self.converged > self.fault.mark_seconds:
+            yield f"in step after {self.converged:.1f} s ({self.slowest})".replace(" ()", "")
+        if self.gone > 0 and not self.fault.brokers_go:
+            yield f"brokers gone for {self.gone:.2f} s"
+        if self.behind > BEHIND_SECONDS and self.fault.one_znode:
+            yield f"others {self.behind * 1e3:.0f} ms behind"
+        if self.cpu > CPU_SHARE and not self.fault.is_load:
+            yield f"CPU {self.cpu:.1%}"
+        if self.verify:
+            yield f"zk verify: {self.verify}"
+
+    @property
+    def ok(self) -> bool:
+        return bool(self.skipped) or not any(self.misses())
+
+    def row(self) -> tuple[str, ...]:
+        verdict = self.skipped or "; ".join(self.misses()) or "ok"
+        behind = f"{self.behind * 1e3:.0f} ms" if self.fault.one_znode else ""
+        gone = f"{self.gone:.2f} s" if self.gone else "never"
+        mark = f"{self.fault.mark_seconds:.0f} s"
+        if self.skipped or self.problem:
+            return self.fault.name, self.quorum, "", mark, "", "", "", verdict
+        times = f"{self.converged:.2f} s", mark, gone, behind, f"{self.cpu:.1%}"
+        return self.fault.name, self.quorum, *times, verdict
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """All rows, as the docs have them."""
+    rows = [HEADINGS, ("---",) * len(HEADINGS), *(outcome.row() for outcome in outcomes)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def play(fault: Fault, quorum: Quorum, name: str, folder: Path, changes: Changes) -> Outcome:
+    """One fault, once for each of its victims."""
+    outcome = Outcome(fault, name)
+    with scene(quorum, folder, changes, fault) as played:
+        with Pulses(changes) as pulses:
+            for victim in fault.victims:
+                played.victim = victim.replace(BROKER, str(min(quorum.brokers)))
+                _play_once(played, outcome)
+        sight = played.eye.sight
+        outcome.gone = sight.gone_seconds
+        outcome.behind = max(played.eye.delays(pulses.acked), default=0.0)
+        outcome.verify = _verify(played)
+    return outcome
+
+
+def _play_once(played: Scene, outcome: Outcome) -> None:
+    fault = outcome.fault
+    story = fault.story(played)
+    next(story)
+    before, began = played.cpu_seconds(), time.monotonic()
+    time.sleep(fault.stand_seconds)
+    spent = [now - then for now, then in zip(played.cpu_seconds(), before, strict=True)]
+    outcome.cpu = max(outcome.cpu, *(seconds / (time.monotonic() - began) for seconds in spent))
+    next(story, None)
+    ended = time.monotonic()
+    at, report = played.eye.equal(PATIENCE_SECONDS)
+    if at - ended > outcome.converged:
+        outcome.converged, outcome.slowest = at - ended, played.victim
+    if not report.in_step:
+        found = [f"{difference.kind} {difference.path}" for difference in report.differences]
+        print(f"not in step again: {played.victim}", *found[:5], sep="\n    ", flush=True)
+
+
+def _verify(played: Scene) -> str:
+    done = trimaran(
+        *("zk", "verify", "-B", played.quorum.controllers, "-z", played.keepers.connect),
+        check=False,
+    )
+    return "" if done.returncode == 0 else (done.stdout + done.stderr).strip().splitlines()[-1]
+
+
+def run_in_front_of(
+    name: str, faults: list[Fault], folder: Path, keep: Path | None
+) -> Iterator[Outcome]:
+    """All faults with one quorum."""
+    with QUORUMS[name](folder) as quorum:
+        changes = Changes(quorum.bootstrap, quorum.brokers)
+        changes.prepare()
+        for number, fault in enumerate(faults):
+            place = folder / f"{number:02}-{fault.story.__name__}"
+            try:
+                outcome = play(fault, quorum, name, place, changes)
+            except NotPossibleHere as missing:
+                outcome = Outcome(fault, name, skipped=f"not played: {missing}")
+            except Exception as problem:  # noqa: BLE001 - one fault's trouble is a row, the others go on
+                traceback.print_exc()
+                outcome = Outcome(fault, name, problem=str(problem) or repr(problem))
+            if keep is not None and not outcome.ok:
+                shutil.copytree(place, keep / name / place.name, dirs_exist_ok=True)
+            yield outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev chaos --mirror", description=__doc__)
+    parser.add_argument("--quorum", choices=sorted(QUORUMS), action="append")
+    parser.add_argument("--only", default="", help="faults with this text in their names")
+    parser.add_argument("--list", action="store_true", help="tell the faults, and end")
+    parser.add_argument("--keep", type=Path, help="keep the directories of failed faults here")
+    arguments = parser.parse_args()
+    faults = [fault for fault in FAULTS if arguments.only in fault.name]
+    if arguments.list:
+        print("\n".join(f"{fault.name}: {fault.what}" for fault in faults))
+        return
+    outcomes: list[Outcome] = []
+    for name in arguments.quorum or sorted(QUORUMS, reverse=True):
+        with tempfile.TemporaryDirectory(prefix="chaos-mirror-") as folder:
+            for outcome in run_in_front_of(name, faults, Path(folder), arguments.keep):
+                outcomes.append(outcome)
+                print(" | ".join(outcome.row()), flush=True)
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    print(f"\n{table(outcomes)}\n\n{len(outcomes)} faults played, {len(failed)} missed a mark")
+    sys.exit(1 if failed or not outcomes else 0)
+
+
+if __name__ == "__main__":
+    main()

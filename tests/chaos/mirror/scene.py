@@ -1,0 +1,260 @@
+"""ZooKeeper, the mirrors in front of a quorum, and an outsider's hands: what a fault may act on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from node.runtime.ports import port_of, reserve
+from tests.chaos.mirror.changes import Changes
+from tests.chaos.mirror.eye import Eye, Sight
+from tests.chaos.mirror.fault import SESSION_MS, Fault
+from tests.chaos.mirror.lying_proxy import LyingProxy
+from tests.chaos.mirror.quorums import Quorum
+from tests.cluster.processes import until
+from tests.zkcompat.zookeeper.ensemble import Ensemble, ensemble_of_three
+from zkcompat.znodes.mirror_report import MirrorReport
+from zkcompat.zookeeper.server_process import ZooKeeperProcess, start_zookeeper
+
+STOP_SECONDS = 20.0
+TICKS = os.sysconf("SC_CLK_TCK")
+DISK_BYTES = 32 << 20
+BURST_SECONDS = 0.5
+READY_SECONDS = 30.0
+
+
+class NotPossibleHere(Exception):
+    """A fault cannot be played on this machine."""
+
+
+@dataclass
+class MirrorProcess:
+    """`trimaran zk mirror` with a directory of its own."""
+
+    folder: Path
+    controllers: str
+    connect: str
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = self.folder / "mirror.properties"
+        settings.write_text(f"zookeeper.session.timeout.ms={SESSION_MS}\n")
+        command = [sys.executable, "-m", "trimaran", "zk", "mirror", "-B", self.controllers]
+        command += ["-z", self.connect, "--state", str(self.folder), "-c", str(settings)]
+        with (self.folder / "mirror.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else -1
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def cpu_seconds(self) -> float:
+        if self.process is None:
+            return 0.0
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / TICKS
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(STOP_SECONDS)
+
+
+@dataclass
+class Keepers:
+    """ZooKeeper: one server, or three (`ensemble`)."""
+
+    folder: Path
+    port: int
+    server: ZooKeeperProcess | None = None
+    ensemble: Ensemble | None = None
+
+    @property
+    def connect(self) -> str:
+        return self.ensemble.connect if self.ensemble else f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.server = start_zookeeper(self.folder, self.port)
+
+    def kill(self) -> None:
+        assert self.server is not None
+        self.server.kill()
+
+    def stop(self) -> None:
+        """Frozen or not, running or not."""
+        if self.server is not None and self.server.running():
+            self.server.kill()
+
+    @property
+    def three(self) -> Ensemble:
+        assert self.ensemble is not None
+        return self.ensemble
+
+    def wipe(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.server is not None
+        self.server.kill(number)
+
+    @contextmanager
+    def own_disk(self) -> Iterator[None]:
+        """Everything of the server's lies on a small disk meanwhile. Raises NotPossibleHere where nobody may mount."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folder)]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise NotPossibleHere(f"mounting a small disk: {done.stderr.strip()}")
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+
+    def fill_disk(self) -> None:
+        filler = os.open(self.folder / "filler", os.O_WRONLY | os.O_CREAT)
+        with suppress(OSError):
+            while True:
+                os.write(filler, bytes(4096))
+        os.close(filler)
+
+    def empty_disk(self) -> None:
+        """The disk has room again; a server that has ended is started, as an operator would."""
+        assert self.server is not None
+        (self.folder / "filler").unlink()
+        if not self.server.running():
+            self.start()
+
+
+@dataclass
+class Scene:
+    """Everything that one fault is played with; `victim` is the znode that an outsider does something to."""
+
+    quorum: Quorum
+    keepers: Keepers
+    mirrors: list[MirrorProcess]
+    changes: Changes
+    eye: Eye
+    proxy: LyingProxy | None = None
+    victim: str = ""
+
+    @property
+    def lying(self) -> LyingProxy:
+        assert self.proxy is not None
+        return self.proxy
+
+    def cpu_seconds(self) -> list[float]:
+        return [mirror.cpu_seconds() for mirror in self.mirrors]
+
+    def leading(self) -> MirrorProcess:
+        """The mirror that holds the claim, once it has told of itself."""
+        return until(self._leading, "a mirror that leads", READY_SECONDS)
+
+    def _leading(self) -> MirrorProcess | None:
+        with self.outsider() as client:
+            try:
+                owner = client.get("/controller")[1].ephemeralOwner
+                report = MirrorReport.decode(client.get(MirrorReport.path(owner))[0])
+            except NoNodeError:
+                return None
+        return next((m for m in self.mirrors if m.pid == report.pid), None)
+
+    @contextmanager
+    def bursting(self) -> Iterator[None]:
+        """Topics come and go meanwhile, many at once."""
+        with _again_and_again(self.changes.another().burst, BURST_SECONDS):
+            yield
+
+    @contextmanager
+    def turning(self) -> Iterator[None]:
+        """Another leader for each of 500 partitions, once a second, meanwhile."""
+        with _again_and_again(self.changes.another().turn_wide, 1.0):
+            yield
+
+    @contextmanager
+    def outsider(self) -> Iterator[Any]:
+        """Somebody with a ZooKeeper shell."""
+        client = KazooClient(hosts=self.keepers.connect, timeout=10)
+        client.start(READY_SECONDS)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
+
+
+@contextmanager
+def _again_and_again(change: Callable[[], None], pause: float) -> Iterator[None]:
+    """Does it at once, and then in a thread until the block ends; what goes wrong there comes out at the end."""
+    change()
+    stop = threading.Event()
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while not stop.wait(pause):
+                change()
+        except BaseException as problem:  # noqa: BLE001 - raised where the block ends
+            problems.append(problem)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+@contextmanager
+def scene(quorum: Quorum, folder: Path, changes: Changes, fault: Fault) -> Iterator[Scene]:
+    """ZooKeeper and mirrors of a fault, all in step; ended with the block."""
+    with ExitStack() as stack:
+        keepers = Keepers(folder / "zookeeper", port_of(stack.enter_context(reserve())))
+        if fault.three_servers:
+            keepers.ensemble = stack.enter_context(ensemble_of_three(keepers.folder))
+        else:
+            if fault.small_disk:
+                stack.enter_context(keepers.own_disk())
+            keepers.start()
+            stack.callback(keepers.stop)
+        proxy = None
+        if fault.lies:
+            proxy = stack.enter_context(LyingProxy(("127.0.0.1", keepers.port)))
+        eye = stack.enter_context(Eye(quorum.controllers, keepers.connect, quorum.brokers))
+        found: list[MirrorProcess] = []
+        for number in range(fault.mirrors):
+            connect = proxy.connect if proxy else keepers.connect
+            mirror = MirrorProcess(folder / f"mirror-{number}", quorum.controllers, connect)
+            mirror.start()
+            stack.callback(mirror.stop)
+            found.append(mirror)
+            assert eye.equal(READY_SECONDS)[0] < float("inf"), f"{mirror.folder} is never in step"
+        eye.sight = Sight()
+        yield Scene(quorum, keepers, found, changes, eye, proxy)
