@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
 from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
+from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.results import Figure
-from bench.transactions import transactions_bench
+from bench.transactions import copying_bench, transactions_bench
 
 PARTITIONS = 6
 IDLE_SECONDS = 10.0
@@ -126,4 +127,8 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "rf3": replication_bench,
     "broker-failover": broker_failover,
     "transactions": transactions_bench,
+    "exactly-once": copying_bench,
+    "group-joining": joining_bench,
+    "group-idle": idle_bench,
+    "group-loading": loading_bench,
 }

@@ -166,10 +166,10 @@ def _all_answer(client: BlockingConnection, name: str, indices: list[int]) -> bo
     return not any(one.error_code for one in answer.topics[0].partitions)
 
 
-def seconds_until(holds: Callable[[], bool]) -> float:
+def seconds_until(holds: Callable[[], bool], pause: float = PAUSE_SECONDS) -> float:
     began = time.perf_counter()
     while not holds():
         if time.perf_counter() - began > SECONDS_MAX:
             raise RuntimeError(f"not within {SECONDS_MAX:.0f} s")
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause)
     return time.perf_counter() - began

@@ -1,4 +1,5 @@
-"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes.
+"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes; and how
+much a second is consumed, transformed and produced.
 
 librdkafka on one broker, the same client and the same settings for both systems. A read_committed consumer reads
 everything back, so that a commit that does not count is noticed.
@@ -10,9 +11,9 @@ import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.accounting import cpu_seconds, percentile
+from bench.accounting import cpu_seconds, measured, percentile
 from bench.clusters import Cluster, Opener
-from bench.load import create_topic
+from bench.load import create_topic, produce
 from bench.results import Figure
 
 SETTINGS = {
@@ -25,6 +26,7 @@ WARM_UP = 20
 SECONDS = 6.0
 CALL_SECONDS = 60
 SIZE = 100
+COPIED, COPIED_SIZE, COPIED_BATCH = 300_000, 1024, 5_000
 
 
 def transactions_bench(open_cluster: Opener, system: str) -> list[Figure]:
@@ -87,4 +89,53 @@ def _read_back(cluster: Cluster, topic: str, count: int) -> None:
     while found < count:
         found += sum(one.error() is None for one in consumer.consume(1000, 0.2))
         assert time.monotonic() < deadline, f"{found} of {count} records"
+    consumer.close()
+
+
+def copying_bench(open_cluster: Opener, system: str) -> list[Figure]:
+    """Records of one topic to another, with their offsets in the transaction: so many in each."""
+    with open_cluster(1, 1, SETTINGS) as cluster:
+        for topic in ("source", "target"):
+            create_topic(cluster, topic, 1, 1)
+        produce(cluster, "source", 1, size=COPIED_SIZE, records=COPIED)
+        with measured(cluster.pids()) as usage:
+            _copy(cluster)
+        _read_back(cluster, "target", COPIED)
+    megabytes = COPIED * COPIED_SIZE / 1e6
+    label = f"{COPIED_BATCH:,} records of 1 KiB each"
+    return [
+        Figure("exactly-once", f"{label}: copied", "MB/s", "higher", system, megabytes / usage.seconds),
+        Figure("exactly-once", f"{label}: broker CPU", "s/GB", "lower", system, usage.cpu_seconds / megabytes * 1000),
+    ]  # fmt: skip
+
+
+def _copy(cluster: Cluster) -> None:
+    common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+    consumer = Consumer(
+        {
+            **common,
+            "group.id": "copiers",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+        }
+    )
+    producer = Producer({**common, "transactional.id": "copier", "linger.ms": 5})
+    producer.init_transactions(CALL_SECONDS)
+    consumer.assign([TopicPartition("source", 0, 0)])
+    done, deadline = 0, time.monotonic() + 4 * CALL_SECONDS
+    while done < COPIED:
+        assert time.monotonic() < deadline, f"{done} of {COPIED} copied"
+        messages = [one for one in consumer.consume(COPIED_BATCH, 1.0) if one.error() is None]
+        if not messages:
+            continue
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce("target", value=message.value(), partition=0)
+        producer.send_offsets_to_transaction(
+            consumer.position([TopicPartition("source", 0)]),
+            consumer.consumer_group_metadata(),
+            CALL_SECONDS,
+        )
+        producer.commit_transaction(CALL_SECONDS)
+        done += len(messages)
     consumer.close()

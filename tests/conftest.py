@@ -43,6 +43,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="run the tests against Apache Kafka (needs java and mvn)",
     )
+    parser.addoption(
+        "--minutes",
+        type=float,
+        default=1.0,
+        help="how long each interop test runs in which nodes die all the time (1)",
+    )
 
 
 class Scheduling(LoadFileScheduling):

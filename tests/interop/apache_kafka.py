@@ -78,13 +78,18 @@ def class_path(version: str = VERSION) -> str:
 
 def libraries(version: str = VERSION) -> Path:
     """The folder with the jars of a version; fetched once."""
-    folder = CACHE / f"kafka-{version}"
-    complete, wanted = folder / "complete", repr(artifacts(version))
-    if not complete.exists() or complete.read_text() != wanted:
+    return fetched(f"kafka-{version}", artifacts(version))
+
+
+def fetched(name: str, wanted: tuple[tuple[str, str, str], ...]) -> Path:
+    """The folder with these artifacts (group, name, version) and all that they need; fetched once under this name."""
+    folder = CACHE / name
+    complete = folder / "complete"
+    if not complete.exists() or complete.read_text() != repr(wanted):
         folder.mkdir(parents=True, exist_ok=True)
         parts = (
             f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
-            for g, a, v in artifacts(version)
+            for g, a, v in wanted
         )
         (folder / "pom.xml").write_text(POM.format(dependencies="".join(parts)))
         command = [
@@ -95,7 +100,7 @@ def libraries(version: str = VERSION) -> Path:
             f"-DoutputDirectory={folder}/libs",
         ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        complete.write_text(wanted)
+        complete.write_text(repr(wanted))
     return folder / "libs"
 
 

@@ -42,6 +42,12 @@ class Ours:
 
 
 @pytest.fixture(scope="session")
+def minutes(pytestconfig):
+    """How long a test lasts in which nodes die all the time."""
+    return pytestconfig.getoption("--minutes")
+
+
+@pytest.fixture(scope="session")
 def ours(tmp_path_factory):
     data = tmp_path_factory.mktemp("ours")
     state = json.loads(trimaran("up", "-d", "--zk", "-o", "json", data=data).stdout)

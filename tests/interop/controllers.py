@@ -23,21 +23,20 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # start, a minute on a machine that is busy.
 SECONDS_MAX = 180.0
 # For Kafka's own formatting: off is what it turns on at its newest metadata.version and we do not serve.
-WITHOUT_FEATURES = tuple(
-    f"--feature={name}=0" for name in ("group.version", "share.version", "streams.version")
-)
+WITHOUT_FEATURES = tuple(f"--feature={name}=0" for name in ("share.version", "streams.version"))
 METADATA_QUORUM = describe_quorum_request()
 
 
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers'.
+    `brokers` the brokers', `settings` what else their files say.
     """
 
     root: Path
     kinds: dict[int, str]
     brokers: dict[int, str] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, subprocess.Popen] = field(default_factory=dict)
     directory_ids: dict[int, str] = field(default_factory=dict)
@@ -64,6 +63,7 @@ class Controllers:
             if role == "broker":
                 keys |= {"inter.broker.listener.name": "B", "offsets.topic.replication.factor": 1}
             keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+            keys |= self.settings
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
 
     def address(self, i):
@@ -164,8 +164,8 @@ class Controllers:
 
 
 @contextlib.contextmanager
-def controllers(root, kinds, brokers=None):
-    found = Controllers(root, kinds, brokers or {})
+def controllers(root, kinds, brokers=None, settings=None):
+    found = Controllers(root, kinds, brokers or {}, settings or {})
     try:
         yield found
     finally:

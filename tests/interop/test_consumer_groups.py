@@ -1,11 +1,14 @@
-"""Groups of KIP-848: Apache Kafka 4.3's consumer and tools with our brokers, and what its coordinator has written."""
+"""Groups of KIP-848: the Java consumers of 4.3 and 3.9 and Kafka's tools with our brokers and with Kafka's, and what
+Kafka's coordinator has written.
+"""
 
 import contextlib
 import json
 import re
 import subprocess
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.coordination.loader import CoordinatorLoader
@@ -13,9 +16,17 @@ from broker.groups.limits import GroupLimits
 from broker.groups.records import GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
 from tests.broker.groups.driver import SURROUNDINGS
-from tests.interop import apache_kafka, mixed_quorum
+from tests.interop import apache_kafka, java_programs, mixed_quorum
 
 PARTITIONS = 4
+# KIP-848 was a preview in 3.9: its first version of the heartbeat, with member ids from the broker.
+VERSIONS = [apache_kafka.VERSION, "3.9.1"]
+
+
+@pytest.fixture(params=["ours", "kafka"])
+def bootstrap(request):
+    """Of brokers of ours, then of Apache Kafka 4.3's."""
+    return request.getfixturevalue(request.param).bootstrap
 
 
 def tool(name, *arguments):
@@ -39,9 +50,10 @@ def produce(bootstrap, topic, count):
 
 
 @contextlib.contextmanager
-def java_member(bootstrap, group, topic, protocol):
+def java_member(version, bootstrap, group, topic, protocol):
     """Apache Kafka's own consumer, by its verifiable one: a line of JSON for each thing that happens to it."""
-    command = apache_kafka.java(
+    command = java_programs.command(
+        java_programs.class_path(version),
         apache_kafka.TOOLS["verifiable-consumer"],
         *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group),
         *("--group-protocol", protocol, "--reset-policy", "earliest", "--verbose"),
@@ -63,7 +75,15 @@ def records_of(*outputs):
 def described(bootstrap, group):
     """Type, state and number of members; asked by a client without a memory, and not by a JVM each time."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.describe_consumer_groups([group])[group].result(30)
+    try:
+        found = admin.describe_consumer_groups([group])[group].result(30)
+    except KafkaException as error:
+        if (
+            error.args[0].retriable()
+            or error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+        ):
+            return "", "", 0
+        raise
     return found.type.name, found.state.name, len(found.members)
 
 
@@ -76,50 +96,56 @@ def committed(bootstrap, group, topic):
     return sum(max(0, one.offset) for one in found)
 
 
-def test_the_java_consumer_and_kafkas_tools(ours):
-    create(ours.bootstrap, "kip848")
-    produce(ours.bootstrap, "kip848", 400)
-    group = ("--bootstrap-server", ours.bootstrap, "--group", "java848")
-    with java_member(ours.bootstrap, "java848", "kip848", "consumer"):
-        until(lambda: described(ours.bootstrap, "java848")[1:] == ("STABLE", 1))
-        with java_member(ours.bootstrap, "java848", "kip848", "consumer"):
-            until(lambda: described(ours.bootstrap, "java848")[1:] == ("STABLE", 2))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_java_consumer_and_kafkas_tools(bootstrap, version):
+    name = f"kip848-{version}"
+    create(bootstrap, name)
+    produce(bootstrap, name, 400)
+    group = ("--bootstrap-server", bootstrap, "--group", name)
+    member = (version, bootstrap, name, name, "consumer")
+    with java_member(*member):
+        until(lambda: described(bootstrap, name)[1:] == ("STABLE", 1))
+        with java_member(*member):
+            until(lambda: described(bootstrap, name)[1:] == ("STABLE", 2))
             members = tool("consumer-groups", *group, "--describe", "--members", "--verbose")
-            assert len(re.findall(r"^java848 ", members, re.MULTILINE)) == 2, members
-            groups = tool("groups", "--bootstrap-server", ours.bootstrap, "--list")
-            assert re.search(r"^java848\s+Consumer\b", groups, re.MULTILINE), groups
-    until(lambda: described(ours.bootstrap, "java848")[1:] == ("EMPTY", 0))
+            assert len(re.findall(rf"^{name} ", members, re.MULTILINE)) == 2, members
+            groups = tool("groups", "--bootstrap-server", bootstrap, "--list")
+            assert re.search(rf"^{name}\s+Consumer\b", groups, re.MULTILINE), groups
+            until(lambda: committed(bootstrap, name, name) == 400)
+    until(lambda: described(bootstrap, name)[1:] == ("EMPTY", 0))
     offsets = tool("consumer-groups", *group, "--describe", "--offsets")
-    assert len(re.findall(r"kip848\s+\d\s+100\s+100\s+0", offsets)) == PARTITIONS, offsets
+    assert len(re.findall(rf"{name}\s+\d\s+100\s+100\s+0", offsets)) == PARTITIONS, offsets
     tool(
         "consumer-groups",
         *group,
         "--reset-offsets",
         "--to-earliest",
         "--topic",
-        "kip848",
+        name,
         "--execute",
     )
     deleted = tool("consumer-groups", *group, "--delete")
     assert "was successful" in deleted
 
 
-def test_a_live_group_of_java_consumers_moves_there_and_back(ours):
-    create(ours.bootstrap, "moving848")
-    produce(ours.bootstrap, "moving848", 40)
-    with java_member(ours.bootstrap, "javamove", "moving848", "classic") as old:
-        until(lambda: described(ours.bootstrap, "javamove")[1:] == ("STABLE", 1))
-        assert described(ours.bootstrap, "javamove")[0] == "CLASSIC"
-        with java_member(ours.bootstrap, "javamove", "moving848", "consumer") as new:
-            until(lambda: described(ours.bootstrap, "javamove")[1:] == ("STABLE", 2))
-            assert described(ours.bootstrap, "javamove")[0] == "CONSUMER"
-            produce(ours.bootstrap, "moving848", 40)
-            until(lambda: committed(ours.bootstrap, "javamove", "moving848") == 80)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_live_group_of_java_consumers_moves_there_and_back(bootstrap, version):
+    name = f"moving848-{version}"
+    create(bootstrap, name)
+    produce(bootstrap, name, 40)
+    with java_member(version, bootstrap, name, name, "classic") as old:
+        until(lambda: described(bootstrap, name)[1:] == ("STABLE", 1))
+        assert described(bootstrap, name)[0] == "CLASSIC"
+        with java_member(version, bootstrap, name, name, "consumer") as new:
+            until(lambda: described(bootstrap, name)[1:] == ("STABLE", 2))
+            assert described(bootstrap, name)[0] == "CONSUMER"
+            produce(bootstrap, name, 40)
+            until(lambda: committed(bootstrap, name, name) == 80)
             new.terminate()
             from_new = new.communicate(timeout=30)[0]
-        until(lambda: described(ours.bootstrap, "javamove") == ("CLASSIC", "STABLE", 1))
-        produce(ours.bootstrap, "moving848", 40)
-        until(lambda: committed(ours.bootstrap, "javamove", "moving848") == 120)
+        until(lambda: described(bootstrap, name) == ("CLASSIC", "STABLE", 1))
+        produce(bootstrap, name, 40)
+        until(lambda: committed(bootstrap, name, name) == 120)
         old.terminate()
         from_old = old.communicate(timeout=30)[0]
     everything = {(p, o) for p in range(PARTITIONS) for o in range(30)}

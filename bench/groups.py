@@ -1,0 +1,315 @@
+"""Groups: how soon 50 members have their partitions, what 1,000 members cost that only stay, and how soon a coordinator
+knows 1,000,000 offsets.
+
+Members that join are librdkafka's, all in this process, with the same settings for both systems. Those that only stay
+are heartbeats of ours: a thousand real ones would take the machine for themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Consumer
+
+from bench.accounting import cpu_seconds, measured
+from bench.clusters import Cluster, Opener
+from bench.load import create_topic
+from bench.results import Figure
+from bench.scale_client import open_clients, seconds_until
+from wire.blocking import BlockingConnection
+from wire.client.bootstrap import parse_bootstrap
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+SETTINGS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "1"}
+PROTOCOLS = ("classic", "consumer")
+MEMBERS, PARTITIONS_EACH = 50, 2
+ROUNDS = 3
+IDLE_MEMBERS, IDLE_GROUPS = 1_000, 20
+LOADED_GROUPS, OFFSETS_EACH = 1_000, 1_000
+IDLE_SECONDS = 20.0
+CLASSIC_INTERVAL_SECONDS = 3.0  # heartbeat.interval.ms of clients
+SECONDS_MAX = 60.0
+
+
+def joining_bench(open_cluster: Opener, system: str) -> list[Figure]:
+    """From the moment all members subscribe until each has its share of the partitions."""
+    figures = []
+    with open_cluster(1, 1, SETTINGS) as cluster:
+        create_topic(cluster, "joining", MEMBERS * PARTITIONS_EACH, 1)
+        for protocol in PROTOCOLS:
+            rounds = [_join(cluster, protocol, number) for number in range(ROUNDS)]
+            seconds, cpu = sorted(rounds)[ROUNDS // 2]
+            label = f"{MEMBERS} members, {protocol}"
+            figures += [
+                Figure("group-joining", f"{label}: stable", "s", "lower", system, seconds),
+                Figure("group-joining", f"{label}: CPU", "s", "lower", system, cpu),
+            ]
+    return figures
+
+
+def _join(cluster: Cluster, protocol: str, number: int) -> tuple[float, float]:
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": f"joining-{protocol}-{number}",
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "latest",
+        "log_level": 0,
+    }
+    with ExitStack() as stack:
+        members = [stack.enter_context(closing(Consumer(settings))) for _ in range(MEMBERS)]
+        members[0].list_topics("joining", timeout=SECONDS_MAX)
+        with measured(cluster.pids()) as usage:
+            for member in members:
+                member.subscribe(["joining"])
+            _poll_until(members, partial(_is_shared_out, members))
+        return usage.seconds, usage.cpu_seconds
+
+
+def _is_shared_out(members: list[Consumer]) -> bool:
+    return all(len(member.assignment()) == PARTITIONS_EACH for member in members)
+
+
+def _poll_until(members: list[Consumer], holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not holds():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not within {SECONDS_MAX:.0f} s")
+        for member in members:
+            member.poll(0)
+        time.sleep(0.01)
+
+
+def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
+    """CPU of the cluster while members of settled groups do nothing but heartbeats; less what it takes without them."""
+    figures = []
+    with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "0"}) as cluster:
+        create_topic(cluster, "idle", IDLE_MEMBERS // IDLE_GROUPS, 1)
+        for protocol in PROTOCOLS:
+            with _connected(cluster) as ask:
+                coordinator(ask, "idle")
+                settle = _classic if protocol == "classic" else _consumer
+                members = [settle(ask, number) for number in range(IDLE_MEMBERS)]
+                _beat(ask, members, IDLE_SECONDS)  # until those of KIP-848 have settled
+                before = cpu_seconds(cluster.pids())
+                time.sleep(5)
+                alone = (cpu_seconds(cluster.pids()) - before) / 5
+                before, began = cpu_seconds(cluster.pids()), time.perf_counter()
+                beats = _beat(ask, members, IDLE_SECONDS)
+                seconds = time.perf_counter() - began
+                busy = (cpu_seconds(cluster.pids()) - before) / seconds
+            label = f"{IDLE_MEMBERS} idle members, {protocol}"
+            figures += [
+                Figure("group-idle", f"{label}: CPU", "% core", "lower", system, (busy - alone) * 100),
+                Figure("group-idle", f"{label}: heartbeats", "1/s", "higher", system, beats / seconds),
+            ]  # fmt: skip
+    return figures
+
+
+Ask = Callable[..., Any]
+"""`BlockingConnection.call`."""
+
+
+@dataclass
+class Member:
+    """Its next heartbeat, and when it is due, in seconds of `time.perf_counter`."""
+
+    beat: HeartbeatRequest | ConsumerGroupHeartbeatRequest
+    interval: float
+    due: float = 0.0
+
+
+@contextmanager
+def _connected(cluster: Cluster) -> Iterator[Ask]:
+    (address,) = parse_bootstrap(cluster.bootstrap)
+    with closing(BlockingConnection(address, timeout=SECONDS_MAX)) as connection:
+        yield partial(connection.call, timeout=SECONDS_MAX)
+
+
+def coordinator(ask: Ask, group: str) -> None:
+    """Waits until the group has one."""
+    deadline = time.monotonic() + SECONDS_MAX
+    request = FindCoordinatorRequest(coordinator_keys=[group])
+    while ask(request).coordinators[0].error_code:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no coordinator within {SECONDS_MAX:.0f} s")
+        time.sleep(0.05)
+
+
+def _classic(ask: Ask, number: int) -> Member:
+    """The only member of a group, which has settled: a group of many would need a connection for each to join."""
+    group = f"idle-classic-{number}"
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=45_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    join.member_id = ask(join).member_id  # the first answer is MEMBER_ID_REQUIRED (KIP-394)
+    joined = _well(ask(join))
+    share = SyncGroupRequestAssignment(member_id=join.member_id, assignment=b"")
+    _well(
+        ask(
+            SyncGroupRequest(
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=join.member_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=[share],
+            )
+        )
+    )
+    beat = HeartbeatRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=join.member_id
+    )
+    return Member(beat, CLASSIC_INTERVAL_SECONDS)
+
+
+def _consumer(ask: Ask, number: int) -> Member:
+    """One of the members of a group; they settle while they send heartbeats."""
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=f"idle-consumer-{number % IDLE_GROUPS}",
+        member_id=str(uuid4()),
+        member_epoch=0,
+        rebalance_timeout_ms=45_000,
+        subscribed_topic_names=["idle"],
+        topic_partitions=[],
+    )
+    joined = _well(ask(beat))
+    member = Member(beat, 0.0)
+    _follow(member, joined)
+    return member
+
+
+def _follow(member: Member, answer: ConsumerGroupHeartbeatResponse) -> None:
+    """What a consumer does with an answer: it takes what it is given and says so at once."""
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=member.beat.group_id,
+        member_id=member.beat.member_id,
+        member_epoch=answer.member_epoch,
+    )
+    if answer.assignment is not None:
+        beat.topic_partitions = answer.assignment.topic_partitions
+    member.beat, member.interval = beat, answer.heartbeat_interval_ms / 1000
+    member.due = time.perf_counter() + (0.0 if answer.assignment else member.interval)
+
+
+def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
+    """Sends each member's heartbeats when they are due; returns how many."""
+    end, count = time.perf_counter() + seconds, 0
+    queue = [(member.due, number) for number, member in enumerate(members)]
+    heapify(queue)
+    while queue[0][0] < end:
+        due, number = heappop(queue)
+        time.sleep(max(0.0, due - time.perf_counter()))
+        member = members[number]
+        answer = _well(ask(member.beat))
+        if isinstance(answer, ConsumerGroupHeartbeatResponse):
+            _follow(member, answer)
+        else:
+            member.due = max(due, time.perf_counter() - member.interval) + member.interval
+        heappush(queue, (member.due, number))
+        count += 1
+    return count
+
+
+def _well(answer: Any) -> Any:
+    if answer.error_code:
+        raise RuntimeError(f"{type(answer).__name__}: {ErrorCode(answer.error_code).name}")
+    return answer
+
+
+def loading_bench(open_cluster: Opener, system: str) -> list[Figure]:
+    """A broker with 1,000,000 offsets leaves; from the moment its successor leads them until it answers for them."""
+    with open_cluster(1, 2, {**SETTINGS, "offsets.topic.replication.factor": "2"}) as cluster:
+        create_topic(cluster, "loading", OFFSETS_EACH, 1)
+        with open_clients(cluster) as clients:
+            first, second = (one for one in clients if one)
+            coordinator(clients[0].call, "loading-0")
+            leader = clients[0].call(_find("loading-0")).coordinators[0].node_id
+            successor = second if leader == first else first
+            for number in range(LOADED_GROUPS):
+                _commit(clients[leader].call, f"loading-{number}")
+            seconds_until(lambda: _in_sync(clients[0].call) == 2)
+            pid = cluster.pid_of(successor)
+            cpu = cpu_seconds([pid])
+            cluster.stop(leader)
+            ask = partial(clients[successor].call, timeout=SECONDS_MAX)
+            seconds_until(lambda: _leader_of_offsets(ask) == successor, pause=0.005)
+            group = f"loading-{LOADED_GROUPS - 1}"
+            seconds = seconds_until(lambda: _committed(ask, group) == OFFSETS_EACH, pause=0.005)
+            cpu = cpu_seconds([pid]) - cpu
+    label = f"{LOADED_GROUPS * OFFSETS_EACH:,} offsets"
+    return [
+        Figure("group-loading", f"{label}: until served", "s", "lower", system, seconds),
+        Figure("group-loading", f"{label}: CPU of the successor", "s", "lower", system, cpu),
+    ]
+
+
+def _find(group: str) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest(coordinator_keys=[group])
+
+
+def _commit(ask: Ask, group: str) -> None:
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=index, committed_metadata=""
+        )
+        for index in range(OFFSETS_EACH)
+    ]
+    topic = OffsetCommitRequestTopic(name="loading", partitions=partitions)
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        answer = ask(OffsetCommitRequest(group_id=group, topics=[topic]), version=9)
+        errors = {one.error_code for one in answer.topics[0].partitions if one.error_code}
+        if not errors:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no commit: {errors}")
+        time.sleep(0.05)
+
+
+def _offsets_partition(ask: Ask) -> Any:
+    topic = MetadataRequestTopic(name="__consumer_offsets")
+    found = ask(MetadataRequest(topics=[topic], allow_auto_topic_creation=False))
+    return found.topics[0].partitions[0]
+
+
+def _leader_of_offsets(ask: Ask) -> int:
+    return int(_offsets_partition(ask).leader_id)
+
+
+def _in_sync(ask: Ask) -> int:
+    return len(_offsets_partition(ask).isr_nodes)
+
+
+def _committed(ask: Ask, group: str) -> int:
+    """How many offsets of the group are known; 0 while they are being loaded."""
+    wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
+    (found,) = ask(OffsetFetchRequest(groups=[wanted]), version=9).groups
+    return 0 if found.error_code else sum(len(one.partitions) for one in found.topics)

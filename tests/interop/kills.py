@@ -1,0 +1,57 @@
+"""Kill -9 of one node after another of a local cluster of ours, while something runs on it."""
+
+import random
+import threading
+import time
+
+EVERY_SECONDS = 20.0
+RESTART_AFTER_SECONDS = 1.0
+
+
+class Kills:
+    """A block during which a broker and the active controller die in turn and are started again a second later.
+
+    `count` is by role. At the end of the block all nodes are up. An error of a kill is raised there.
+    """
+
+    def __init__(self, cluster, seed=1):
+        self.count = {"broker": 0, "controller": 0}
+        self._cluster = cluster
+        self._prng = random.Random(seed)
+        self._stop = threading.Event()
+        self._error = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self):
+        try:
+            while not self._stop.wait(EVERY_SECONDS / 2):
+                self._kill_one()
+                self._stop.wait(EVERY_SECONDS / 2)
+        except AssertionError as error:
+            self._error = error
+
+    def _kill_one(self):
+        role = min(self.count, key=self.count.__getitem__)
+        if role == "broker":
+            victim = self._prng.choice(sorted(self._cluster.brokers()))
+        else:
+            victim = self._cluster.active_controller()
+        self._cluster.kill(victim)
+        self.count[role] += 1
+        time.sleep(RESTART_AFTER_SECONDS)
+        self._cluster.restart(victim)
+
+
+def seconds_of(minutes):
+    """How long a run lasts; not so short that nobody of each role dies."""
+    return max(60.0 * minutes, 2.5 * EVERY_SECONDS)

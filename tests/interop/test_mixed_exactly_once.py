@@ -1,0 +1,173 @@
+"""Exactly-once on brokers of both kinds under a controller of Apache Kafka's, while coordinators die by SIGKILL.
+
+Java clients copy a topic in transactions, in a group of each protocol. Each broker that dies leads the partitions of
+`__consumer_offsets` and `__transaction_state`, and its successor is of the other kind: so each loads, in turn, what the
+other has written. A few deaths by default; twenty with `./dev interop --minutes 10`.
+"""
+
+import subprocess
+import time
+from collections import Counter
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.chaos.exactly_once import judge
+from tests.interop import apache_kafka, java_programs
+from tests.interop.controllers import WITHOUT_FEATURES, controllers
+from tests.interop.mixed_quorum import until
+
+ODD, SECOND, THIRD = 11, 12, 13
+BROKERS = {ODD, SECOND, THIRD}
+PARTITIONS = 3
+# Few, so that loading all of them again and again is quick.
+INTERNAL = {"__consumer_offsets": 3, "__transaction_state": 3}
+SETTINGS = {
+    "offsets.topic.replication.factor": 3,
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.num.partitions": 3,
+    "auto.leader.rebalance.enable": "false",
+    "group.initial.rebalance.delay.ms": 0,
+}
+COPIES = ("copy-classic", "copy-consumer")
+RECORDS_PER_SECOND = 100
+SECONDS_BETWEEN = 5.0
+CALL_SECONDS = 60
+
+
+class Source:
+    """Numbered values, each acknowledged by all replicas in sync."""
+
+    def __init__(self, bootstrap):
+        self.sent, self.acked = [], set()
+        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        self._producer = Producer(settings)
+
+    def send_for(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            value = b"%d" % len(self.sent)
+            self.sent.append(value)
+            partition = len(self.sent) % PARTITIONS
+            self._producer.produce(
+                "source", value, partition=partition, on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+            time.sleep(1 / RECORDS_PER_SECOND)
+
+    def _delivered(self, error, message):
+        if error is None:
+            self.acked.add(message.value())
+
+    def close(self):
+        assert self._producer.flush(CALL_SECONDS) == 0
+        assert self.acked == set(self.sent)
+
+
+def create_topics(bootstrap):
+    """Led by the odd one out if it lives, else by the second; partitions of users by each of the three."""
+    server = ("--bootstrap-server", bootstrap, "--create", "--config", "min.insync.replicas=2")
+    for topic, count in INTERNAL.items():
+        assigned = ",".join([f"{ODD}:{SECOND}:{THIRD}"] * count)
+        arguments = (*server, "--topic", topic, "--config", "cleanup.policy=compact")
+        apache_kafka.tool("topics", *arguments, "--replica-assignment", assigned)
+    rotated = f"{ODD}:{SECOND}:{THIRD},{SECOND}:{THIRD}:{ODD},{THIRD}:{ODD}:{SECOND}"
+    for topic in ("source", *COPIES):
+        apache_kafka.tool("topics", *server, "--topic", topic, "--replica-assignment", rotated)
+
+
+def partitions(bootstrap):
+    """Leaders of the internal topics, and whether all partitions have all replicas in sync."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    topics = admin.list_topics(timeout=CALL_SECONDS).topics
+    leaders = {one.leader for name in INTERNAL for one in topics[name].partitions.values()}
+    are_whole = all(
+        set(one.isrs) == BROKERS for topic in topics.values() for one in topic.partitions.values()
+    )
+    return leaders, are_whole
+
+
+def kill_coordinators(cluster, count, source):
+    """Kills the leader of both internal topics so many times, its successor of the other kind; returns how often each
+    kind took over from each. Every fifth time somebody else dies, who leads partitions of users only.
+    """
+    takeovers = Counter()
+    for number in range(count):
+        until(lambda: partitions(cluster.bootstrap(*BROKERS))[1], "all replicas are in sync")
+        source.send_for(SECONDS_BETWEEN)
+        ((leader,), _) = partitions(cluster.bootstrap(*BROKERS))
+        victim = THIRD if number % 5 == 4 else leader
+        cluster.kill(victim)
+        left = cluster.bootstrap(*(BROKERS - {victim}))
+        gone = {victim, -1}
+        until(lambda at=left, gone=gone: not partitions(at)[0] & gone, "another leader")
+        ((now,), _) = partitions(left)
+        if now != leader:
+            takeovers[cluster.kind(leader), cluster.kind(now)] += 1
+        source.send_for(SECONDS_BETWEEN / 2)
+        cluster.start(victim)
+    return takeovers
+
+
+def read_committed(bootstrap, topic, is_whole):
+    """What is in a topic, by place, and what comes within two seconds after it is whole."""
+    settings = {"group.id": "judge", "isolation.level": "read_committed", "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+    found = {}
+
+    def read():
+        for one in consumer.consume(1000, 0.5):
+            if one.error() is None:
+                found[one.partition(), one.offset()] = one.value()
+        return is_whole(found)
+
+    until(read, f"{topic} is whole")
+    for _ in range(4):
+        read()
+    consumer.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    if reason := java_programs.why_not():
+        pytest.skip(reason)
+    return java_programs.compiled("Copiers", tmp_path_factory.mktemp("classes"))
+
+
+@pytest.mark.parametrize("odd", ["ours", "kafka"])
+def test_nothing_is_lost_or_doubled(tmp_path, program, odd, minutes):
+    others = "kafka" if odd == "ours" else "ours"
+    brokers = {ODD: odd, SECOND: others, THIRD: others}
+    kills = max(4, int(2 * minutes))
+    with controllers(tmp_path, {1: "kafka"}, brokers, SETTINGS) as cluster:
+        cluster.format(1, "--standalone", *WITHOUT_FEATURES)
+        cluster.start(1)
+        cluster.start_brokers()
+        bootstrap = cluster.bootstrap(*brokers)
+        create_topics(bootstrap)
+        source = Source(bootstrap)
+        line = java_programs.command(program, "Copiers", bootstrap)
+        with (
+            (tmp_path / "copiers.log").open("w") as log,
+            subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as copiers,
+        ):  # fmt: skip
+            takeovers = kill_coordinators(cluster, kills, source)
+            source.close()
+            found = {
+                topic: read_committed(
+                    bootstrap, topic, lambda found: source.acked <= set(found.values())
+                )
+                for topic in COPIES
+            }
+            said = copiers.communicate(timeout=CALL_SECONDS)[0]
+        print(
+            f"{len(source.acked)} inputs, {kills} kills, {dict(takeovers)}, {said.splitlines()[-1]}"
+        )
+        for topic in COPIES:
+            verdict = judge(source.sent, source.acked, found[topic], [])
+            assert verdict.ok, f"{topic}: {verdict}"
+        assert min(takeovers["ours", "kafka"], takeovers["kafka", "ours"]) > 0
