@@ -1,5 +1,5 @@
 """Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`; of the
-quorum, or of `--partitions`.
+quorum, of `--partitions`, or of `--coordinators` on top of them.
 
 Prints what was met and tested, what never was, and the seed of the first failure. Exit status 1 on a violation.
 """
@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+from tests.simulation.coordinators.simulation import COORDINATORS
 from tests.simulation.partitions.simulation import PARTITIONS
 from tests.simulation.simulation import Simulation
 from tests.simulation.world import World, run_seed
@@ -67,13 +68,19 @@ def main() -> int:
     parser.add_argument(
         "--partitions", type=int, nargs="?", const=0, metavar="N", help="of partitions, N seeds"
     )
+    parser.add_argument(
+        "--coordinators", type=int, nargs="?", const=0, metavar="N", help="of coordinators, N seeds"
+    )
     parser.add_argument("--start", type=int, default=1)
     parser.add_argument("--seed", type=int, help="only this one, told line by line")
     arguments = parser.parse_args()
     simulation = QUORUM if arguments.partitions is None else PARTITIONS
+    if arguments.coordinators is not None:
+        simulation = COORDINATORS
     if arguments.seed is not None:
         return simulation.tell(arguments.seed)
-    seeds = arguments.partitions or arguments.seeds or (1000 if simulation is QUORUM else 200)
+    seeds = arguments.partitions or arguments.coordinators or arguments.seeds
+    seeds = seeds or (1000 if simulation is QUORUM else 200)
     spare_the_collector()
     began = time.process_time()
     try:

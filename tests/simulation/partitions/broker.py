@@ -42,7 +42,7 @@ from node.config.server import ServerConfig
 from node.runtime.group_commit import GroupCommit
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest
+from quorum.metadata.loader import Manifest, Publisher
 from tests.cluster.data_side import config
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.network import CONTROLLER, Lost
@@ -79,7 +79,6 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
 
 @cache
 def _config() -> ServerConfig:
-    """One for all: nothing that differs between brokers is read from it."""
     return config()
 
 
@@ -159,6 +158,10 @@ class SimBroker:
         disk.sync_volume(self.path)
         return disk
 
+    def config(self) -> ServerConfig:
+        """One for all: nothing that differs between brokers is read from it."""
+        return _config()
+
     # --- lives
 
     def begin(self) -> None:
@@ -177,7 +180,7 @@ class SimBroker:
         self.directories = LogDirectories([directory])
         self.commit = GroupCommit(directory.health)
         self.metadata = BrokerMetadata(MetadataImage())
-        settings = TopicSettingsSource(_config(), self.metadata, self.id)
+        settings = TopicSettingsSource(self.config(), self.metadata, self.id)
         channel: Any = _Channel(self)
         self.channel = channel
         life = self.life
@@ -215,11 +218,12 @@ class SimBroker:
         self.publisher = BrokerPublisher(
             self.metadata, self.partitions, settings, self.directories, lambda: None
         )
+        self.publishers: tuple[Publisher, ...] = (self.publisher,)
         self.maintenance = Maintenance(
             self.partitions, self.directories, MaintenanceTimes(), world.now_ms
         )
         given = {
-            "config": _config(),
+            "config": self.config(),
             "node_id": self.id,
             "cluster_id": CLUSTER,
             "metadata": self.metadata,
@@ -248,15 +252,19 @@ class SimBroker:
             self._scope = scope
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                for task in (
-                    *(self.commit.run, self.fetchers.run, self.alter_partitions.run),
-                    *(self.assignments.run, self.publisher.run),
-                    *(self._live, self._checkpoint, self._retain, self._drop_lagging),
-                ):
+                for task in self.tasks():
                     nursery.start_soon(task)
                 nursery.start_soon(check_suspects, self.partitions)
         if life == self.life:
             self._nursery = None
+
+    def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
+        """What runs as long as the process."""
+        return (
+            *(self.commit.run, self.fetchers.run, self.alter_partitions.run),
+            *(self.assignments.run, self.publisher.run),
+            *(self._live, self._checkpoint, self._retain, self._drop_lagging),
+        )
 
     def end(self, *, power_cut: bool) -> None:
         """Killed, or without power."""
@@ -302,7 +310,8 @@ class SimBroker:
             for record in batch.records:
                 delta.replay(record)
             image = delta.apply(batch.provenance)
-            self.publisher.publish(delta, image, Manifest(batch.provenance))
+            for publisher in self.publishers:
+                publisher.publish(delta, image, Manifest(batch.provenance))
             if self.is_serving:
                 self.world.checker.metadata_applied(self)
 

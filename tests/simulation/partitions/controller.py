@@ -76,9 +76,11 @@ class SimController:
         self.leases = Leases(SESSION_SECONDS)
         # One batch an offset, so that an offset names both.
         self.log: list[Batch] = []
-        rules = world.rules
-        levels = first_levels({ELR_VERSION: int(rules.elr)})
-        self.write(bootstrap_records(levels))
+        self.write(bootstrap_records(self.first_levels()))
+
+    def first_levels(self) -> dict[str, int]:
+        """Of the cluster's features."""
+        return first_levels({ELR_VERSION: int(self.world.rules.elr)})
 
     @property
     def offset(self) -> int:
@@ -200,13 +202,6 @@ class SimController:
     # --- what an operator asks for
 
     def create_topic(self, name: str, topic_id: bytes, replicas: Sequence[Sequence[int]]) -> None:
-        rules = self.world.rules
-        configs = {
-            "min.insync.replicas": rules.min_isr,
-            "segment.bytes": rules.segment_bytes,
-            "retention.bytes": rules.retention_bytes,
-            "index.interval.bytes": 200,
-        }
         directories = self.image.cluster.brokers
         records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
         for index, members in enumerate(replicas):
@@ -217,13 +212,23 @@ class SimController:
                 leader=members[0],
             )
             records.append(partition_record(topic_id, index, partition))
-        for key, value in configs.items():
+        for key, value in self.topic_configs(name).items():
             records.append(
                 ConfigRecord(
                     resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=str(value)
                 )
             )
         self.write(records)
+
+    def topic_configs(self, _name: str) -> dict[str, object]:
+        """Those of a new topic."""
+        rules = self.world.rules
+        return {
+            "min.insync.replicas": rules.min_isr,
+            "segment.bytes": rules.segment_bytes,
+            "retention.bytes": rules.retention_bytes,
+            "index.interval.bytes": 200,
+        }
 
     def delete_topic(self, topic_id: bytes) -> None:
         self.write([RemoveTopicRecord(topic_id=topic_id)])

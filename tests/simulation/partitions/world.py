@@ -12,7 +12,8 @@ import heapq
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -58,6 +59,8 @@ class PartitionsResult(Result):
 
 
 class World:
+    recovery_seconds = RECOVERY_SECONDS
+
     def __init__(
         self,
         seed: int,
@@ -89,11 +92,32 @@ class World:
                 setattr(self.faults, name, value)
             else:
                 self.rules = replace(self.rules, **{name: value})
-        self.checker = Checker(self)
+        self.checker = self._new_checker()
         self.tasks = Tasks(self)
         self.network: Network
         self.brokers: dict[int, SimBroker] = {}
         self.controller: SimController
+
+    # --- what runs are made of
+
+    def _new_checker(self) -> Checker:
+        return Checker(self)
+
+    def _new_controller(self) -> SimController:
+        return SimController(self)
+
+    def _new_broker(self, number: int) -> SimBroker:
+        return SimBroker(self, number)
+
+    def _clients(self) -> Sequence[Any]:
+        return all_of(self)
+
+    def _patches(self) -> Sequence[AbstractContextManager[object]]:
+        """In place while it runs."""
+        return (
+            mock.patch.object(group_commit, "run_in_own_thread", self._flush),
+            mock.patch.object(trio.to_thread, "run_sync", self._in_thread),
+        )
 
     # --- time
 
@@ -357,11 +381,7 @@ class World:
     def run(self) -> Result:
         logging.disable(logging.CRITICAL)
         try:
-            return self.tasks.run(
-                self._play,
-                mock.patch.object(group_commit, "run_in_own_thread", self._flush),
-                mock.patch.object(trio.to_thread, "run_sync", self._in_thread),
-            )
+            return self.tasks.run(self._play, *self._patches())
         finally:
             logging.disable(logging.NOTSET)
             for broker in self.brokers.values():
@@ -383,14 +403,14 @@ class World:
 
     async def _play(self) -> Result:
         self.network = Network(self)
-        self.controller = SimController(self)
-        self.brokers = {number: SimBroker(self, number) for number in self._broker_ids()}
+        self.controller = self._new_controller()
+        self.brokers = {number: self._new_broker(number) for number in self._broker_ids()}
         for broker in self.brokers.values():
             broker.begin()
         self.controller.look()
         self._create()
         await self.run_until(3.0, lambda: bool(self.keys))
-        for client in all_of(self):
+        for client in self._clients():
             self.tasks.start(client.run)
         began = self.now
         self.chaos_seconds += began
@@ -434,12 +454,14 @@ class World:
         """
         acked = self.acked
         if not await self.run_until(
-            self.now + RECOVERY_SECONDS, lambda: self.acked > acked + 3 and self._is_in_order()
+            self.now + self.recovery_seconds, lambda: self.acked > acked + 3 and self._is_in_order()
         ):
-            raise Violation(f"L1 no order in {RECOVERY_SECONDS} s without faults: {self._states()}")
+            raise Violation(
+                f"L1 no order in {self.recovery_seconds} s without faults: {self._states()}"
+            )
         self.produce_seconds = 1e9
-        if not await self.run_until(self.now + RECOVERY_SECONDS, self._is_quiet):
-            raise Violation(f"L1 no rest in {RECOVERY_SECONDS} s: {self._states()}")
+        if not await self.run_until(self.now + self.recovery_seconds, self._is_quiet):
+            raise Violation(f"L1 no rest in {self.recovery_seconds} s: {self._states()}")
         fetches = self.fetches
         await self.run_until(self.now + QUIET_SECONDS)
         per_second = (self.fetches - fetches) / QUIET_SECONDS

@@ -1,0 +1,233 @@
+"""Holds what a broker answers against what the logs say, when the answer leaves.
+
+An answer about offsets may tell what was true at any time since the request came: `arrives` notes how far it was then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from broker.coordination.shard_epoch import ShardState
+from tests.simulation.coordinators.checker import CoordinatorChecker
+from tests.simulation.coordinators.offsets import Partition
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.end_txn import EndTxnRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.join_group import JoinGroupRequest
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequest
+from wire.messages.sync_group import SyncGroupRequest
+from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinators.broker import CoordinatorBroker
+
+E = ErrorCode
+FENCED = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
+# Of a coordinator that has lost a member.
+FORGOTTEN = frozenset({E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND})
+EPOCH_BUMP_VERSION = 5
+
+Before = Any
+
+
+class Answers(CoordinatorChecker):
+    """`version` of EndTxn tells whether it bumps the epoch."""
+
+    def __init__(self, world: Any) -> None:
+        super().__init__(world)
+        self._members: set[tuple[str, str]] = set()
+        self._synced: dict[tuple[str, int, bytes], str] = {}
+
+    def arrives(self, broker: CoordinatorBroker, request: Message) -> Before:
+        self.look()
+        if isinstance(request, OffsetFetchRequest):
+            return {
+                one: (len(self.offsets.versions[one]) - 1, self.offsets.is_pending(one))
+                for one in _asked(request)
+            }
+        if isinstance(request, HeartbeatRequest | SyncGroupRequest | JoinGroupRequest):
+            return _is_loading(broker, request.group_id), self.offsets.generations.get(
+                request.group_id, -1
+            )
+        return None
+
+    def answers(
+        self,
+        broker: CoordinatorBroker,
+        request: Message,
+        version: int,
+        response: Any,
+        before: Before,
+    ) -> None:
+        self.look()
+        if self.is_void:
+            return
+        check = self._checks.get(type(request))
+        if check is not None:
+            check(self, request, version, response, before)
+        if isinstance(request, FetchRequest):
+            self.answered(broker, request, response)
+
+    # --- offsets
+
+    def _offsets_fetched(
+        self, request: OffsetFetchRequest, _version: int, response: Any, before: Before
+    ) -> None:
+        group = response.groups[0]
+        if group.error_code:
+            return
+        for topic in group.topics:
+            for one in topic.partitions:
+                partition = (group.group_id, topic.name, one.partition_index)
+                since, pending = before[partition]
+                still = pending & self.offsets.is_pending(partition)
+                is_unstable = one.error_code == E.UNSTABLE_OFFSET_COMMIT
+                if request.require_stable and still:
+                    self.rule(is_unstable, "G4", partition, "has open commits", still)
+                if not one.error_code:
+                    told = (one.committed_offset, one.metadata)
+                    since_then = [
+                        (known.offset, known.note)
+                        for known in self.offsets.versions[partition][since:]
+                    ]
+                    self.rule(told in since_then, "G3", partition, told, "is told, not", since_then)
+
+    def _offsets_committed(
+        self, request: Any, _version: int, response: Any, _before: Before
+    ) -> None:
+        for topic, answered in zip(request.topics, response.topics, strict=True):
+            for one, told in zip(topic.partitions, answered.partitions, strict=True):
+                if not told.error_code:
+                    self.rule(
+                        one.committed_metadata in self.offsets.notes,
+                        *("G3", request.group_id, one, "is answered and not committed"),
+                    )
+                elif isinstance(request, TxnOffsetCommitRequest):
+                    self._fenced_told(request, told.error_code)
+
+    # --- transactions
+
+    def _begun(
+        self, request: InitProducerIdRequest, _version: int, response: Any, _before: Before
+    ) -> None:
+        if response.error_code or request.transactional_id is None:
+            return
+        key, producer = request.transactional_id, response.producer_id
+        known = self.transactions.states.get(key)
+        self.rule(
+            known is not None
+            and (known.producer_id, known.epoch) >= (producer, response.producer_epoch),
+            *("T5", key, "is answered", producer, response.producer_epoch, "and is", known),
+        )
+        begun = self.outcomes.begun
+        begun[producer] = max(begun.get(producer, -1), response.producer_epoch)
+
+    def _ended(self, request: EndTxnRequest, version: int, response: Any, _before: Before) -> None:
+        if response.error_code:
+            self._fenced_told(request, response.error_code)
+            return
+        epoch = request.producer_epoch + (version >= EPOCH_BUMP_VERSION)
+        decided = self.transactions.decided.get((request.producer_id, epoch), set())
+        self.rule(
+            request.committed in decided, "T6", request, "is answered, and decided is", decided
+        )
+
+    def _fenced_told(self, request: Any, code: int) -> None:
+        """T7: nobody is fenced by nobody."""
+        if code in FENCED:
+            self.rule(
+                self.transactions.may_fence(
+                    request.transactional_id, request.producer_id, request.producer_epoch
+                ),
+                *("T7", request.transactional_id, request.producer_id, request.producer_epoch),
+                *("is told", ErrorCode.of(code).name, "in", type(request).__name__),
+            )
+
+    # --- groups
+
+    def _beaten(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        _version: int,
+        response: Any,
+        _before: Before,
+    ) -> None:
+        who = (request.group_id, request.member_id)
+        removed = who in self.offsets.ever_removed
+        if response.error_code in FORGOTTEN and who in self._members:
+            self.rule(removed, "G5", who, "is told", ErrorCode.of(response.error_code).name)
+        if response.error_code or response.member_epoch < 0:
+            return
+        self._members.add(who)
+        known = self.offsets.members[who[0]].get(who[1], -1)
+        self.rule(
+            known >= response.member_epoch or removed,
+            *("G3", who, "is told epoch", response.member_epoch, "and has", known),
+        )
+
+    def _generation_told(self, request: Any, _version: int, response: Any, before: Before) -> None:
+        """G1: of a generation that is over nobody is told that all is well."""
+        is_loading, newest = before
+        if not response.error_code and not is_loading:
+            self.rule(
+                request.generation_id >= newest,
+                *("G1", request.group_id, "is at", newest, "and answers", request.generation_id),
+            )
+        if isinstance(request, SyncGroupRequest) and not response.error_code:
+            for index in response.assignment:
+                place = (request.group_id, request.generation_id, bytes([index]))
+                owner = self._synced.setdefault(place, request.member_id)
+                self.rule(
+                    owner == request.member_id,
+                    "G2",
+                    place,
+                    "is of",
+                    owner,
+                    "and",
+                    request.member_id,
+                )
+
+    def _joined_told(
+        self, request: JoinGroupRequest, _version: int, response: Any, before: Before
+    ) -> None:
+        if not response.error_code:
+            self.rule(
+                response.generation_id >= before[1],
+                *("G1", request.group_id, "goes from", before[1], "to", response.generation_id),
+            )
+
+    _checks: ClassVar[dict[type[Message], Callable[..., None]]] = {
+        OffsetFetchRequest: _offsets_fetched,
+        OffsetCommitRequest: _offsets_committed,
+        TxnOffsetCommitRequest: _offsets_committed,
+        InitProducerIdRequest: _begun,
+        EndTxnRequest: _ended,
+        ConsumerGroupHeartbeatRequest: _beaten,
+        HeartbeatRequest: _generation_told,
+        SyncGroupRequest: _generation_told,
+        JoinGroupRequest: _joined_told,
+    }
+
+
+def _is_loading(broker: CoordinatorBroker, group_id: str) -> bool:
+    """Then members are told that all is well, as in Kafka."""
+    index = broker.groups.partition_of(group_id)
+    return any(
+        one.partition_index == index and one.state is ShardState.LOADING
+        for one in broker.groups.runtime.epochs
+    )
+
+
+def _asked(request: OffsetFetchRequest) -> list[Partition]:
+    return [
+        (group.group_id, topic.name, index)
+        for group in request.groups
+        for topic in group.topics or ()
+        for index in topic.partition_indexes
+    ]

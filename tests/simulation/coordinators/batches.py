@@ -1,0 +1,45 @@
+"""What the checker knows of a batch beside `Entry`: its records, and of a marker who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from log.batches.batch import iter_batches
+from log.batches.records import decode_records
+from log.producers.marker import EndMarker, read_end_marker
+
+READ_BYTES = 1 << 20
+
+
+class Batch(NamedTuple):
+    """`records` are keys and values with their offsets; a marker has none."""
+
+    base: int
+    last: int
+    producer_id: int
+    producer_epoch: int
+    is_transactional: bool
+    marker: EndMarker | None
+    records: tuple[tuple[int, bytes, bytes | None], ...]
+
+
+def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
+    for view in iter_batches(memoryview(data)):
+        marker = read_end_marker(view) if view.is_control else None
+        records = () if view.is_control else decode_records(view)
+        yield Batch(
+            view.base_offset,
+            view.last_offset,
+            view.producer_id,
+            view.producer_epoch,
+            view.is_transactional,
+            marker,
+            tuple((one.offset, one.key or b"", one.value) for one in records),
+        )
+
+
+def read_batch(log: Any, base: int) -> Batch:
+    """The one that begins at `base`."""
+    data = log.read_bytes(base, READ_BYTES, upto_offset=log.log_end_offset)
+    return next(one for one in batches_in(data) if one.base == base)

@@ -1,0 +1,49 @@
+"""What brokers ask each other: the markers of transactions, and whether a partition is in one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from broker.channels.broker_channel import NotSent, OutcomeUnknown
+from tests.simulation.coordinators.frames import Frames
+from tests.simulation.coordinators.telling import brief
+from tests.simulation.partitions.network import Lost
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinators.broker import CoordinatorBroker
+
+REQUEST_SECONDS = 0.8
+# Of a connection that is refused.
+REFUSED_SECONDS = 0.05
+VERSIONS = {"WriteTxnMarkersRequest": 2, "AddPartitionsToTxnRequest": 5}
+
+
+class SimChannels:
+    """In the place of `BrokerChannels`. What is late arrives though nobody waits for it any more."""
+
+    def __init__(self, broker: CoordinatorBroker) -> None:
+        self._broker = broker
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+        await trio.sleep_forever()
+
+    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+        """Raises NotSent, OutcomeUnknown."""
+        world = self._broker.world
+        target = world.brokers.get(broker_id)
+        if target is None:
+            raise NotSent(f"broker {broker_id} is not known")
+        version = VERSIONS[type(request).__name__]
+        frames = Frames(target, f"broker-{self._broker.id}", version)
+        if world.trace is not None:
+            world.say(self._broker.id, "→", broker_id, brief(request))
+        try:
+            return await world.network.ask(
+                self._broker.id, target, lambda: frames.handle(request), REQUEST_SECONDS
+            )
+        except Lost:
+            raise OutcomeUnknown(f"broker {broker_id}: no answer") from None

@@ -1,0 +1,53 @@
+"""The controller of the simulation, which also hands out producer ids and makes the internal topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from quorum.controller.producer_ids import allocate_producer_ids
+from quorum.metadata.features import ELR_VERSION, first_levels
+from tests.simulation.partitions.controller import SimController
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.broker import SimBroker
+
+INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
+
+
+class CoordinatorController(SimController):
+    def first_levels(self) -> dict[str, int]:
+        rules = self.world.rules
+        return first_levels(
+            {
+                ELR_VERSION: int(rules.elr),
+                "transaction.version": 2 if rules.bumps else 1,
+                "group.version": 1,
+            }
+        )
+
+    def topic_configs(self, name: str) -> dict[str, object]:
+        configs = super().topic_configs(name)
+        if name in INTERNAL:
+            configs["cleanup.policy"] = "compact"
+        return configs
+
+    def serve(self, broker: SimBroker, request: Message) -> Message:
+        if not isinstance(request, AllocateProducerIdsRequest):
+            return super().serve(broker, request)
+        try:
+            result = allocate_producer_ids(request, self.image)
+        except KafkaError as error:
+            return _no_ids(error.code)
+        self.write(list(result.records))
+        return result.response
+
+
+def _no_ids(code: ErrorCode) -> Message:
+    return AllocateProducerIdsResponse(error_code=code, producer_id_start=-1, producer_id_len=0)

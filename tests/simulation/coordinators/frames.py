@@ -1,0 +1,50 @@
+"""A request as bytes into a broker's registry of handlers, and its answer out of the bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.outgoing import Outgoing
+from wire.schema import Message
+from wire.transport.calls import ConnectionInfo
+from wire.transport.dispatch import DeferredFrame
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.broker import SimBroker
+
+CORRELATION_ID = 1
+
+
+class Frames:
+    """A connection of one request."""
+
+    def __init__(self, broker: Any, client_id: str, version: int) -> None:
+        self._broker = broker
+        self._client_id = client_id
+        self._version = version
+
+    async def handle(self, request: Message) -> Any:
+        """The response; what is wrong with the handler comes out of it."""
+        broker: SimBroker = self._broker
+        frame = encode_request(request, self._version, CORRELATION_ID, self._client_id)
+        info = ConnectionInfo(
+            broker.world.next_number(), "PLAINTEXT", ("client", 1), ("sim", broker.id)
+        )
+        found = self._broker.registry.dispatch(memoryview(frame), broker.context, info)
+        if isinstance(found, DeferredFrame):
+            found = await found.finish()
+        assert isinstance(found, Outgoing)
+        data = _joined(found)
+        _, start = decode_response_header(data, request.KEY, self._version)
+        return RESPONSES[request.KEY].decode(memoryview(data)[start:], self._version)
+
+
+def _joined(outgoing: Outgoing) -> bytes:
+    """With the pieces of files in their places, as they are when the answer is sent."""
+    parts, at = [], 0
+    for place, splice in outgoing.splices:
+        parts += [bytes(outgoing[at:place]), splice.read()]  # type: ignore[attr-defined]
+        at = place
+    return b"".join([*parts, bytes(outgoing[at:])])

@@ -1,0 +1,251 @@
+"""Members of groups, of either protocol: a heartbeat in the background, and `settle` when the application comes to
+poll, which is when it gives up partitions.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import trio
+
+from tests.simulation.coordinators.client import (
+    GROUP,
+    CoordinatorClient,
+    E,
+    GaveUp,
+    Refused,
+)
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinators.world import CoordinatorWorld
+
+HEARTBEAT_SECONDS = 0.15
+SESSION_MS, REBALANCE_MS = 800, 700
+JOIN_SECONDS = 2.5
+
+
+class Identity(NamedTuple):
+    member_id: str
+    generation: int
+    is_consumer: bool
+
+
+class Member(CoordinatorClient):
+    """`owned` are the partitions of the input that it may read."""
+
+    def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
+        super().__init__(world, name)
+        self.group_id = group_id
+        self.member_id = ""
+        self.generation = -1
+        self.owned: set[int] = set()
+        self.is_frozen = False
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.member_id, self.generation, isinstance(self, ConsumerMember))
+
+    async def run(self) -> None:
+        while True:
+            await self.pause(HEARTBEAT_SECONDS)
+            if not self.is_frozen:
+                with suppress(GaveUp):
+                    await self._beat()
+
+    async def settle(self) -> None:
+        """Nothing is being worked on: gives up what it must, takes what it gets. Raises GaveUp."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    async def _beat(self) -> None:
+        raise NotImplementedError
+
+    async def positions(self, topic: str, indexes: set[int]) -> dict[int, int]:
+        """Where the group's offsets are, with nothing undecided before them; raises GaveUp, Refused."""
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=self.group_id,
+                    topics=[
+                        OffsetFetchRequestTopics(name=topic, partition_indexes=sorted(indexes))
+                    ],
+                )
+            ],
+            require_stable=True,
+        )
+        answer = await self.ask_coordinator(GROUP, self.group_id, request, 9)
+        return {
+            one.partition_index: max(0, one.committed_offset)
+            for one in answer.groups[0].topics[0].partitions
+        }
+
+
+class ClassicMember(Member):
+    def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
+        super().__init__(world, name, group_id)
+        self._must_join = True
+
+    def _begin_anew(self) -> None:
+        self.member_id, self.generation = "", -1
+        self._must_join = True
+
+    async def _beat(self) -> None:
+        if self._must_join:
+            return
+        told = self.identity
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
+        )
+        try:
+            await self.ask_coordinator(GROUP, self.group_id, request, 4, attempts=1)
+        except Refused as refusal:
+            if told == self.identity:
+                self._lost(refusal)
+        except GaveUp:
+            self._must_join = self._must_join or self.world.prng.random() < 0.3
+
+    def _lost(self, refusal: Refused) -> None:
+        if refusal.code is E.UNKNOWN_MEMBER_ID:
+            self._begin_anew()
+        self._must_join = True
+
+    async def settle(self) -> None:
+        if not self._must_join:
+            return
+        self.owned = set()
+        try:
+            answer = await self._join()
+            await self._sync(answer)
+            self._must_join = False
+            self.world.happened["joined"] += 1
+        except Refused as refusal:
+            if refusal.code is E.MEMBER_ID_REQUIRED:
+                self.member_id = refusal.response.member_id
+                return
+            self._lost(refusal)
+
+    async def _join(self) -> Any:
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        answer = await self.ask_coordinator(
+            GROUP, self.group_id, request, 5, seconds=JOIN_SECONDS, attempts=3
+        )
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    async def _sync(self, answer: Any) -> None:
+        assignments: dict[str, list[int]] = {one.member_id: [] for one in answer.members}
+        for index in range(self.world.rules.inputs if assignments else 0):
+            ids = sorted(assignments)
+            assignments[ids[(index + self.generation) % len(ids)]].append(index)
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=name, assignment=bytes(indexes))
+                for name, indexes in assignments.items()
+            ],
+        )
+        synced = await self.ask_coordinator(
+            GROUP, self.group_id, request, 3, seconds=JOIN_SECONDS, attempts=3
+        )
+        self.owned = set(synced.assignment)
+
+    async def leave(self) -> None:
+        request = LeaveGroupRequest(
+            group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id)]
+        )
+        self._begin_anew()
+        self.owned = set()
+        with suppress(Refused, GaveUp):
+            await self.ask_coordinator(GROUP, self.group_id, request, 4, attempts=2)
+
+
+class ConsumerMember(Member):
+    """KIP-848: it names itself, and every heartbeat says everything."""
+
+    def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
+        super().__init__(world, name, group_id)
+        self._lives = 0
+        self._wanted: set[int] | None = None
+        self._beating = trio.Lock()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lives += 1
+        self.member_id, self.generation = f"{self.name}-{self._lives}", 0
+        self.owned, self._wanted = set(), set()
+
+    async def _beat(self) -> None:
+        async with self._beating:
+            await self._beat_once()
+
+    async def _beat_once(self) -> None:
+        topic_id = self.world.input_keys[0][0]
+        owned = sorted(self.owned) if self.generation else []
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=self.generation,
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=["in"],
+            topic_partitions=[TopicPartitions(topic_id=topic_id, partitions=owned)]
+            if owned
+            else [],
+        )
+        try:
+            answer = await self.ask_coordinator(GROUP, self.group_id, request, 1, attempts=2)
+        except Refused as refusal:
+            self.world.happened[f"member is told {refusal.code.name}"] += 1
+            self._begin_anew()
+            return
+        if not self.generation:
+            self.world.happened["joined"] += 1
+        self.generation = answer.member_epoch
+        if answer.assignment is not None:
+            self._wanted = {
+                index for one in answer.assignment.topic_partitions for index in one.partitions
+            }
+
+    async def settle(self) -> None:
+        if self._wanted is not None and self._wanted != self.owned:
+            gives_up = self.owned - self._wanted
+            self.owned = set(self._wanted)
+            if gives_up:
+                await self._beat()
+
+    async def leave(self) -> None:
+        async with self._beating:
+            request = ConsumerGroupHeartbeatRequest(
+                group_id=self.group_id, member_id=self.member_id, member_epoch=-1
+            )
+            self._begin_anew()
+            with suppress(Refused, GaveUp):
+                await self.ask_coordinator(GROUP, self.group_id, request, 1, attempts=2)
+
+
+def member(world: CoordinatorWorld, name: str, group_id: str, *, is_consumer: bool) -> Member:
+    return (ConsumerMember if is_consumer else ClassicMember)(world, name, group_id)

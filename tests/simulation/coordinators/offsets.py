@@ -1,0 +1,175 @@
+"""What `__consumer_offsets` says, replayed without the product's code: offsets, and members of groups.
+
+An offset in a transaction counts from its marker on, unless a later record of the same partition was there before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.simulation.coordinators.batches import Batch
+from tests.simulation.coordinators.outcomes import Outcomes
+from wire.records.consumer_groups import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+)
+from wire.records.groups import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_consumer_group_key,
+    decode_consumer_group_value,
+    decode_group_key,
+    decode_group_metadata_value,
+    decode_offset_commit_value,
+)
+
+Partition = tuple[str, str, int]
+"""Group, topic and index."""
+Require = Callable[..., None]
+
+
+class Committed(NamedTuple):
+    """`note` is the metadata that the committer gave it, which names the commit; `at` is where it is in the log."""
+
+    offset: int
+    note: str
+    at: int
+
+
+NOTHING = Committed(-1, "", -1)
+
+
+class Offsets:
+    """`versions` has of each partition all that ever counted, in order."""
+
+    def __init__(self, require: Require, outcomes: Outcomes) -> None:
+        self._require = require
+        self._outcomes = outcomes
+        self.versions: defaultdict[Partition, list[Committed]] = defaultdict(lambda: [NOTHING])
+        self._pending: defaultdict[int, dict[Partition, Committed]] = defaultdict(dict)
+        self.notes: set[str] = set()
+        # Of members of consumer groups: what they may read, and who is or ever was taken out.
+        self.owned: defaultdict[str, dict[str, frozenset[tuple[bytes, int]]]] = defaultdict(dict)
+        self.members: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.ever_removed: set[tuple[str, str]] = set()
+        self.generations: dict[str, int] = {}
+        # Of commits by note: the generation or member epoch that the committer told.
+        self.told_generations: dict[str, int] = {}
+
+    def value(self, partition: Partition) -> Committed:
+        return self.versions[partition][-1]
+
+    def is_pending(self, partition: Partition) -> set[tuple[int, int]]:
+        """The open transactions that commit here: producers and offsets in the log."""
+        return {
+            (producer_id, found[partition].at)
+            for producer_id, found in self._pending.items()
+            if partition in found
+        }
+
+    # --- what is appended
+
+    def appended(self, batch: Batch) -> None:
+        for _, key, value in batch.records:
+            decoded = decode_consumer_group_key(key)
+            if isinstance(decoded, ConsumerGroupMemberMetadataKey) and value is None:
+                self.ever_removed.add((decoded.group_id, decoded.member_id))
+
+    # --- what is committed
+
+    def committed(self, batch: Batch) -> None:
+        if batch.marker is not None:
+            self._ended(batch)
+            return
+        for at, key, value in batch.records:
+            known = decode_group_key(key)
+            if isinstance(known, OffsetCommitKey):
+                decoded = None if value is None else decode_offset_commit_value(value)
+                self._offset(batch, at, known, decoded)
+            elif isinstance(known, GroupMetadataKey):
+                self._classic(known.group, value)
+            else:
+                self._consumer(key, value)
+        self._check_owners()
+
+    def _offset(
+        self, batch: Batch, at: int, key: OffsetCommitKey, value: OffsetCommitValue | None
+    ) -> None:
+        partition = (key.group, key.topic, key.partition)
+        found = NOTHING._replace(at=at)
+        if value is not None:
+            found = Committed(value.offset, value.metadata, at)
+            self.notes.add(found.note)
+            self._check_generation(key.group, found)
+        if batch.is_transactional:
+            self._pending[batch.producer_id][partition] = found
+        else:
+            self.versions[partition].append(found)
+
+    def _check_generation(self, group: str, found: Committed) -> None:
+        """G1: after a generation was written nothing of an older one is."""
+        generation = self.told_generations.get(found.note)
+        if generation is not None and group in self.generations:
+            self._require(
+                generation >= self.generations[group],
+                *("G1", group, found, "is of generation", generation),
+                *("after", self.generations[group]),
+            )
+
+    def _ended(self, batch: Batch) -> None:
+        assert batch.marker is not None
+        pending = self._pending.pop(batch.producer_id, {})
+        for found in pending.values():
+            self._outcomes.became(found.note, batch.marker.is_commit)
+        if not batch.marker.is_commit:
+            return
+        for partition, found in pending.items():
+            if found.at > self.value(partition).at:
+                self.versions[partition].append(found)
+
+    def _classic(self, group: str, value: bytes | None) -> None:
+        if value is None:
+            return
+        decoded = decode_group_metadata_value(value)
+        self._require(
+            decoded.generation >= self.generations.get(group, -1),
+            *("G1", group, "goes from generation", self.generations.get(group)),
+            *("to", decoded.generation),
+        )
+        self.generations[group] = decoded.generation
+
+    def _consumer(self, data: bytes, value: bytes | None) -> None:
+        key: Any = decode_consumer_group_key(data)
+        if isinstance(key, ConsumerGroupMemberMetadataKey):
+            if value is None:
+                self.members[key.group_id].pop(key.member_id, None)
+            else:
+                self.members[key.group_id].setdefault(key.member_id, -1)
+        if not isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            return
+        if value is None:
+            self.owned[key.group_id].pop(key.member_id, None)
+            return
+        decoded: Any = decode_consumer_group_value(key, value)
+        self.owned[key.group_id][key.member_id] = frozenset(
+            (topic.topic_id, index)
+            for topics in (decoded.assigned_partitions, decoded.partitions_pending_revocation)
+            for topic in topics
+            for index in topic.partitions
+        )
+        known = self.members[key.group_id].get(key.member_id, -1)
+        epoch = decoded.member_epoch
+        self._require(
+            epoch >= known or epoch < 0,
+            *("G2", key.member_id, "goes from epoch", known, "to", epoch),
+        )
+        self.members[key.group_id][key.member_id] = epoch
+
+    def _check_owners(self) -> None:
+        """G2: nobody has what another has."""
+        for group, members in self.owned.items():
+            every = [one for owned in members.values() for one in owned]
+            self._require(len(every) == len(set(every)), "G2", group, "has", members)

@@ -1,0 +1,66 @@
+"""What clients were told of transactions, and what became of those: each value in a transaction is
+`what it is of/its transaction`, each offset in it has the transaction as its note.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+from tests.simulation.coordinators.batches import Batch
+
+Require = Callable[..., None]
+
+
+class Outcomes:
+    """`visible` counts what read_committed shows, by what it is of."""
+
+    def __init__(self, require: Require) -> None:
+        self._require = require
+        self.visible: Counter[bytes] = Counter()
+        self._known: dict[str, bool] = {}
+        self._told: dict[str, bool] = {}
+        self._acked: defaultdict[str, set[bytes]] = defaultdict(set)
+        self._seen: defaultdict[str, set[bytes]] = defaultdict(set)
+        # By producer id: the newest epoch that a client was answered.
+        self.begun: dict[int, int] = {}
+
+    def appended(self, place: object, batch: Batch) -> None:
+        """T5: after a new epoch was answered nothing of an older one is written."""
+        if batch.is_transactional and batch.marker is None:
+            begun = self.begun.get(batch.producer_id, -1)
+            self._require(
+                batch.producer_epoch >= begun,
+                *("T5", place, batch.base, "is of", batch.producer_id, batch.producer_epoch),
+                *("though", begun, "was answered"),
+            )
+
+    def ended(self, value: bytes, is_commit: bool) -> None:
+        """A marker stands after it. T1: after all of one transaction the same; T10: nothing is there twice."""
+        what, _, transaction = value.partition(b"/")
+        if is_commit:
+            self.visible[what] += 1
+            self._require(self.visible[what] == 1, "T10", value, "is there twice")
+            self._seen[transaction.decode()].add(value)
+        self.became(transaction.decode(), is_commit)
+
+    def became(self, transaction: str, is_commit: bool) -> None:
+        known = self._known.setdefault(transaction, is_commit)
+        self._require(known == is_commit, "T1", transaction, "was committed in part")
+        told = self._told.get(transaction, is_commit)
+        self._require(told == is_commit, "T1", transaction, "was answered to be committed:", told)
+
+    def acked(self, value: bytes) -> None:
+        self._acked[value.partition(b"/")[2].decode()].add(value)
+
+    def told(self, transaction: str, is_commit: bool) -> None:
+        """EndTxn is answered."""
+        self._told[transaction] = is_commit
+        if transaction in self._known:
+            self.became(transaction, self._known[transaction])
+
+    def check_complete(self) -> None:
+        """T1, at rest: all of what was acknowledged is visible, if its transaction was committed."""
+        for transaction, is_commit in self._told.items():
+            lost = self._acked[transaction] - self._seen[transaction] if is_commit else set()
+            self._require(not lost, "T1", transaction, "was committed without", lost)

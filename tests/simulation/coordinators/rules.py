@@ -1,0 +1,64 @@
+"""What a run with coordinators is like. Its topics are never made again and its records never deleted: the checker
+reads the internal topics from their beginning, as a coordinator that loads does.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.simulation.partitions import faults
+
+INPUT, OUTPUT = "in", "out"
+
+
+@dataclass(frozen=True)
+class Rules(faults.Rules):
+    """`inputs` and `outputs` are partitions of the user's topics, `shards` those of each internal topic.
+
+    `bumps`: the transformers speak the protocol of `transaction.version` 2, else that of 1; `consumer_protocol`: they
+    are members by KIP-848. Times are ms.
+    """
+
+    inputs: int = 2
+    outputs: int = 2
+    shards: int = 2
+    bumps: bool = True
+    consumer_protocol: bool = True
+    transformers: int = 2
+    rivals: bool = True
+    transaction_ms: int = 900
+    freeze: float = 0.1
+    committers: int = 2
+    slow_loads: float = 0.0
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Rules:
+        return cls(
+            brokers=3,
+            factor=3,
+            min_isr=2,
+            elr=prng.random() < 0.5,
+            segment_bytes=prng.choice((2000, 1 << 20, 1 << 20)),
+            fetch_bytes=prng.choice((500, 1 << 20)),
+            producers=1,
+            inputs=prng.choice((1, 2, 3)),
+            outputs=prng.choice((1, 2)),
+            shards=prng.choice((1, 2)),
+            bumps=prng.random() < 0.6,
+            consumer_protocol=prng.random() < 0.5,
+            transformers=prng.choice((1, 2, 3)),
+            rivals=prng.random() < 0.5,
+            transaction_ms=prng.choice((400, 900, 2500)),
+            freeze=prng.choice((0.0, 0.05, 0.2)),
+            committers=prng.choice((1, 2)),
+            slow_loads=prng.choice((0.0, 0.02, 0.1)),
+        )
+
+
+class Faults(faults.Faults):
+    @classmethod
+    def draw(cls, prng: random.Random) -> Faults:
+        drawn = super().draw(prng)
+        drawn.recreate_every = drawn.delete_records_every = 0.0
+        return drawn

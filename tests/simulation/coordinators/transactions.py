@@ -1,0 +1,203 @@
+"""What `__transaction_state` says, replayed without the product's code, and the rules of transactions on it.
+
+It is told of a batch when a leader has appended it and again when it is committed, of every topic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tests.simulation.coordinators.batches import Batch
+from tests.simulation.coordinators.outcomes import Outcomes
+from wire.records.transaction_log import TransactionLogKey, TransactionLogValue
+
+Place = tuple[str, int]
+"""A topic's name and a partition's index."""
+Require = Callable[..., None]
+
+
+class S(IntEnum):
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+
+
+_AT_REST = (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
+_FOLLOWS: dict[S | None, tuple[S, ...]] = {
+    None: (S.EMPTY,),
+    **dict.fromkeys(_AT_REST, (S.EMPTY, S.ONGOING, S.PREPARE_ABORT)),
+    S.ONGOING: (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT),
+    S.PREPARE_COMMIT: (S.COMPLETE_COMMIT,),
+    S.PREPARE_ABORT: (S.COMPLETE_ABORT,),
+}
+
+
+class State(NamedTuple):
+    producer_id: int
+    epoch: int
+    state: S
+    partitions: frozenset[Place]
+
+
+class Data(NamedTuple):
+    """A batch of a transaction."""
+
+    offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+
+
+class Transactions:
+    """`open` are the batches of which it is not known how their transactions end, by place and producer id."""
+
+    def __init__(self, require: Require, outcomes: Outcomes) -> None:
+        self._require = require
+        self._outcomes = outcomes
+        self.states: dict[str, State] = {}
+        self._appended: dict[str, list[State]] = defaultdict(list)
+        self.owners: dict[int, str] = {}
+        # What was decided: of a producer's epoch, and whether it was a commit.
+        self.decided: dict[tuple[int, int], set[bool]] = defaultdict(set)
+        self.open: defaultdict[Place, dict[int, list[Data]]] = defaultdict(dict)
+        self._epochs: dict[tuple[Place, int], int] = {}
+        self._coordinators: dict[tuple[Place, int], int] = {}
+
+    # --- what is appended, though it may be lost again
+
+    def appended(self, place: Place, batch: Batch) -> None:
+        if place[0] == TRANSACTION_STATE:
+            for key, value in _states_in(batch):
+                self._state_appended(key, value)
+        elif batch.marker is not None:
+            self._marker_appended(place, batch)
+
+    def _state_appended(self, key: str, value: State | None) -> None:
+        if value is None:
+            return
+        self._appended[key].append(value)
+        if value.state not in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
+            return
+        before = self.states.get(key)
+        if before is None or before.state not in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
+            return
+        for place in before.partitions:
+            for data in self.open[place].get(before.producer_id, ()):
+                self._require(
+                    data.epoch > before.epoch,
+                    *("T6", key, "is complete, and", place, "has no marker after", data.offset),
+                )
+
+    def _marker_appended(self, place: Place, batch: Batch) -> None:
+        """T6: what was decided is durable before the first marker."""
+        assert batch.marker is not None
+        decisions = self.decided.get((batch.producer_id, batch.producer_epoch), set())
+        self._require(
+            batch.marker.is_commit in decisions,
+            *("T6", place, "has a marker of", batch.producer_id, batch.producer_epoch),
+            *(batch.marker, "decided is", decisions),
+        )
+
+    def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
+        """Whether somebody has taken the producer's place, in a log at least."""
+        return any(
+            one.producer_id > producer_id or (one.producer_id == producer_id and one.epoch > epoch)
+            for one in self._appended.get(key, ())
+        )
+
+    # --- what is committed
+
+    def committed(self, place: Place, batch: Batch) -> None:
+        if place[0] == TRANSACTION_STATE:
+            for key, value in _states_in(batch):
+                self._state_committed(key, value)
+        elif batch.is_transactional:
+            self._check_epoch(place, batch)
+            if batch.marker is None:
+                values = tuple(value or b"" for _, _, value in batch.records)
+                is_internal = place[0] == CONSUMER_OFFSETS  # whose values `Offsets` reads
+                data = Data(batch.base, batch.producer_epoch, () if is_internal else values)
+                self.open[place].setdefault(batch.producer_id, []).append(data)
+            else:
+                self._marker_committed(place, batch)
+
+    def _state_committed(self, key: str, value: State | None) -> None:
+        before = self.states.get(key)
+        if value is None:
+            self.states.pop(key, None)
+            return
+        self._require(
+            value.state in _FOLLOWS[None if before is None else before.state],
+            *("T7", key, "is", value, "after", before),
+        )
+        owner = self.owners.setdefault(value.producer_id, key)
+        self._require(owner == key, "I4", value.producer_id, "is of", owner, "and", key)
+        if before is not None:
+            self._require(
+                value.epoch >= before.epoch
+                if value.producer_id == before.producer_id
+                else value.producer_id > before.producer_id and value.epoch == 0,
+                *("T5", key, "goes from", before, "to", value),
+            )
+        if value.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
+            self.decided[value.producer_id, value.epoch].add(value.state is S.PREPARE_COMMIT)
+        self.states[key] = value
+
+    def _check_epoch(self, place: Place, batch: Batch) -> None:
+        """T5: who was fenced has written nothing after that."""
+        known = self._epochs.get((place, batch.producer_id), -1)
+        self._require(
+            batch.producer_epoch >= known,
+            *("T5", place, batch.base, "is of", batch.producer_id, "epoch", batch.producer_epoch),
+            *("after", known),
+        )
+        self._epochs[place, batch.producer_id] = batch.producer_epoch
+
+    def _marker_committed(self, place: Place, batch: Batch) -> None:
+        assert batch.marker is not None
+        who = (place, batch.producer_id)
+        newest = self._coordinators.get(who, -1)
+        epoch = batch.marker.coordinator_epoch
+        self._require(epoch >= newest, "T6", place, "has a marker of", epoch, "after", newest)
+        self._coordinators[who] = epoch
+        for data in self.open[place].pop(batch.producer_id, ()):
+            for value in data.values:
+                self._outcomes.ended(value, batch.marker.is_commit)
+
+    # --- asked at the end
+
+    def unfinished(self) -> list[str]:
+        """Transactions that have not come to their end."""
+        return [
+            f"{key}: {one}"
+            for key, one in self.states.items()
+            if one.state in (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT)
+        ]
+
+
+def _states_in(batch: Batch) -> list[tuple[str, State | None]]:
+    found: list[tuple[str, State | None]] = []
+    for _, key, value in batch.records:
+        name = TransactionLogKey.decode(key[2:], 0).transactional_id
+        found.append((name, None if value is None else _state(value)))
+    return found
+
+
+def _state(value: bytes) -> State:
+    decoded = TransactionLogValue.decode(value[2:], int.from_bytes(value[:2], "big"))
+    return State(
+        decoded.producer_id,
+        decoded.producer_epoch,
+        S(decoded.transaction_status),
+        frozenset(
+            (one.topic, index)
+            for one in decoded.transaction_partitions or ()
+            for index in one.partition_ids
+        ),
+    )

@@ -1,0 +1,178 @@
+"""One seeded run of brokers with coordinators: faults first, then a time without, in which all must come right.
+
+Beside what `partitions.world` takes from the seed, the clock of records, random ids and jitter are the world's, so that
+a seed is a run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any
+from unittest import mock
+from uuid import UUID
+
+import trio
+
+from broker.coordination import shard_epoch, writing
+from broker.groups import coordinator
+from broker.handlers import consumer_group_heartbeat
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tests.simulation.coordinators.answers import Answers
+from tests.simulation.coordinators.applications import (
+    GROUP_ID,
+    Committer,
+    InputProducer,
+    Reader,
+    Transformer,
+    Vanishing,
+)
+from tests.simulation.coordinators.broker import CoordinatorBroker
+from tests.simulation.coordinators.controller import CoordinatorController
+from tests.simulation.coordinators.rules import INPUT, OUTPUT, Faults, Rules
+from tests.simulation.partitions.broker import SimBroker
+from tests.simulation.partitions.checker import Key
+from tests.simulation.partitions.controller import SimController
+from tests.simulation.partitions.world import World
+from tests.simulation.world import Result
+
+
+class CoordinatorWorld(World):
+    checker: Answers
+    rules: Rules
+    # Transactions that are left time out, members too, and what was not read meanwhile is transformed.
+    recovery_seconds = 15.0
+
+    def __init__(
+        self, seed: int, *, emphasis: Mapping[str, Any] = MappingProxyType({}), **options: Any
+    ) -> None:
+        prng = random.Random(seed)
+        drawn = {"rules": Rules.draw(prng), "faults": Faults.draw(prng)}
+        super().__init__(seed, emphasis=emphasis, **{**drawn, **options})
+
+    def _new_checker(self) -> Answers:
+        return Answers(self)
+
+    def _new_controller(self) -> SimController:
+        return CoordinatorController(self)
+
+    def _new_broker(self, number: int) -> SimBroker:
+        return CoordinatorBroker(self, number)
+
+    def _patches(self) -> Sequence[AbstractContextManager[object]]:
+        return (
+            *super()._patches(),
+            mock.patch.object(writing, "now_ms", self.now_ms),
+            mock.patch.object(shard_epoch, "now_ms", self.now_ms),
+            mock.patch.object(coordinator, "uuid4", self._uuid),
+            mock.patch.object(consumer_group_heartbeat, "uuid4", self._uuid),
+            mock.patch.object(random, "random", self.prng.random),
+        )
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.prng.getrandbits(128))
+
+    async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
+        """Threads that load a shard are slow at times."""
+        if self.rules.slow_loads and not self.is_calm:
+            await trio.sleep(self.prng.uniform(0, self.rules.slow_loads))
+        return await super()._in_thread(work, *arguments, **options)
+
+    # --- topics and clients
+
+    @property
+    def input_keys(self) -> list[Key]:
+        return self._keys_of(INPUT)
+
+    @property
+    def output_keys(self) -> list[Key]:
+        return self._keys_of(OUTPUT)
+
+    def _keys_of(self, name: str) -> list[Key]:
+        topic = self.controller.image.topics.by_name[name]
+        return [(topic.id, index) for index in sorted(topic.partitions)]
+
+    def _create(self) -> None:
+        active = [one.id for one in self.controller.image.cluster.brokers.values() if one.active]
+        if len(active) < self.rules.factor:
+            self.after(0.1, self._create)
+            return
+        rules = self.rules
+        counts = {
+            CONSUMER_OFFSETS: rules.shards,
+            TRANSACTION_STATE: rules.shards,
+            INPUT: rules.inputs,
+            OUTPUT: rules.outputs,
+        }
+        for number, (name, count) in enumerate(counts.items(), 1):
+            members = [self.prng.sample(active, rules.factor) for _ in range(count)]
+            self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
+
+    def _clients(self) -> Sequence[Any]:
+        rules = self.rules
+        ids = [f"t{number}" for number in range(rules.transformers)]
+        if rules.rivals:
+            ids.append(ids[0])
+        return [
+            InputProducer(self, "input"),
+            *(Transformer(self, number, one) for number, one in enumerate(ids)),
+            *(Committer(self, number) for number in range(2 * rules.committers)),
+            Vanishing(self, "vanishing", "v"),
+            Reader(self, "reader"),
+        ]
+
+    # --- the end
+
+    def _is_quiet(self) -> bool:
+        """All input is transformed, every transaction has its end, and everybody has everything."""
+        return not self._left() and super()._is_quiet()
+
+    def _left(self) -> list[str]:
+        checker = self.checker
+        if checker.is_void:
+            return []
+        left = checker.transactions.unfinished()
+        for key in self.input_keys:
+            history = checker.histories[key]
+            value = checker.offsets.value((GROUP_ID, INPUT, key[1]))
+            if max(0, value.offset) < history.end:
+                left.append(f"input {key[1]} is transformed to {value}, not {history.end}")
+        left += [
+            f"T3 {place} has open transactions: {found}"
+            for place, found in checker.transactions.open.items()
+            if found
+        ]
+        return left
+
+    def _states(self) -> str:
+        return "; ".join([*self._left(), super()._states()])
+
+    async def _check_liveness(self) -> None:
+        await super()._check_liveness()
+        checker = self.checker
+        checker.outcomes.check_complete()
+        if checker.is_void:
+            return
+        for key in self.input_keys:
+            history = checker.histories[key]
+            for entry in history.committed:
+                for offset in range(entry.base, entry.last + 1):
+                    what = b"%d:%d" % (key[1], offset)
+                    checker.rule(
+                        checker.outcomes.visible[what] == 1, "T10", what, "is not in the output"
+                    )
+
+
+def run_seed(seed: int, **options: Any) -> Result:
+    """Runs one seed.
+
+    Raises:
+        Violation: with the seed in a note.
+    """
+    try:
+        return CoordinatorWorld(seed, **options).run()
+    except Exception as error:
+        error.add_note(f"seed {seed}: ./dev simulate --coordinators --seed {seed}")
+        raise

@@ -1,0 +1,44 @@
+"""The simulation of coordinators as a test: seeds hold every rule, and a seed is a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.coordinators.world import CoordinatorWorld
+
+# A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
+SEEDS = 8
+
+
+@pytest.mark.slow
+def test_seeds_hold_every_rule() -> None:
+    """In a process of their own, where sets have the order that they have for `./dev simulate`."""
+    command = [sys.executable, "-m", "tests.simulation.run", "--coordinators", str(SEEDS)]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{SEEDS} seeds run" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_seed_is_a_run() -> None:
+    """Same seed, same run, event by event."""
+    first, second = told(), told()
+    assert len(first) > 100
+    assert first == second
+
+
+def told() -> list[str]:
+    world = CoordinatorWorld(3, chaos_seconds=1.5)
+    world.trace = []
+    world.run()
+    return world.trace
