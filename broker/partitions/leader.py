@@ -56,6 +56,7 @@ class LeaderEpoch:
         self.log.begin_epoch(self.epoch)
         self._services = replica.services
         self._in_sync = InSyncReplicas(replica, state)
+        self._look_again = False  # followers had news while a change of the ISR was under way
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
         self.high_watermark = self._watermarks.high
         self.low_watermark = self._watermarks.low
@@ -252,6 +253,7 @@ class LeaderEpoch:
         Only one that is caught up: another tells with its next fetch how far it is.
         """
         in_sync = self._in_sync
+        self._look_again = in_sync.isr.proposed is not None
         for replica_id, progress in in_sync.followers.items():
             if replica_id not in in_sync.maximal and in_sync.about_to_join(replica_id, progress):
                 self._maybe_expand(replica_id, progress)
@@ -284,12 +286,19 @@ class LeaderEpoch:
             self.reconsider_followers()
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:
-        """Returns True if `change` should be sent again as it is."""
+        """Returns True if `change` should be sent again as it is.
+
+        Whom the controller refused may be eligible since, and has no news for us: a fetch session says nothing of what
+        stands still. If nothing has changed since, there will be news.
+        """
         if not self._is_current(change):
             return False
         if code in NOT_APPLIED:
             self._in_sync.not_applied()
-            self._watermarks.advance_high()
+            if self._look_again:
+                self.reconsider_followers()
+            else:
+                self._watermarks.advance_high()
             return False
         return code not in AWAIT_METADATA
 

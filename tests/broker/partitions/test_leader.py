@@ -208,6 +208,24 @@ def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
     assert len(harness.isr_changes.submitted) == 2
 
 
+def test_who_was_refused_is_looked_at_again_if_registrations_have_changed_meanwhile(harness):
+    """The controller had it fenced, and answers after it has let it in again. It stands at the leader's end and has
+    nothing new to ask for, so no fetch of its own would bring it up.
+    """
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    for fenced in (True, False):
+        topics = harness.metadata.image.topics.by_name.values()
+        harness.set_image(*topics, brokers=(registration(11), registration(12, fenced=fenced)))
+    assert len(harness.isr_changes.submitted) == 1
+    assert owner.isr_refused(change, ErrorCode.INELIGIBLE_REPLICA) is False
+    assert len(harness.isr_changes.submitted) == 2
+    owner, change = harness.isr_changes.submitted[1]
+    owner.isr_refused(change, ErrorCode.INELIGIBLE_REPLICA)
+    assert len(harness.isr_changes.submitted) == 2, "nothing has changed: it would be refused again"
+
+
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
 def test_a_refusal_because_we_are_behind_stays_careful_until_metadata_comes(harness, code):
     leader = lead(harness, isr=(11,))

@@ -107,26 +107,24 @@ class Network:
 
     @asynccontextmanager
     async def connect(self, source: SimBroker, target_id: int) -> AsyncIterator[Connection]:
-        """Raises ConnectionLost."""
-        with trio.move_on_after(CONNECT_SECONDS):
+        """As `open_node_connection`: the body is not disturbed when the connection breaks. Raises ConnectionLost."""
+        target, serving = self.world.brokers[target_id], False
+        with trio.move_on_after(CONNECT_SECONDS) as connecting:
             await self.travel(source.id, target_id)
-            target = self.world.brokers[target_id]
             serving = target.is_serving
             await self.travel(target_id, source.id)
-            if not serving or not target.is_serving:
-                raise ConnectionLost("refused")
-            connection = Connection(self, source, target)
-            self.connections.append(connection)
-            try:
-                target.start(connection.serve)
-                target.start(connection.answer)
-                yield connection
-            finally:
-                if connection in self.connections:
-                    self.connections.remove(connection)
-                connection.close(told_after=self.delay(source.id, target_id))
-            return
-        raise ConnectionLost("no connection")
+        if connecting.cancelled_caught or not serving or not target.is_serving:
+            raise ConnectionLost("refused, or no answer")
+        connection = Connection(self, source, target)
+        self.connections.append(connection)
+        try:
+            target.start(connection.serve)
+            target.start(connection.answer)
+            yield connection
+        finally:
+            if connection in self.connections:
+                self.connections.remove(connection)
+            connection.close(told_after=self.delay(source.id, target_id))
 
     def process_ended(self, broker: SimBroker, *, power_cut: bool) -> None:
         """The kernel says so to whom it was connected with; a machine without power says nothing."""
