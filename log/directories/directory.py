@@ -11,12 +11,13 @@ belong to the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
+from log.directories.closing import check_all, close_logs
 from log.directories.directory_lock import DirectoryLock
 from log.directories.future_replicas import FutureReplicas
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
@@ -43,8 +44,6 @@ from log.segments.segments import due
 from wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)
-# Five fsyncs close a log that was written to. Beyond so many logs the whole volume is synced instead, once.
-SYNCS_MAX = 100
 
 
 class LogDirectory:
@@ -425,7 +424,8 @@ class LogDirectory:
         """Closes all logs and gives the lock back. Blocks.
 
         `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a
-        controller leaves at unknown); None: leave everything as a crash would.
+        controller leaves at unknown); None: leave everything as a crash would. There is no marker after a crash whose
+        logs are too many to be checked now: the next start checks them too.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.
@@ -434,29 +434,30 @@ class LogDirectory:
             while self._checked:
                 self._adopt(*self._checked.popitem())
             clean = broker_epoch is not None and self.offline is None
-            self._close_logs(clean=clean)
+            all_checked = clean and self._check_unopened()
+            clean = clean and self.offline is None
+            close_logs(self._logs.values(), self.path, self._files, self.health, clean=clean)
             if clean:
-                assert broker_epoch is not None
                 self.save_checkpoints(high_watermarks)
+            if clean and all_checked:
+                assert broker_epoch is not None
                 with self.health.guard("clean shutdown marker"):
                     write_marker(self.path, max(broker_epoch, self.broker_epoch), self._files)
         finally:
             self._logs.clear()
             self._lock.release()
 
-    def _close_logs(self, *, clean: bool) -> None:
-        unsynced = [log for log in self._logs.values() if clean and log.must_close]
-        if len(unsynced) < SYNCS_MAX:
-            unsynced = []
-        for log in unsynced:
-            log.close_unsynced()
-        if unsynced:
-            with self.health.guard(f"sync of {self.path}"):
-                self._files.sync_volume(self.path)
-        for log in unsynced:
-            log.note_synced()
-        for log in self._logs.values():
-            log.close(clean=clean)
+    def _check_unopened(self) -> bool:
+        """After a crash: what nobody has asked for since. A log that is damaged is noted."""
+        if self.clean_shutdown:
+            return True
+
+        def check(key: TopicPartition) -> None:
+            with suppress(KafkaError):
+                self._adopt(key, self._load(key, LogConfig()))
+
+        unopened = self.partitions() - self._logs.keys() - self._unusable.keys()
+        return check_all(sorted(unopened), check, self.path)
 
     # Inside
 

@@ -23,7 +23,7 @@ from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.planning import dirt_of, plan_round
 from log.config import LogConfig
-from log.directories import directory as directory_module
+from log.directories import closing
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from log.partitions.partition_log import PartitionLog
@@ -359,10 +359,10 @@ class Life:
 
     def stop(self) -> None:
         """Clean, the files synced one by one or all at once."""
-        many = directory_module.SYNCS_MAX
-        directory_module.SYNCS_MAX = self._prng.choice([0, many])
+        many = closing.SYNCS_MAX
+        closing.SYNCS_MAX = self._prng.choice([0, many])
         self.directories.close(broker_epoch=3, high_watermarks={KEY: self.log.flushed_offset})
-        directory_module.SYNCS_MAX = many
+        closing.SYNCS_MAX = many
         self._note_flushed(self.log.log_end_offset)
         self._start()
 

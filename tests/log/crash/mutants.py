@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant("the clean marker stays (KAFKA-10471)", directory, "take_marker",
            "files.unlink(path)", "pass"),
     Mutant("the clean marker is written before the logs are closed", directory.LogDirectory, "close",
-           "self._close_logs(clean=clean)", "clean and write_marker(self.path, 1, self._files); self._close_logs(clean=clean)"),
+           "close_logs(self", "clean and write_marker(self.path, 1, self._files); close_logs(self"),
     Mutant("a cleaned segment is not synced", Round, "_sync",
            "self.files.fdatasync(file)", "pass"),
     Mutant("an interrupted swap is dropped (KAFKA-12520)", recovery, "_complete_swaps",

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from log.directories import closing
 from log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
 from log.directories.directory import LogDirectory
 from log.directories.directory_lock import DirectoryLocked
@@ -484,6 +485,68 @@ def test_after_a_crash_only_what_was_written_to_is_looked_at(path):
     directory.close(broker_epoch=None)
 
 
+def killed_with_a_log(path, files):
+    """Nine records in the page cache, none on the disk; the process that wrote them is gone."""
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.close(broker_epoch=None)
+
+
+def test_a_clean_stop_makes_durable_what_a_crash_left_though_nobody_has_opened_it(path):
+    """The next process takes all of it for flushed, and tells its leader so (P6)."""
+    files = FaultyFiles()
+    killed_with_a_log(path, files)
+    LogDirectory(path, files=files).close(broker_epoch=7)
+    files.crash()
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 7
+    assert again.open_log("t", 0, SMALL).flushed_offset == 9
+    again.close(broker_epoch=None)
+
+
+def test_a_clean_stop_checks_what_a_crash_left_though_nobody_has_opened_it(path):
+    killed_with_a_log(path, FaultyFiles())
+    [segment] = path.glob("t-0/*.log")
+    segment.write_bytes(segment.read_bytes()[:-5])
+    LogDirectory(path).close(broker_epoch=7)
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 7
+    assert again.open_log("t", 0, SMALL).log_end_offset == 6
+    again.close(broker_epoch=None)
+
+
+def test_a_stop_is_not_clean_while_there_are_logs_that_nobody_has_checked(
+    path, monkeypatch, caplog
+):
+    killed_with_a_log(path, FaultyFiles())
+    monkeypatch.setattr(closing, "CHECK_SECONDS_MAX", -1.0)
+    LogDirectory(path).close(broker_epoch=7)
+    assert not (path / CLEAN_SHUTDOWN).exists()
+    assert "1 logs are not checked" in caplog.text
+    LogDirectory(path).close(broker_epoch=8)
+    assert not (path / CLEAN_SHUTDOWN).exists(), "nor the time after"
+    monkeypatch.undo()
+    LogDirectory(path).close(broker_epoch=9)
+    assert (path / CLEAN_SHUTDOWN).exists()
+
+
+def test_a_log_that_is_damaged_keeps_no_stop_from_being_clean(path):
+    files = FaultyFiles()
+    killed_with_a_log(path, files)
+    directory = LogDirectory(path, files=files)
+    directory.open_log("t", 0, SMALL).flush()
+    directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    [segment] = path.glob("t-0/*.log")
+    segment.write_bytes(b"")
+    LogDirectory(path).close(broker_epoch=7)
+    again = LogDirectory(path)
+    assert again.clean_shutdown
+    with pytest.raises(KafkaError):
+        again.open_log("t", 0, SMALL)
+    again.close(broker_epoch=None)
+
+
 def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
@@ -499,7 +562,7 @@ def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
 
 
 def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
-    monkeypatch.setattr("log.directories.directory.SYNCS_MAX", 3)
+    monkeypatch.setattr("log.directories.closing.SYNCS_MAX", 3)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]

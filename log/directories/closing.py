@@ -1,0 +1,64 @@
+"""The end of a clean process: every log is whole and durable, since the next process takes it so.
+
+Source: `LogManager.shutdown` of Kafka, which has loaded all logs, so that none is left to be checked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from time import monotonic
+
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
+from log.partitions.partition_log import PartitionLog
+
+log = logging.getLogger(__name__)
+
+# Five fsyncs close a log that was written to. Beyond so many logs the whole volume is synced instead, once.
+SYNCS_MAX = 100
+# For what a crash left and nobody has opened since: a log takes a millisecond or two, and who stops a container kills
+# it after ten seconds.
+CHECK_SECONDS_MAX = 8.0
+
+
+def check_all(
+    unchecked: Sequence[TopicPartition], check: Callable[[TopicPartition], object], directory: Path
+) -> bool:
+    """Checks what a crash left in `directory`; False if that would take too long. Blocks."""
+    give_up_at = monotonic() + CHECK_SECONDS_MAX
+    for number, key in enumerate(unchecked):
+        if monotonic() > give_up_at:
+            log.warning(
+                "%s: %d logs are not checked since the last process died, so this stop is not a clean one",
+                directory,
+                len(unchecked) - number,
+            )
+            return False
+        check(key)
+    return True
+
+
+def close_logs(
+    logs: Collection[PartitionLog],
+    directory: Path,
+    files: Files,
+    health: DirectoryHealth,
+    *,
+    clean: bool,
+) -> None:
+    """Closes the logs of `directory`, what was written to them durable if it is `clean`. Blocks. Raises KafkaError."""
+    unsynced = [one for one in logs if clean and one.must_close]
+    if len(unsynced) < SYNCS_MAX:
+        unsynced = []
+    for one in unsynced:
+        one.close_unsynced()
+    if unsynced:
+        with health.guard(f"sync of {directory}"):
+            files.sync_volume(directory)
+    for one in unsynced:
+        one.note_synced()
+    for one in logs:
+        one.close(clean=clean)
