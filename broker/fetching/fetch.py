@@ -227,9 +227,22 @@ class Fetch:
     def _taken(self, slot: Slot, found: _Found) -> PartitionData:
         slot.sent_watermark = found.watermark
         slot.sent_log_start = found.log_start_offset
+        self._count(slot, found)
         if found.size and found.leader is not None and self._terms.is_follower:
             found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
         return found.data
+
+    def _count(self, slot: Slot, found: _Found) -> None:
+        if found.leader is not None:
+            traffic = found.leader.replica.traffic
+            traffic.fetches += 1
+            if self._terms.is_follower:
+                traffic.replication_bytes_out += found.size
+            else:
+                traffic.bytes_out += found.size
+        elif found.data.error_code and (named := self._partitions.traffic.find(slot.topic)):
+            named.fetches += 1
+            named.failed_fetches += 1
 
     def keep_unfinished(self) -> None:
         """After answering in a session: what had something to give is looked at again by the next request.

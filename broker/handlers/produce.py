@@ -24,6 +24,7 @@ from broker.partitions.partition import Partition
 from broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
 from broker.producing.authorize import authorize, everybody_may_write
 from broker.producing.await_replicas import await_replicas, replicated, settle
+from broker.producing.count import count
 from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
@@ -87,6 +88,7 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
         over_budget = not _validated(work)
         if not over_budget and not unverified(appends, work.transactional_id):
             append(appends, acks, ctx.directories.storage_failed)
+            count(appends, ctx.partitions.traffic)
             return _answer(work)
     for one in appends:
         one.detach()
@@ -111,6 +113,7 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
             )
         await _verify(work)
         await append_in_turns(appends, work.acks, ctx.directories.storage_failed)
+        count(appends, ctx.partitions.traffic)
         answer = _answer(work)
     finally:
         ctx.offloaded.end(call.connection)

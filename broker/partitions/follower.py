@@ -105,6 +105,7 @@ class FollowerEpoch:
         if not records:
             return False
         try:
+            self.replica.traffic.replication_bytes_in += len(records)
             self.log.append_as_follower(
                 records, now_ms=self._services.now_ms(), leader_epoch=self.epoch
             )

@@ -105,6 +105,8 @@ class Partition(Replica):
         """Goes over to newer metadata; returns True if a new epoch began."""
         old, self.state = self.state, state
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+            if self.leads:
+                self._count_isr_change(old)
             if self._leader is not None:
                 self._leader.update(state)
             elif state.isr != old.isr:
@@ -114,6 +116,11 @@ class Partition(Replica):
         self._saved_leader = None
         self.watchers.notify_all()
         return True
+
+    def _count_isr_change(self, old: PartitionImage) -> None:
+        before, after = set(old.isr), set(self.state.isr)
+        self.services.traffic.isr_shrinks += not before <= after
+        self.services.traffic.isr_expands += not after <= before
 
     def _end_epoch(self) -> None:
         if self._leader is not None:

@@ -58,6 +58,7 @@ class Partitions:
         self._listeners: dict[str, LeadershipListener] = {}
         self.node_id = services.node_id
         self.suspects = services.suspects
+        self.traffic = services.traffic
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in list(self._topics.values()):
@@ -168,6 +169,7 @@ class Partitions:
         del of_topic[partition.index]
         if not of_topic:
             del self._topics[partition.topic]
+            self.traffic.forget(partition.topic)
         self._services.directories.delete_log(partition.topic, partition.index, partition.topic_id)
 
     def _begin(self, partition: Partition) -> None:

@@ -37,6 +37,7 @@ class Replica:
         "state",
         "topic",
         "topic_id",
+        "traffic",
         "watchers",
     )
 
@@ -57,6 +58,7 @@ class Replica:
         self.saved_watermark = saved_watermark
         self.deleted = False
         self.watchers = Watchers()
+        self.traffic = services.traffic.of(topic)
         self._log: PartitionLog | None = None
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
 from broker.partitions.suspects import Suspects
+from broker.partitions.traffic import Traffic
 from node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
@@ -35,3 +36,4 @@ class Services:
     now_ms: Callable[[], int]
     long_lived: LongLived = field(default_factory=LongLived)
     suspects: Suspects = field(default_factory=Suspects)
+    traffic: Traffic = field(default_factory=Traffic)

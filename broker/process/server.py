@@ -49,6 +49,7 @@ class RunningBroker:
     node_id: int
     addresses: Mapping[str, Address]  # listener name -> where it listens
     context: Context
+    server: Server
 
 
 async def run_broker(
@@ -135,7 +136,7 @@ async def _start(
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
-        task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx))
+        task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx, server))
         return server
     return None
 

@@ -69,6 +69,7 @@ class RunningController:
     loader: MetadataLoader
     directory: LogDirectory
     context: ControllerContext
+    server: Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,7 @@ def _running(parts: _Parts, server: Server) -> RunningController:
         loader=parts.context.controller.loader,
         directory=parts.directory,
         context=parts.context,
+        server=server,
     )
 
 

@@ -9,6 +9,7 @@ quotas do is `Call.throttle`.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -124,6 +125,8 @@ class Call:
     throttle_ms: int = 0
     # Bytes of the request as it came, its header with it.
     frame_bytes: int = 0
+    # When it was decoded, on the clock of `time.monotonic`.
+    began: float = field(default_factory=time.monotonic)
 
     def throttle(self, seconds: float) -> int:
         """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""

@@ -57,8 +57,7 @@ class DeferredFrame:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
             response = await self._apart(self._error, self.route.as_kafka_error(error))
-        if self.route.hooks is not None:
-            self.route.hooks.end(self.call, response)
+        self.route.ended(self.call, response)
         return await self._apart(_encode, response, self.call.header)
 
     async def _apart(self, make: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -125,8 +124,7 @@ def begin(route: Route, decoded: Decoded, context: Any, connection: ConnectionIn
         return found
     if isinstance(found, KafkaError):
         found = route.error_response_to(decoded.request, found, decoded.header.api_version)
-    if route.hooks is not None:
-        route.hooks.end(call, found)
+    route.ended(call, found)
     return _encode(found, decoded.header)
 
 
@@ -144,8 +142,7 @@ async def begin_heavy(
     if isinstance(found, KafkaError):
         version = decoded.header.api_version
         found = await run_apart(route.error_response_to, decoded.request, found, version)
-    if route.hooks is not None:
-        route.hooks.end(call, found)
+    route.ended(call, found)
     return await run_apart(_encode, found, decoded.header)
 
 

@@ -13,14 +13,16 @@ from typing import Any
 
 from wire.declarations import Versions
 from wire.errors import ErrorCode, KafkaError
+from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from wire.transport.access import Access, needs_of
-from wire.transport.calls import CloseConnection
+from wire.transport.calls import Call, CloseConnection
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.guard import Judge, guarded
 from wire.transport.heavy import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
 from wire.transport.hooks import Hooks
 from wire.transport.limited_log import LimitedLog
+from wire.transport.request_metrics import RequestMetrics
 from wire.transport.slices import Slices
 
 
@@ -54,11 +56,18 @@ class Route:
     takes_frame: bool
     # What a request may make us do on an open connection.
     budget: DecodeBudget
+    metrics: RequestMetrics
 
     @property
     def is_light(self) -> bool:
         """Whether its requests are decoded at once, however many bytes they have."""
         return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
+
+    def ended(self, call: Call, response: Message | Outgoing | None) -> None:
+        """The answer to a request is known: it is counted, and hooks are told before it is encoded."""
+        self.metrics.ended(call.header.api_version, call.began, response)
+        if self.hooks is not None:
+            self.hooks.end(call, response)
 
     def error_response(
         self,
@@ -120,4 +129,5 @@ def route_of(
         hooks,
         handled.takes_frame,
         DECODE_BUDGET._replace(elements_max=handled.elements_max),
+        RequestMetrics(handled.request.__name__.removesuffix("Request")),
     )

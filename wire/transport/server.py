@@ -122,7 +122,8 @@ _Seen = tuple[tuple[int, int, int] | None, float]
 class Server:
     """What `serve_listener` reports when it has started."""
 
-    def __init__(self, listeners: Sequence[Listener]) -> None:
+    def __init__(self, listeners: Sequence[Listener], registry: Registry[Any]) -> None:
+        self.registry = registry
         self.addresses: dict[str, Address] = {one.name: one.address for one in listeners}
         self.counters = Counters()
         self.connections: dict[int, Connection] = {}
@@ -147,8 +148,7 @@ class _Acceptor(Server):
         context: Any,
         limits: ConnectionLimits,
     ) -> None:
-        super().__init__(listeners)
-        self._registry = registry
+        super().__init__(listeners, registry)
         self._context = context
         self._limits = limits
         # For clients and for nodes: neither waits for the other.
@@ -255,7 +255,7 @@ class _Acceptor(Server):
         connection = Connection(
             endpoint,
             info,
-            self._registry,
+            self.registry,
             self._context,
             self._limits,
             memory,

@@ -1,0 +1,30 @@
+"""Counters of topics: what a topic had stays in the total when its replicas are gone."""
+
+from broker.partitions.traffic import Traffic
+
+
+def test_a_topic_that_left_stays_in_the_total():
+    traffic = Traffic()
+    orders, payments = traffic.of("orders"), traffic.of("payments")
+    orders.bytes_in += 10
+    payments.bytes_in += 5
+    payments.failed_fetches += 1
+    traffic.forget("payments")
+    assert [name for name, _ in traffic] == ["orders"]
+    assert traffic.find("payments") is None
+    assert (traffic.total().bytes_in, traffic.total().failed_fetches) == (15, 1)
+
+
+def test_a_topic_has_the_same_counters_until_it_is_forgotten():
+    traffic = Traffic()
+    first = traffic.of("orders")
+    assert traffic.of("orders") is first
+    assert traffic.find("orders") is first
+    traffic.forget("orders")
+    assert traffic.of("orders") is not first
+
+
+def test_to_forget_what_is_not_known_is_no_error():
+    traffic = Traffic()
+    traffic.forget("orders")
+    assert traffic.total().produces == 0
