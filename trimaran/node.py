@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import trio
@@ -64,9 +65,13 @@ def roles_of(config: ServerConfig) -> list[Role]:
 
 
 async def run_roles(
-    roles: list[Role], config: ServerConfig, on_ready: Callable[[], object]
+    roles: list[Role],
+    config: ServerConfig,
+    on_ready: Callable[[], object],
+    on_running: Callable[[Any], object] = lambda _: None,
 ) -> None:
-    """Runs the roles until a signal; `on_ready` is called once all of them serve.
+    """Runs the roles until a signal; `on_running` is given what each reports when it serves, `on_ready` is called once
+    all of them do.
 
     Raises:
         UserError: they did not within `server.max.startup.time.ms`.
@@ -76,7 +81,7 @@ async def run_roles(
         milliseconds = config["server.max.startup.time.ms"]
         with trio.move_on_after(milliseconds / 1000) as starting:
             for role in roles:
-                await nursery.start(_start_role, role, config)
+                on_running(await nursery.start(_start_role, role, config))
         if starting.cancelled_caught:
             raise UserError(
                 f"the node did not start within {milliseconds} ms",
@@ -111,7 +116,7 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         log.warning("%s", warning)
     _take_descriptors()
     try:
-        trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))
+        _run(config, on_ready)
     except Exception as error:
         explained = explain(error)
         told = explained or UserError(
@@ -126,6 +131,17 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         if explained is None:
             log.exception("the node stops")
         raise told from error
+
+
+def _run(config: ServerConfig, on_ready: Callable[[], object]) -> None:
+    """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
+    roles, instruments = roles_of(config), _instruments(config)
+    if not config["trimaran.metrics.listener"]:
+        trio.run(run_roles, roles, config, on_ready, instruments=instruments)
+        return
+    from trimaran.metrics.beside import run_with_metrics
+
+    run_with_metrics(partial(run_roles, roles, config, on_ready), config, instruments)
 
 
 def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:

@@ -8,7 +8,7 @@ Left out: share groups and streams groups, authorization.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from uuid import uuid4
 
 from broker.coordination.partitioning import partition_for
@@ -290,11 +290,20 @@ class GroupCoordinator:
         listed: list[ListedGroup] = []
         for epoch in list(self.runtime.epochs):
             if epoch.state is not ShardState.CLOSED:
-                shard = epoch.active()
-                for some in pieces(shard.group_ids(), GROUPS_PER_STEP):
-                    listed += list_groups(shard, some, states, types)
+                for some in self.listed(epoch.active(), states, types):
+                    listed += some
                     yield len(some)
         return listed
+
+    def listed(
+        self,
+        shard: GroupCoordinatorShard,
+        states: Collection[str] = (),
+        types: Collection[str] = (),
+    ) -> Iterator[list[ListedGroup]]:
+        """The groups of one shard, in pieces small enough for a turn of the loop."""
+        for some in pieces(shard.group_ids(), GROUPS_PER_STEP):
+            yield list_groups(shard, some, states, types)
 
     def committed_partitions(self, group_id: str) -> Mapping[str, Collection[int]]:
         """By topic what a group has offsets of; raises KafkaError as `fetch_offsets`."""

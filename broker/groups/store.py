@@ -88,6 +88,12 @@ class GroupStore:
     def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
 
+    def offset_count(self) -> int:
+        """How many offsets are committed, of all groups."""
+        return sum(
+            len(partitions) for topics in self.offsets.values() for partitions in topics.values()
+        )
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction commits an offset here (KIP-447)."""
         return (group_id, topic, partition) in self._pending

@@ -44,12 +44,14 @@ DRAIN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """What `run_broker` reports when the broker serves."""
+    """What `run_broker` reports when the broker serves; `parts` are for who looks on, as metrics do."""
 
     node_id: int
     addresses: Mapping[str, Address]  # listener name -> where it listens
     context: Context
     server: Server
+    parts: Parts
+    controller: RunningController | None  # in the same process
 
 
 async def run_broker(
@@ -70,18 +72,28 @@ async def run_broker(
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
     parts = compose(config, controller, zookeeper_offsets)
-    await run_gracefully(partial(_run, parts, task_status))
+    await run_gracefully(partial(_run, parts, controller, task_status))
 
 
 # -- running
 
 
-async def _run(parts: Parts, task_status: trio.TaskStatus[RunningBroker], stop: trio.Event) -> None:
+async def _run(
+    parts: Parts,
+    controller: RunningController | None,
+    task_status: trio.TaskStatus[RunningBroker],
+    stop: trio.Event,
+) -> None:
     """Everything that must still work while the broker takes its leave."""
     clean = False
     try:
         async with trio.open_nursery() as nursery:
-            server = await _start(parts, nursery, stop, task_status)
+            server = await _start(parts, nursery, stop)
+            if server is not None:
+                ctx = parts.context
+                task_status.started(
+                    RunningBroker(ctx.node_id, server.addresses, ctx, server, parts, controller)
+                )
             await stop.wait()
             await _take_leave(parts, server)
             nursery.cancel_scope.cancel()
@@ -91,12 +103,7 @@ async def _run(parts: Parts, task_status: trio.TaskStatus[RunningBroker], stop: 
         await _close(parts, clean=clean)
 
 
-async def _start(
-    parts: Parts,
-    nursery: trio.Nursery,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[RunningBroker],
-) -> Server | None:
+async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Server | None:
     """Returns None if it was told to stop before it served."""
     with trio.CancelScope() as starting:
         nursery.start_soon(_cancel_when, stop, starting)
@@ -136,7 +143,6 @@ async def _start(
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
-        task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx, server))
         return server
     return None
 

@@ -102,10 +102,8 @@ OURS = (
     ConfigKey(
         "trimaran.metrics.listener",
         "string",
-        "127.0.0.1:0",
-        "Address at which metrics are served.",
-        importance="low",
-        no_effect="metrics are not served yet",
+        None,
+        "HOST:PORT at which /metrics, /healthz and /readyz are served by HTTP; null for nowhere.",
     ),
     ConfigKey(
         "trimaran.admin.listener",

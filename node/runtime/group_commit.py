@@ -7,6 +7,7 @@ is written, the more share an fsync. Left out: retrying a failed fsync, which wo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 import trio
 
+from node.runtime.cumulative_histogram import CumulativeHistogram
 from node.runtime.errors import StorageFailure
 from node.runtime.threads import run_in_own_thread
 from wire.transport.events import AutoResetEvent, yield_to_loop
@@ -80,6 +82,7 @@ class GroupCommit:
         self._in_round: dict[int, _Dirty] = {}
         self._wanted = AutoResetEvent()
         self.rounds = 0
+        self.times = CumulativeHistogram()
 
     def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
         """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are
@@ -135,7 +138,9 @@ class GroupCommit:
                 flushes.append((one, one.log.prepare_flush()))
                 if len(flushes) % PREPARED_PER_TURN == 0:
                     await yield_to_loop()
+            began = time.monotonic()
             await _run_side_by_side([flush for _, flush in flushes])
+            self.times.observe(time.monotonic() - began)
         except OSError as error:
             self._directory.offline = f"fsync failed: {error}"
             raise StorageFailure(self._directory.offline) from error

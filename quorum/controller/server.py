@@ -70,6 +70,7 @@ class RunningController:
     directory: LogDirectory
     context: ControllerContext
     server: Server
+    group_commit: GroupCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,7 @@ def _running(parts: _Parts, server: Server) -> RunningController:
         directory=parts.directory,
         context=parts.context,
         server=server,
+        group_commit=parts.group_commit,
     )
 
 

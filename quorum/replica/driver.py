@@ -12,6 +12,7 @@ it.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +32,7 @@ from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog, validate_fetched
 from quorum.replica.appliers import Applier
 from quorum.replica.cluster_id_check import ClusterIdCheck
+from quorum.replica.metrics import QuorumMetrics
 from quorum.replica.peers import CALL_ERRORS, Peers
 from quorum.replica.pending_requests import PendingRequests, PendingResponse
 from quorum.replica.quorum_state_file import save_election
@@ -74,6 +76,7 @@ class Driver:
         *,
         directory: Path | None,
         group_commit: GroupCommit | None,
+        metrics: QuorumMetrics,
         committed: Callable[[int], object],
         done: Callable[[Raft], object],
     ) -> None:
@@ -82,6 +85,7 @@ class Driver:
         self._applier = applier
         self._directory = directory
         self._group_commit = group_commit
+        self._metrics = metrics
         self._on_committed = committed
         self._on_done = done
         self._inbox: deque[Input] = deque()
@@ -204,7 +208,9 @@ class Driver:
 
     def _append(self, append: LeaderAppend | FollowerAppend) -> None:
         if isinstance(append, FollowerAppend):
+            end = self._log.end_offset
             self._log.append_fetched(append.records)
+            self._metrics.fetched.record(self._log.end_offset - end, time.monotonic())
         else:
             assert isinstance(self._log, MetadataLog)
             self._log.append_as_leader(append, now_ms())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog
 from quorum.replica.appliers import Applier
 from quorum.replica.driver import Driver
+from quorum.replica.metrics import QuorumMetrics
 from quorum.replica.peers import Peers
 from quorum.replica.pending_requests import PendingResponse
 from quorum.replica.quorum_state_file import load_election
@@ -49,6 +51,7 @@ from wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.channel_traffic import ChannelTraffic
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +118,9 @@ class QuorumNode:
         self._group_commit = group_commit
         self._prng = prng or random.Random()
         self._driver: Driver | None = None
-        self._uncommitted: deque[tuple[int, int]] = deque()
+        self.metrics = QuorumMetrics()
+        # End offset, bytes and moment of what was proposed.
+        self._uncommitted: deque[tuple[int, int, float]] = deque()
         self._uncommitted_bytes = 0
         self._leading: Latest[Leading | None] = Latest(None)
         self._applier = Applier(metadata_log, listener, self.high_watermark)
@@ -123,6 +128,7 @@ class QuorumNode:
         self._scope = trio.CancelScope()
         self._hand_over: trio.CancelScope | None = None
         self._pending_successors: set[int] = set()
+        self._peers: Peers | None = None
 
     # --- life
 
@@ -132,7 +138,7 @@ class QuorumNode:
             with self._scope:
                 driver = self._driver = await self._open()
                 async with trio.open_nursery() as nursery:
-                    peers = Peers(
+                    peers = self._peers = Peers(
                         nursery,
                         self.settings.client_id,
                         self.peer_down,
@@ -181,6 +187,7 @@ class QuorumNode:
             self._applier,
             directory=self._directory,
             group_commit=self._group_commit,
+            metrics=self.metrics,
             committed=self._committed,
             done=self._publish,
         )
@@ -236,6 +243,10 @@ class QuorumNode:
         assert self._driver is not None
         return status_of(self._driver.raft, trio.current_time(), now_ms())
 
+    def traffic(self) -> ChannelTraffic:
+        """What went between this replica and the others, asked by it."""
+        return ChannelTraffic() if self._peers is None else self._peers.traffic()
+
     async def wait_caught_up(self) -> None:
         """Until everything that was committed when a leader first answered is applied (`broker.starts` waits so)."""
         await self.leader.wait_for(lambda leader: leader.leader_id is not None)
@@ -259,8 +270,10 @@ class QuorumNode:
             base_offset = driver.raft.propose(batch, len(records), epoch)
         except NotLeader:
             raise NotLeaderError from None
-        self._uncommitted.append((base_offset + len(records), len(batch)))
+        now = time.monotonic()
+        self._uncommitted.append((base_offset + len(records), len(batch), now))
         self._uncommitted_bytes += len(batch)
+        self.metrics.appended.record(len(records), now)
         self._applier.proposed(base_offset, epoch, records)
         driver.proposed()
         return base_offset + len(records) - 1
@@ -343,8 +356,11 @@ class QuorumNode:
     # --- what the driver tells
 
     def _committed(self, offset: int) -> None:
+        now = time.monotonic()
         while self._uncommitted and self._uncommitted[0][0] <= offset:
-            self._uncommitted_bytes -= self._uncommitted.popleft()[1]
+            _, size, began = self._uncommitted.popleft()
+            self._uncommitted_bytes -= size
+            self.metrics.commit_times.observe(now - began, now)
         self.high_watermark.advance(offset)
         if self.is_leader or not self.settings.identity.can_vote:
             self._applier.wake()
@@ -358,6 +374,7 @@ class QuorumNode:
 
     def _publish(self, raft: Raft) -> None:
         """Tells the rest of the process who leads."""
+        self.metrics.follow(raft)
         known = self.leader.value
         if known.epoch != raft.epoch or known.leader_id != raft.leader_id:
             log.info("node %s: %s", self.settings.identity.node_id, describe(raft.role))

@@ -29,6 +29,7 @@ from wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.channel_traffic import ChannelTraffic
 from wire.transport.events import AutoResetEvent
 from wire.transport.node_connection import (
     NodeConnection,
@@ -80,6 +81,15 @@ class Peers:
         self._on_peer_down = on_peer_down
         self._connect_seconds = connect_seconds
         self._connections: dict[_PeerKey, _PeerConnection] = {}
+        self._closed_traffic = ChannelTraffic()
+
+    def traffic(self) -> ChannelTraffic:
+        """Of all connections since the node runs."""
+        total = ChannelTraffic()
+        total.add(self._closed_traffic)
+        for one in self._connections.values():
+            total.add(one.traffic())
+        return total
 
     def send(
         self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
@@ -139,6 +149,7 @@ class Peers:
             await peer_connection.run()
         finally:
             del self._connections[key]
+            self._closed_traffic.add(peer_connection.traffic())
 
     async def _probe(self, peer: Peer) -> None:
         """A connection broke: is there still a process that listens?"""
@@ -197,6 +208,15 @@ class _PeerConnection:
         self._attempt: _Attempt | None = None
         self._wanted = AutoResetEvent()
         self._used_at = 0.0
+        self._closed_traffic = ChannelTraffic()
+
+    def traffic(self) -> ChannelTraffic:
+        """Of this connection and those before it."""
+        total = ChannelTraffic()
+        total.add(self._closed_traffic)
+        if self._attempt is not None and self._attempt.connection is not None:
+            total.add(self._attempt.connection.traffic)
+        return total
 
     def open_connection(self) -> NodeConnection | None:
         """The connection, if there is one."""
@@ -209,6 +229,7 @@ class _PeerConnection:
         self._used_at = trio.current_time()
         attempt = self._attempt
         if attempt is None or attempt.is_over:
+            self._closed_traffic = self.traffic()
             attempt = self._attempt = _Attempt()
             self._wanted.set()
         await attempt.done.wait()

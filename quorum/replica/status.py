@@ -36,6 +36,7 @@ class QuorumStatus:
     log_start_offset: int
     log_end_offset: int
     flushed_offset: int
+    voted_id: int = -1
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
 
@@ -64,6 +65,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         log_start_offset=raft.log.start_offset,
         log_end_offset=raft.log.end_offset,
         flushed_offset=raft.flushed_offset,
+        voted_id=-1 if raft.election.voted is None else raft.election.voted.id,
         voters=voters,
         observers=observers,
     )

@@ -32,6 +32,7 @@ from wire.outgoing import Outgoing
 from wire.schema import Message
 from wire.security.exchange import ClientMechanism
 from wire.security.listener import PLAINTEXT, ClientSecurity, login
+from wire.transport.channel_traffic import ChannelTraffic
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.sending import SendQueue
@@ -93,6 +94,7 @@ class NodeConnection:
         self.address = address
         # Set when no call can succeed any more; those that wait then fail.
         self.closed = trio.Event()
+        self.traffic = ChannelTraffic()
         self._endpoint = endpoint
         self._conversation: Conversation[OnAnswer] = Conversation(
             client_id, copy_records=copy_records
@@ -253,7 +255,10 @@ class NodeConnection:
             raise ConnectionLost(str(self._why)) from self._why
 
     def _send(self, frame: Outgoing) -> None:
+        before = self._unsent.size
         self._unsent.add_frame(frame)
+        self.traffic.requests += 1
+        self.traffic.bytes_out += self._unsent.size - before
         if not self._writer_sends:
             try:
                 self._endpoint.send_nowait(self._unsent)
@@ -290,6 +295,8 @@ class NodeConnection:
         taken = 0
         while await self._endpoint.receive(self._frames):
             while (frame := self._frames.next_frame()) is not None:
+                self.traffic.responses += 1
+                self.traffic.bytes_in += len(frame)
                 on_answer, response = self._conversation.answer(frame)
                 on_answer(response)
                 del frame, on_answer, response  # or the views in them outlive their use

@@ -122,7 +122,9 @@ _Seen = tuple[tuple[int, int, int] | None, float]
 class Server:
     """What `serve_listener` reports when it has started."""
 
-    def __init__(self, listeners: Sequence[Listener], registry: Registry[Any]) -> None:
+    def __init__(
+        self, listeners: Sequence[Listener], registry: Registry[Any], limits: ConnectionLimits
+    ) -> None:
         self.registry = registry
         self.addresses: dict[str, Address] = {one.name: one.address for one in listeners}
         self.counters = Counters()
@@ -130,6 +132,15 @@ class Server:
         self._drain = trio.Event()
         self._drained = trio.Event()
         self._drain_seconds = 0.0
+        # For clients and for nodes: neither waits for the other.
+        self._memory = {
+            for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
+            for for_nodes in (False, True)
+        }
+
+    def pools(self) -> list[MemoryPool]:
+        """All memory that connections may wait for."""
+        return [pool for memory in self._memory.values() for pool in memory.pools()]
 
     async def drain(self, seconds: float) -> None:
         """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
@@ -148,14 +159,9 @@ class _Acceptor(Server):
         context: Any,
         limits: ConnectionLimits,
     ) -> None:
-        super().__init__(listeners, registry)
+        super().__init__(listeners, registry, limits)
         self._context = context
         self._limits = limits
-        # For clients and for nodes: neither waits for the other.
-        self._memory = {
-            for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
-            for for_nodes in (False, True)
-        }
         self._per_listener: Counter[str] = Counter()
         self._of_clients = 0
         self._log = LimitedLog(log)
@@ -305,9 +311,6 @@ class _Acceptor(Server):
             self.counters.idle_closed += 1
             connection.abort()
         return progress, since
-
-    def pools(self) -> list[MemoryPool]:
-        return [pool for memory in self._memory.values() for pool in memory.pools()]
 
     async def relieve(self, pool: MemoryPool) -> None:
         """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those

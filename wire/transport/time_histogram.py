@@ -8,6 +8,8 @@ Kafka's histograms, which look back at about five minutes.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 # An hour: nothing that is timed here lasts longer, and what does counts as that.
 _MICROSECONDS_MAX = 3600 * 1_000_000
@@ -34,6 +36,41 @@ def middle_of(bucket: int) -> float:
 BUCKETS = bucket_of(_MICROSECONDS_MAX) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class TimeSummary:
+    """`count` and `seconds` are of all time, what is computed of `counts`, by bucket, of the last minutes."""
+
+    count: int
+    seconds: float
+    counts: Sequence[int]
+
+    def __add__(self, other: TimeSummary) -> TimeSummary:
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        return TimeSummary(self.count + other.count, self.seconds + other.seconds, counts)
+
+    def quantiles(self, wanted: tuple[float, ...]) -> list[float]:
+        """In seconds; zeros if nothing happened."""
+        total = sum(self.counts)
+        return [self._quantile(one * total) if total else 0.0 for one in wanted]
+
+    def _quantile(self, rank: float) -> float:
+        seen = last = 0
+        for bucket, count in enumerate(self.counts):
+            if count:
+                seen, last = seen + count, bucket
+                if seen >= rank:
+                    break
+        return middle_of(last) / 1e6
+
+    def mean_and_longest(self) -> tuple[float, float]:
+        """In seconds, to an eighth; zeros if nothing happened."""
+        used = [bucket for bucket, count in enumerate(self.counts) if count]
+        if not used:
+            return 0.0, 0.0
+        total = sum(self.counts[bucket] * middle_of(bucket) for bucket in used)
+        return total / sum(self.counts) / 1e6, middle_of(used[-1]) / 1e6
+
+
 class TimeHistogram:
     """Two windows, the present one and the last; made of integers when first used."""
 
@@ -58,14 +95,13 @@ class TimeHistogram:
             microseconds = _MICROSECONDS_MAX
         self._now[bucket_of(max(0, microseconds))] += 1
 
-    def quantiles(self, wanted: tuple[float, ...], now: float | None = None) -> list[float]:
-        """In seconds, of the last one to two minutes; zeros if nothing happened in them."""
+    def summary(self, now: float | None = None) -> TimeSummary:
+        """What was observed, with the times of the last one to two minutes."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
             self._turn(now)
         counts = [a + b for a, b in zip(self._now, self._before, strict=True)]
-        total = sum(counts)
-        return [_quantile(counts, total, one) for one in wanted]
+        return TimeSummary(self.count, self.seconds, counts)
 
     def _turn(self, now: float) -> None:
         """The present window becomes the last, unless it is older than that."""
@@ -73,14 +109,3 @@ class TimeHistogram:
         self._before = self._now if is_recent and self._now else [0] * BUCKETS
         self._now = [0] * BUCKETS
         self._ends = now + WINDOW_SECONDS
-
-
-def _quantile(counts: list[int], total: int, wanted: float) -> float:
-    if not total:
-        return 0.0
-    rank, seen = wanted * total, 0
-    for bucket, count in enumerate(counts):
-        seen += count
-        if seen >= rank and count:
-            return middle_of(bucket) / 1e6
-    return middle_of(BUCKETS - 1) / 1e6

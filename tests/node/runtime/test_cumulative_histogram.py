@@ -1,0 +1,25 @@
+"""Histograms in Prometheus' form, against a count of all values."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.runtime.cumulative_histogram import BOUNDS, CumulativeHistogram
+
+seconds = st.one_of(st.floats(min_value=0, max_value=100), st.sampled_from(BOUNDS))
+
+
+@given(st.lists(seconds), st.lists(seconds))
+def test_each_bucket_counts_all_that_took_at_most_so_long(some, others):
+    histogram, other = CumulativeHistogram(), CumulativeHistogram()
+    for one in some:
+        histogram.observe(one)
+    for one in others:
+        other.observe(one)
+    histogram.add(other)
+    values = [*some, *others]
+    for text, count in histogram.buckets():
+        assert count == sum(one <= float(text) for one in values)
+    assert histogram.buckets()[-1][0] == "+Inf"
+    assert math.isclose(histogram.seconds, sum(values), abs_tol=1e-9)

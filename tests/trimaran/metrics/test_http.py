@@ -1,0 +1,100 @@
+"""The HTTP server of metrics, over sockets: what scrapers, browsers and strangers send."""
+
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import trio
+
+from trimaran.metrics import http
+from trimaran.metrics.http import Response, serve_http
+
+
+async def _respond(request):
+    if request.path == "/fails":
+        raise RuntimeError("as it must")
+    return Response(200, f"{request.path} {request.headers.get('accept')}\n".encode())
+
+
+@asynccontextmanager
+async def serving():
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_http, listener, _respond)
+        yield listener.socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
+async def _ask(port, data):
+    """All that comes until the server closes, or falls silent behind a whole answer."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(data)
+        await stream.send_eof()
+        return b"".join([piece async for piece in stream])
+
+
+async def test_requests_on_one_connection_are_answered_in_turn():
+    async with serving() as port:
+        one = b"GET /a?x=1 HTTP/1.1\r\nHost: a\r\nAccept: text\r\n\r\n"
+        found = await _ask(port, one + b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert found.count(b"HTTP/1.1 200") == 2
+    assert found.index(b"/a text\n") < found.index(b"/b None\n")
+
+
+async def test_head_is_told_the_length_without_the_body():
+    async with serving() as port:
+        found = await _ask(port, b"HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert b"Content-Length: 8" in found
+    assert found.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"POST /a HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        (b"GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 413),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+        (b"GET /a HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 431),
+        (b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n", 500),
+    ],
+)
+async def test_what_is_not_served_is_refused_and_the_server_goes_on(request_bytes, status):
+    async with serving() as port:
+        found = await _ask_rudely(port, request_bytes)
+        assert found.startswith(f"HTTP/1.1 {status} ".encode())
+        assert b"200" in await _ask(port, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
+async def _ask_rudely(port, data):
+    """What is answered, though not all of the request was read."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_send, stream, data)
+            return await stream.receive_some()
+
+
+async def _send(stream, data):
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(data)
+
+
+async def test_who_hangs_up_in_the_middle_costs_nothing():
+    async with serving() as port:
+        assert (await _ask(port, b"GET /a HT")).startswith(b"HTTP/1.1 400 ")
+        assert b"200" in await _ask(port, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
+async def test_connections_beyond_the_bound_are_closed_at_once(monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    async with serving() as port, await trio.open_tcp_stream("127.0.0.1", port) as first:
+        await first.send_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200" in await first.receive_some()
+        async with await trio.open_tcp_stream("127.0.0.1", port) as second:
+            assert await second.receive_some() == b""
+
+
+async def test_who_sends_nothing_is_let_go(autojump_clock):
+    ours, theirs = trio.testing.memory_stream_pair()
+    with trio.fail_after(http.REQUEST_SECONDS + 1):
+        await http._Connection(ours, _respond, None).serve()
+    await ours.aclose()
+    assert await theirs.receive_some() == b""

@@ -1,0 +1,166 @@
+"""The metrics of real nodes, as a scraper sees them: names, values, readiness."""
+
+import gzip
+import urllib.error
+import urllib.request
+
+import pytest
+import trio
+from confluent_kafka import Consumer, Producer
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from node.config.config_def import ConfigError
+from tests.cluster.in_process import cluster
+from tests.cluster.nodes import server_config
+from trimaran.metrics.node_state import NodeState
+from trimaran.metrics.serving import address_of, serving_metrics
+
+
+def _get(address, path, **headers):
+    host, port = address
+    request = urllib.request.Request(
+        f"http://{host}:{port}{path}", headers={k.replace("_", "-"): v for k, v in headers.items()}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, response.headers, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+async def get(server, path="/metrics", **headers):
+    return await trio.to_thread.run_sync(lambda: _get(server.address, path, **headers))
+
+
+def samples(text):
+    """By name and labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def _produce_and_consume(bootstrap, topic, count):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"v%d" % number)
+    assert producer.flush(20) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    assert len(consumer.consume(count, timeout=30)) == count
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def _grouping_cluster(path):
+    return cluster(
+        path,
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_replication_factor=1,
+        offsets_topic_num_partitions=1,
+    )
+
+
+async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
+    async with _grouping_cluster(tmp_path) as running:
+        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state.started(running.brokers[11])
+        other = NodeState(running.controller_config(1))
+        other.started(running.controllers[1])
+        async with (
+            serving_metrics(("127.0.0.1", 0), state) as broker,
+            serving_metrics(("127.0.0.1", 0), other) as controller,
+        ):
+            assert (await get(broker, "/readyz"))[::2] == (200, b"ready\n")
+            assert (await get(controller, "/readyz"))[::2] == (200, b"ready\n")
+            await trio.to_thread.run_sync(_produce_and_consume, running.bootstrap, "t", 7)
+            _, headers, text = await get(broker)
+            assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            found = samples(text.decode())
+            expected = {
+                ("kafka_server_brokertopicmetrics_messagesin_total", (("topic", "t"),)): 7,
+                ("kafka_server_replicamanager_underreplicatedpartitions", ()): 0,
+                ("kafka_log_log_logendoffset", (("partition", "0"), ("topic", "t"))): 7,
+                ("kafka_server_groupmetadatamanager_numoffsets", ()): 1,
+                ("kafka_server_raftmetrics_current_leader", ()): 1,
+                ("kafka_server_raftmetrics_current_state", (("current_state", "observer"),)): 1,
+            }
+            assert {key: found.get(key) for key in expected} == expected
+            sent = ("kafka_server_brokertopicmetrics_bytesout_total", (("topic", "t"),))
+            assert found[sent] == found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))]
+            _, _, text = await get(controller)
+            found = samples(text.decode())
+            expected = {
+                ("kafka_controller_kafkacontroller_activecontrollercount", ()): 1,
+                ("kafka_controller_kafkacontroller_activebrokercount", ()): 1,
+                ("kafka_controller_kafkacontroller_globaltopiccount", ()): 2,
+                ("kafka_controller_kafkacontroller_offlinepartitionscount", ()): 0,
+                ("kafka_server_raftmetrics_current_state", (("current_state", "leader"),)): 1,
+            }
+            assert {key: found.get(key) for key in expected} == expected
+
+
+async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
+    async with cluster(tmp_path) as running:
+        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state.started(running.brokers[11])
+        async with serving_metrics(("127.0.0.1", 0), state) as server:
+            accept = "application/openmetrics-text; version=1.0.0"
+            _, headers, body = await get(server, Accept=accept, Accept_Encoding="gzip")
+            assert headers["Content-Encoding"] == "gzip"
+            assert headers["Content-Type"].startswith("application/openmetrics-text")
+            text = gzip.decompress(body).decode()
+            assert text.endswith("# EOF\n")
+            names = {family.name for family in parse_openmetrics(text)}
+            assert "trimaran_fsync_seconds" in names
+            assert (await get(server, "/"))[0] == 404
+
+
+async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
+    config = server_config(
+        {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "controller.quorum.voters": "1@127.0.0.1:9093",
+            "log.dirs": str(tmp_path),
+        }
+    )
+    async with serving_metrics(("127.0.0.1", 0), NodeState(config)) as server:
+        assert (await get(server, "/healthz"))[0] == 200
+        status, _, text = await get(server, "/readyz")
+        assert (status, text) == (503, b"the controller is starting\nthe broker is starting\n")
+        found = samples((await get(server))[2].decode())
+        assert ("trimaran_trio_tasks", ()) in found
+
+
+async def test_a_fenced_broker_is_not_ready(tmp_path):
+    async with cluster(tmp_path) as running:
+        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state.started(running.brokers[11])
+        await running.stop(11)
+        assert state.why_not_ready()
+
+
+@pytest.mark.parametrize("text", ["nowhere", "127.0.0.1", "127.0.0.1:port", "http://a:1/x", ":9"])
+def test_a_wrong_address_is_named(text):
+    config = server_config(
+        {
+            "node.id": "1",
+            "process.roles": "controller",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "CONTROLLER://127.0.0.1:0",
+            "controller.quorum.voters": "1@127.0.0.1:9093",
+            "log.dirs": "/nowhere",
+            "trimaran.metrics.listener": text,
+        }
+    )
+    with pytest.raises(ConfigError, match=r"trimaran\.metrics\.listener"):
+        address_of(config)

@@ -1,0 +1,42 @@
+"""Elections that a controller has seen in the metadata. Source: Kafka's `ControllerMetadataMetricsPublisher`."""
+
+from __future__ import annotations
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorum.metadata.loader import Manifest
+from trimaran.metrics.families import Families, counter
+
+
+class ElectionCounts:
+    """A `Publisher`. Counts since this process follows the metadata; a snapshot tells of no elections."""
+
+    def __init__(self) -> None:
+        self.elections = 0
+        self.unclean_elections = 0
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:  # noqa: ARG002
+        if manifest.is_snapshot:
+            return
+        for topic in delta.topics.changed.values():
+            for index, new in topic.partitions.items():
+                old = topic.image.partitions.get(index)
+                if old is not None and new.leader not in (old.leader, NO_LEADER):
+                    self.elections += 1
+                    self.unclean_elections += _is_unclean(old, new)
+
+    def metrics(self) -> Families:
+        yield counter(
+            "kafka_controller_controllerstats_leaderelections",
+            "Partitions that got another leader.",
+            self.elections,
+        )
+        yield counter(
+            "kafka_controller_controllerstats_uncleanleaderelections",
+            "The same, from outside the ISR: committed records may be lost.",
+            self.unclean_elections,
+        )
+
+
+def _is_unclean(old: PartitionImage, new: PartitionImage) -> bool:
+    return new.leader not in old.isr and new.leader not in old.elr

@@ -1,0 +1,143 @@
+"""A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
+
+Bounds: so many connections at a time, more are closed at once; h11's 16 KiB for a request line with its headers, and
+no body; so long for a request to arrive and for its answer to be taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import h11
+import trio
+
+from wire.transport.limited_log import LimitedLog
+
+log = logging.getLogger(__name__)
+
+# A scraper or two, a supervisor, somebody with a browser.
+CONNECTIONS_MAX = 32
+# Also between two requests: scrapers come every 15 to 60 s.
+REQUEST_SECONDS = 90.0
+ANSWER_SECONDS = 30.0
+_RECEIVE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`path` is without its query; names of headers are in lower case."""
+
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    headers: Sequence[tuple[str, str]] = ()
+
+
+Respond = Callable[[Request], Awaitable[Response]]
+
+
+async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
+    """Serves until it is cancelled; an answer that fails is a 500, and told in the log."""
+    connections = 0
+    limited_log = LimitedLog(log)
+
+    async def serve(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        async with stream:
+            if connections >= CONNECTIONS_MAX:
+                limited_log.warning("full", "%d HTTP connections, the most allowed", connections)
+                return
+            connections += 1
+            try:
+                await _Connection(stream, respond, limited_log).serve()
+            except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                pass  # the peer is gone
+            finally:
+                connections -= 1
+
+    await trio.serve_listeners(serve, [listener])
+
+
+class _Connection:
+    """One request after the other."""
+
+    def __init__(
+        self, stream: trio.SocketStream, respond: Respond, limited_log: LimitedLog
+    ) -> None:
+        self._stream = stream
+        self._respond = respond
+        self._log = limited_log
+        self._http = h11.Connection(h11.SERVER)
+        self._wants_head_only = False
+
+    async def serve(self) -> None:
+        """Returns when the peer is done, too slow, or has sent what is no request."""
+        going_on = True
+        while going_on:
+            going_on = False
+            with trio.move_on_after(REQUEST_SECONDS):
+                response = await self._next_answer()
+                if response is None:
+                    return
+                with trio.move_on_after(ANSWER_SECONDS):
+                    await self._send(response)
+                if self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}:
+                    self._http.start_next_cycle()
+                    going_on = True
+
+    async def _next_answer(self) -> Response | None:
+        """None: no request will come."""
+        try:
+            request = await self._next_event()
+            if not isinstance(request, h11.Request):
+                return None
+            if isinstance(await self._next_event(), h11.Data):
+                return _error(413, "a request has no body here")
+        except h11.RemoteProtocolError as error:
+            return _error(error.error_status_hint, str(error))
+        self._wants_head_only = request.method == b"HEAD"
+        if request.method not in (b"GET", b"HEAD"):
+            return _error(405, "only GET and HEAD are served here")
+        return await self._answer(request)
+
+    async def _next_event(self) -> h11.Event | type:
+        """Raises h11.RemoteProtocolError."""
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self._http.receive_data(await self._stream.receive_some(_RECEIVE_BYTES))
+
+    async def _answer(self, request: h11.Request) -> Response:
+        path = request.target.split(b"?", 1)[0].decode("ascii", "replace")
+        headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
+        try:
+            return await self._respond(Request(path, headers))
+        except Exception as error:  # noqa: BLE001 - it must not end the node
+            self._log.exception("http", error, "answering GET %a failed", path)
+            return _error(500, "it failed, see the log of the node")
+
+    async def _send(self, response: Response) -> None:
+        headers = [
+            ("Content-Type", response.content_type),
+            ("Content-Length", str(len(response.body))),
+            *response.headers,
+        ]
+        http = self._http
+        sent = http.send(h11.Response(status_code=response.status, headers=headers)) or b""
+        if not self._wants_head_only:
+            sent += http.send(h11.Data(data=response.body)) or b""
+        sent += http.send(h11.EndOfMessage()) or b""
+        await self._stream.send_all(sent)
+
+
+def _error(status: int, text: str) -> Response:
+    return Response(status, f"{text}\n".encode(), headers=[("Connection", "close")])
