@@ -245,6 +245,11 @@ COMMANDS = (
         "Check what this machine has, and how to get what is missing.",
     ),
     (
+        ("metrics",),
+        "trimaran.cli.metrics:metrics",
+        "What nodes count and measure, as they tell Prometheus.",
+    ),
+    (
         ("version",),
         "trimaran.cli.version:version",
         "Print our version and the Apache Kafka version we match.",

@@ -47,6 +47,7 @@ def up(
     detach: Annotated[bool, Parameter(name=["-d", "--detach"])] = False,
     override: list[str] | None = None,
     static_quorum: Annotated[bool, Parameter(negative=())] = False,
+    metrics: Annotated[bool, Parameter(negative=())] = False,
     output: Format = "table",
 ) -> int:
     """Formats and starts a local cluster, or starts the one of the data directory again.
@@ -61,10 +62,13 @@ def up(
         override: key=value settings for every node's properties file.
         static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it
             can change.
+        metrics: every controller and broker serves its metrics; trimaran metrics shows them.
         output: table or json.
     """
     began = time.perf_counter()
-    wanted = Wanted(controllers, brokers, zk, ports == "fixed", override or (), static_quorum)
+    wanted = Wanted(
+        controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics
+    )
     path = data.resolve()
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
@@ -159,7 +163,7 @@ def _show_ready(data: Path, began: float, output: str) -> None:
         if output == "json":
             show_json(_as_json(state))
         else:
-            columns = ["role", "id", "address", "dir", "pid", "state"]
+            columns = _columns(state)
             show_rows([asdict(n) for n in state.nodes], "table", columns=columns)
         sys.stdout.flush()
     if output == "json":
@@ -202,13 +206,18 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     if output == "json":
         show_json(_as_json(state))
     else:
-        columns = ["role", "id", "address", "dir", "pid", "state"]
-        show_rows([asdict(node) for node in state.nodes], "table", columns=columns)
+        show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
     if orphans_of(state):
         say(
             f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
         )
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
+
+
+def _columns(state: ClusterState) -> list[str]:
+    """Addresses of metrics only where there are some."""
+    metrics = ["metrics"] if any(node.metrics != "-" for node in state.nodes) else []
+    return ["role", "id", "address", *metrics, "dir", "pid", "state"]
 
 
 def down(*, data: Data = DEFAULT_DATA) -> int:

@@ -53,6 +53,7 @@ class Child:
             self.started,
             str(plan.directory),
             self.state,
+            plan.metrics_address,
         )
 
     def fork(

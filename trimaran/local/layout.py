@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -22,23 +23,30 @@ FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181}
+# One more a node; that of brokers is the usual one of JMX exporters.
+FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604}
 SUPERVISOR_LOG = "supervisor.log"
 NODES_MAX = 10  # ids of controllers end where those of brokers begin
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node of a local cluster. `id` is None for ZooKeeper and its mirror."""
+    """One node of a local cluster. `id` is None for ZooKeeper and its mirror, `metrics_port` where none are served."""
 
     name: str
     role: str
     id: int | None
     port: int | None
     directory: Path
+    metrics_port: int | None = None
 
     @property
     def address(self) -> str:
         return f"{HOST}:{self.port}" if self.port is not None else "-"
+
+    @property
+    def metrics_address(self) -> str:
+        return f"{HOST}:{self.metrics_port}" if self.metrics_port is not None else "-"
 
     @property
     def properties_file(self) -> Path:
@@ -102,6 +110,20 @@ def plan_cluster(
     return ClusterPlan(data, cluster_id, tuple(nodes), settings, static_quorum)
 
 
+def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
+    """Chooses a port for the metrics of each controller and broker that has none; fixed ones where none are given."""
+    seen: Counter[str] = Counter()
+
+    def served(node: NodePlan) -> NodePlan:
+        if node.role not in FIXED_METRICS_PORTS or node.metrics_port is not None:
+            return node
+        fixed = FIXED_METRICS_PORTS[node.role] + seen[node.role]
+        seen[node.role] += 1
+        return replace(node, metrics_port=fixed if ports is None else next(ports))
+
+    return replace(plan, nodes=tuple(served(node) for node in plan.nodes))
+
+
 class FreePorts:
     """Ports that nobody listens on, each once; until `close` nobody else is given them, whether a node listens there or
     not.
@@ -160,6 +182,8 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         "offsets.topic.replication.factor": replication,
         "transaction.state.log.replication.factor": replication,
     }
+    if node.metrics_port is not None:
+        keys["trimaran.metrics.listener"] = node.metrics_address
     if node.role == "broker":
         keys["inter.broker.listener.name"] = "PLAINTEXT"
         if zookeepers := plan.addresses("zookeeper"):

@@ -12,7 +12,7 @@ from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
-from trimaran.local.layout import NODES_MAX, ClusterPlan, FreePorts, plan_cluster
+from trimaran.local.layout import NODES_MAX, ClusterPlan, FreePorts, plan_cluster, with_metrics
 from trimaran.local.lock import ClusterLock
 from trimaran.local.orphans import orphans_of
 from trimaran.properties import from_overrides
@@ -34,6 +34,7 @@ class Wanted:
     fixed_ports: bool
     overrides: Sequence[str]
     static_quorum: bool = False
+    metrics: bool = False
 
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
@@ -103,11 +104,11 @@ def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
     wanted.
     """
     if (data / state_file.FILE_NAME).exists():
-        return _existing(data, wanted)
+        return _existing(data, wanted, None if wanted.fixed_ports else free_ports)
     return _new(data, wanted, None if wanted.fixed_ports else free_ports)
 
 
-def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
+def _existing(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     plan = state_file.plan_of(data, state_file.read(data))
     _ensure_same(plan, "controllers", "controller", wanted.controllers)
     _ensure_same(plan, "brokers", "broker", wanted.brokers)
@@ -119,8 +120,10 @@ def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
             f"leave --static-quorum out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )
-    if settings := wanted.settings():
+    settings = wanted.settings()
+    if settings or wanted.metrics:
         plan = replace(plan, settings=plan.settings | settings)
+        plan = with_metrics(plan, ports) if wanted.metrics else plan
         write_all_properties(plan)
     return plan
 
@@ -156,5 +159,7 @@ def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
         settings=wanted.settings(),
         static_quorum=wanted.static_quorum,
     )
+    if wanted.metrics:
+        plan = with_metrics(plan, ports)
     format_cluster(plan)
     return plan

@@ -32,6 +32,7 @@ class NodeState:
     started: int | None
     dir: str
     state: str
+    metrics: str = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +135,13 @@ def as_seen_now(state: ClusterState) -> ClusterState:
 def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
     """The plan of a cluster that was started before, so that `up` starts the same one again."""
 
-    def port(node: NodeState) -> int | None:
-        return None if node.address == "-" else int(node.address.rpartition(":")[2])
+    def port(address: str) -> int | None:
+        return None if address == "-" else int(address.rpartition(":")[2])
 
-    nodes = (NodePlan(n.name, n.role, n.id, port(n), data / n.name) for n in state.nodes)
+    nodes = (
+        NodePlan(n.name, n.role, n.id, port(n.address), data / n.name, port(n.metrics))
+        for n in state.nodes
+    )
     return ClusterPlan(data, state.cluster_id, tuple(nodes), state.settings, state.static_quorum)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from node.config.server import ServerConfig
-from trimaran.metrics.node_state import NodeState
+from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.serving import address_of, serving_metrics
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ def run_with_metrics(
     """Runs the loop. Raises ConfigError and OSError for the address, else what the roles raise."""
     address = address_of(config)
     assert address is not None, "somebody asked for metrics"
-    state = NodeState(config)
+    state = MonitoredNode(config)
 
     async def run() -> None:
         async with serving_metrics(address, state) as server:

@@ -12,7 +12,7 @@ from trimaran.metrics.cluster import ClusterCounts
 from trimaran.metrics.elections import ElectionCounts
 from trimaran.metrics.families import Families, gauge, histogram
 from trimaran.metrics.groups import group_metrics
-from trimaran.metrics.node_state import NodeState
+from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.raft import controller_metadata_metrics, metadata_metrics, raft_metrics
 from trimaran.metrics.replicas import replica_metrics
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Collector:
     """Reads the state of one node. On the loop, a little in each turn of it."""
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: MonitoredNode) -> None:
         self._state = state
         self._cluster = ClusterCounts()
         self._elections = ElectionCounts()
@@ -80,7 +80,7 @@ class Collector:
         yield from self._elections.metrics()
 
 
-def _raft_metrics(state: NodeState) -> Families:
+def _raft_metrics(state: MonitoredNode) -> Families:
     """A broker beside a controller uses its replica."""
     if state.controller is not None:
         yield from raft_metrics(state.controller.node)
@@ -96,14 +96,14 @@ def _broker_metrics(broker: RunningBroker) -> Families:
     yield from group_metrics(ctx.groups)
 
 
-def _all_rounds(state: NodeState) -> CumulativeHistogram:
+def _all_rounds(state: MonitoredNode) -> CumulativeHistogram:
     total = CumulativeHistogram()
     for one in {id(commit): commit for commit in _commits(state)}.values():
         total.add(one.times)
     return total
 
 
-def _commits(state: NodeState) -> Iterator[GroupCommit]:
+def _commits(state: MonitoredNode) -> Iterator[GroupCommit]:
     if state.controller is not None:
         yield state.controller.group_commit
     if state.broker is not None:

@@ -22,7 +22,7 @@ from node.runtime.threads import run_computing
 from trimaran.metrics.collect import Collector
 from trimaran.metrics.exposition import Text, text_of
 from trimaran.metrics.http import Request, Response, serve_http
-from trimaran.metrics.node_state import NodeState
+from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.process import process_metrics
 
 Address = tuple[str, int]
@@ -47,7 +47,7 @@ def address_of(config: ServerConfig) -> Address | None:
 
 
 @asynccontextmanager
-async def serving_metrics(address: Address, state: NodeState) -> AsyncIterator[MetricsServer]:
+async def serving_metrics(address: Address, state: MonitoredNode) -> AsyncIterator[MetricsServer]:
     """Serves within the block. Raises OSError: the address, its `filename`, is taken or not ours."""
     host, port = address
     try:
@@ -65,7 +65,7 @@ async def serving_metrics(address: Address, state: NodeState) -> AsyncIterator[M
 class MetricsServer:
     """Answers for one node. `address` is where it listens."""
 
-    def __init__(self, state: NodeState, address: Address) -> None:
+    def __init__(self, state: MonitoredNode, address: Address) -> None:
         self.address = address
         self.collector = Collector(state)
         self._state = state

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from node.config.config_def import ConfigError
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import server_config
-from trimaran.metrics.node_state import NodeState
+from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.serving import address_of, serving_metrics
 
 
@@ -69,9 +69,9 @@ def _grouping_cluster(path):
 
 async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
     async with _grouping_cluster(tmp_path) as running:
-        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
-        other = NodeState(running.controller_config(1))
+        other = MonitoredNode(running.controller_config(1))
         other.started(running.controllers[1])
         async with (
             serving_metrics(("127.0.0.1", 0), state) as broker,
@@ -108,7 +108,7 @@ async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
 
 async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
     async with cluster(tmp_path) as running:
-        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
         async with serving_metrics(("127.0.0.1", 0), state) as server:
             accept = "application/openmetrics-text; version=1.0.0"
@@ -133,7 +133,7 @@ async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
             "log.dirs": str(tmp_path),
         }
     )
-    async with serving_metrics(("127.0.0.1", 0), NodeState(config)) as server:
+    async with serving_metrics(("127.0.0.1", 0), MonitoredNode(config)) as server:
         assert (await get(server, "/healthz"))[0] == 200
         status, _, text = await get(server, "/readyz")
         assert (status, text) == (503, b"the controller is starting\nthe broker is starting\n")
@@ -143,7 +143,7 @@ async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
 
 async def test_a_fenced_broker_is_not_ready(tmp_path):
     async with cluster(tmp_path) as running:
-        state = NodeState(running.config(11, **{"process.roles": "broker"}))
+        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
         await running.stop(11)
         assert state.why_not_ready()

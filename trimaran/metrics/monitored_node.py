@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class NodeState:
+class MonitoredNode:
     """Roles that have not started are None."""
 
     config: ServerConfig

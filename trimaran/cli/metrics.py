@@ -1,0 +1,168 @@
+"""`metrics`: what nodes serve at `trimaran.metrics.listener`, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.output import Format, say, show_json_line, show_rows
+from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
+
+_TIMEOUT_SECONDS = 10.0
+# A node of a hundred thousand partitions has 40 MB of text.
+_BYTES_MAX = 128 << 20
+
+Key = tuple[str, str]
+"""Name and labels of a sample, as text."""
+
+
+def metrics(
+    nodes: Annotated[list[str] | None, Parameter(negative=())] = None,
+    /,
+    *,
+    only: str = "",
+    address: Annotated[list[str] | None, Parameter(name=["-a", "--address"], negative=())] = None,
+    watch: float | None = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Prints the metrics of nodes side by side, those of the local cluster when no address is given.
+
+    Args:
+        nodes: names or ids of nodes of the local cluster; all when none is given.
+        only: those that have this text in their name or labels; buckets of histograms only so.
+        address: HOST:PORT of trimaran.metrics.listener of a node, of any JMX exporter too.
+        watch: print again every so many seconds what has changed, and by how much a second.
+        output: table, or json: an object a line.
+    """
+    sources = _given(address) if address else _local(data, nodes)
+    before = {name: _samples(where, only) for name, where in sources.items()}
+    _show(before, output)
+    while watch is not None:
+        time.sleep(max(0.1, watch))
+        now = {name: _samples(where, only) for name, where in sources.items()}
+        _show_changes(before, now, max(0.1, watch), output)
+        before = now
+    return Exit.OK
+
+
+def _given(addresses: Iterable[str]) -> dict[str, str]:
+    return {one: one for one in addresses}
+
+
+def _local(data: Path, names: list[str] | None) -> dict[str, str]:
+    state = state_file.read(data.resolve())
+    chosen = list(state.nodes)
+    if names:
+        found = {name: state.node(name) for name in names}
+        for name, node in found.items():
+            if node is None:
+                raise UserError(
+                    f"no node {name} in the cluster of {data}",
+                    "trimaran ps shows its nodes",
+                    "name one of them, or use --address",
+                    exit_code=Exit.USAGE,
+                )
+        chosen = [node for node in found.values() if node is not None]
+    served = {node.name: node.metrics for node in chosen if node.metrics != "-"}
+    if not served:
+        raise UserError(
+            f"the nodes of the cluster in {data} serve no metrics",
+            "it was started without --metrics",
+            "trimaran down, then trimaran up --metrics",
+            exit_code=Exit.USAGE,
+        )
+    return served
+
+
+def _samples(address: str, only: str) -> dict[Key, float]:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    found = {}
+    for family in text_string_to_metric_families(_text(address)):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            if only in f"{sample.name} {labels}" if only else "le" not in sample.labels:
+                found[sample.name, labels] = float(sample.value)
+    return found
+
+
+def _text(address: str) -> str:
+    import http.client
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(
+            f"http://{address}/metrics", timeout=_TIMEOUT_SECONDS
+        ) as response:
+            return str(response.read(_BYTES_MAX), "utf-8")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UserError(
+            f"no metrics from {address}",
+            str(getattr(error, "reason", None) or error),
+            "is trimaran.metrics.listener set there, and does the node run?",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+
+
+def _show(found: Mapping[str, Mapping[Key, float]], output: Format) -> None:
+    rows = [
+        {
+            "metric": key[0],
+            "labels": key[1],
+            **{name: _number(values.get(key)) for name, values in found.items()},
+        }
+        for key in _keys(found)
+    ]
+    _print(rows, output, found)
+
+
+def _show_changes(
+    before: Mapping[str, Mapping[Key, float]],
+    now: Mapping[str, Mapping[Key, float]],
+    seconds: float,
+    output: Format,
+) -> None:
+    rows = []
+    for key in _keys(now):
+        changes = {name: _change(before[name].get(key), now[name].get(key)) for name in now}
+        if any(changes.values()):
+            told = {name: _told(change / seconds) for name, change in changes.items()}
+            rows.append({"metric": key[0], "labels": key[1], **told})
+    if output == "table":
+        say(f"{time.strftime('%H:%M:%S')}  change a second:")
+    _print(rows, output, now)
+
+
+def _print(
+    rows: list[dict[str, Any]], output: Format, nodes: Mapping[str, Mapping[Key, float]]
+) -> None:
+    if output == "json":
+        for row in rows:
+            show_json_line(row)
+        return
+    show_rows(rows, "table", columns=["metric", "labels", *nodes])
+
+
+def _keys(found: Mapping[str, Mapping[Key, float]]) -> list[Key]:
+    return sorted({key for values in found.values() for key in values})
+
+
+def _change(old: float | None, new: float | None) -> float:
+    return 0.0 if old is None or new is None else new - old
+
+
+def _number(value: float | None) -> float | int | None:
+    if value is None:
+        return None
+    return int(value) if value == int(value) else float(f"{value:.6g}")
+
+
+def _told(value: float) -> str:
+    return f"{value:+.6g}" if value else ""
