@@ -17,6 +17,7 @@ from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
 from zkcompat.sections.shared_configs import resolve
 from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class TreeWriter:
         self, batch: list[Operation], migration: Migration, held: HeldBack, final: bool
     ) -> int:
         """One transaction, again without what is refused; how many operations went through."""
-        batch = await self._resolved(batch)
+        batch = await self._resolved(batch, held)
         while True:
             steps = [step_of(operation) for operation in batch]
             try:
@@ -141,8 +142,8 @@ class TreeWriter:
                 entry.sentence(),
             )
 
-    async def _resolved(self, batch: list[Operation]) -> list[Operation]:
-        """Keys of others are kept; what becomes secret is hidden before it is written."""
+    async def _resolved(self, batch: list[Operation], held: HeldBack) -> list[Operation]:
+        """Keys of others are kept; what becomes secret is hidden before it is written, or left out."""
         keeper = self.tenure.keeper
         shared = [operation.path for operation in batch if operation.keeps is not None]
         found = await keeper.read_many(shared) if shared else {}
@@ -151,7 +152,13 @@ class TreeWriter:
             there = found.get(operation.path)
             if there is not None and there.refusal:
                 there = None
+            final = resolve(operation, there)
             if operation.secret and there is not None:
-                await keeper.hide(operation.path)
-            resolved.append(resolve(operation, there))
+                try:
+                    await keeper.hide(operation.path)
+                except PathRefusedError as refused:
+                    self._refuse(final, refused.reason)
+                    held.add(final)
+                    continue
+            resolved.append(final)
         return resolved

@@ -1,10 +1,11 @@
 """Secrets in a real ZooKeeper: for their creator's eyes only from the moment they are there."""
 
 import pytest
-from kazoo.security import make_digest_acl
+import trio
+from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_acl
 
 from tests.zkcompat import build
-from tests.zkcompat.rig import Source, connected, differences, in_step, running
+from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running
 from zkcompat.claim import Step
 from zkcompat.zookeeper.errors import PathRefusedError
 
@@ -61,3 +62,29 @@ async def test_a_credential_of_others_survives_changes_of_quotas(connect):
         )
         assert await differences(person, source) == ()
         assert mirror.status.claims == 1
+
+
+async def test_a_znode_that_may_not_be_hidden_gets_no_secret_and_stops_nothing(connect):
+    """As where an administrator's tool made it, and a credential comes that is to be kept from others' eyes."""
+    source = Source(build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="bob"))
+    path = "/config/users/alice"
+    async with connected(connect, auth=[("digest", "somebody:else")]) as other:
+        for parent in ("/", "/config", "/config/users"):
+            await other.ensure(parent, None)
+        await other.ensure(path, b'{"version":1,"config":{}}')
+        acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+        await other._answer(other._client.set_acls_async(path, acl), path)
+        async with running(connect, source, auth=AUTH, secrets=True) as mirror:
+            await in_step(mirror, source)
+            assert [entry.path for entry in mirror.quarantine] == [path]
+            assert (await other.read(path)).data == b'{"version":1,"config":{}}'
+            assert await other.read("/config/users/bob") is not None
+            assert mirror.status.claims == 1
+            # Where it may be hidden it is, and has the secret then.
+            acl = [*CREATOR_ALL_ACL, make_digest_acl("mirror", "secret", all=True)]
+            await other._answer(other._client.set_acls_async(path, acl), path)
+            with trio.fail_after(PATIENCE):
+                while len(mirror.quarantine):
+                    await mirror.status._changed.wait()
+            async with connected(connect, auth=AUTH) as owner:
+                assert b"SCRAM-SHA-256" in (await owner.read(path)).data
