@@ -7,6 +7,7 @@ import time
 from itertools import count
 from typing import Self
 
+from tests.cluster.processes import until
 from wire.blocking import BlockingClient
 from wire.client.errors import ConnectionLost, RequestTimedOut
 from wire.errors import ErrorCode
@@ -34,6 +35,7 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.primitives import NIL_UUID
 
 PULSE, BAD, WIDE = "pulse", "bad", "wide"
@@ -69,6 +71,12 @@ class Changes:
         self._create((PULSE, 1), (BAD, 2), (WIDE, WIDE_PARTITIONS))
         self.touch_bad()
         self._client.call(None, CreateAclsRequest(creations=[_acl("bad"), _acl("bad", PREFIXED)]))
+        ask = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1
+        )
+        until(
+            lambda: self._client.call(None, ask).error_code == ErrorCode.NONE, "a producer id", 20.0
+        )
 
     def pulse(self, number: int) -> None:
         self.configure(TOPIC, PULSE, PULSE_KEY, str(PULSE_BASE + number))

@@ -58,12 +58,14 @@ def first_of_two_mirrors_killed(scene: Scene) -> Iterator[None]:
     with scene.bursting():
         yield
         mirror.kill()
+    scene.changes.touch_bad()
 
 
 def first_of_two_mirrors_frozen(scene: Scene) -> Iterator[None]:
     """The mirror that leads stands still past its session, is overtaken, and wakes up."""
     mirror = scene.leading()
     mirror.signal(signal.SIGSTOP)
+    scene.changes.touch_bad()
     yield
     mirror.signal(signal.SIGCONT)
 
@@ -71,8 +73,10 @@ def first_of_two_mirrors_frozen(scene: Scene) -> Iterator[None]:
 def two_of_three_mirrors_killed(scene: Scene) -> Iterator[None]:
     """The mirror that leads dies, then the next one that does."""
     scene.leading().kill()
+    scene.changes.touch_bad()
     yield
     scene.leading().kill()
+    scene.changes.touch_bad()
 
 
 def zookeeper_killed(scene: Scene) -> Iterator[None]:

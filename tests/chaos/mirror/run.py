@@ -102,8 +102,9 @@ def _play_once(played: Scene, outcome: Outcome) -> None:
     fault = outcome.fault
     story = fault.story(played)
     next(story)
+    time.sleep(fault.stand_seconds / 4)  # what has to be done at once is no standing cost
     before, began = played.cpu_seconds(), time.monotonic()
-    time.sleep(fault.stand_seconds)
+    time.sleep(fault.stand_seconds * 3 / 4)
     spent = [now - then for now, then in zip(played.cpu_seconds(), before, strict=True)]
     outcome.cpu = max(outcome.cpu, *(seconds / (time.monotonic() - began) for seconds in spent))
     next(story, None)

@@ -25,7 +25,7 @@ from tests.chaos.mirror.lying_proxy import LyingProxy
 from tests.chaos.mirror.quorums import Quorum
 from tests.cluster.processes import until
 from tests.zkcompat.zookeeper.ensemble import Ensemble, ensemble_of_three
-from zkcompat.znodes.mirror_report import MirrorReport
+from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
 from zkcompat.zookeeper.server_process import ZooKeeperProcess, start_zookeeper
 
 STOP_SECONDS = 20.0
@@ -170,18 +170,41 @@ class Scene:
     def cpu_seconds(self) -> list[float]:
         return [mirror.cpu_seconds() for mirror in self.mirrors]
 
+    def stop(self) -> None:
+        """Ends the mirrors."""
+        for mirror in self.mirrors:
+            mirror.stop()
+
     def leading(self) -> MirrorProcess:
         """The mirror that holds the claim, once it has told of itself."""
-        return until(self._leading, "a mirror that leads", READY_SECONDS)
+        pid = until(self._leading_pid, "a mirror that leads", READY_SECONDS)
+        return next(mirror for mirror in self.mirrors if mirror.pid == pid)
 
-    def _leading(self) -> MirrorProcess | None:
+    def _leading_pid(self) -> int | None:
         with self.outsider() as client:
             try:
                 owner = client.get("/controller")[1].ephemeralOwner
-                report = MirrorReport.decode(client.get(MirrorReport.path(owner))[0])
+                return MirrorReport.decode(client.get(MirrorReport.path(owner))[0]).pid
             except NoNodeError:
                 return None
-        return next((m for m in self.mirrors if m.pid == report.pid), None)
+
+    def add_mirror(self, folder: Path) -> None:
+        """Starts one, and waits until it has found its place."""
+        connect = self.proxy.connect if self.proxy else self.keepers.connect
+        mirror = MirrorProcess(folder, self.quorum.controllers, connect)
+        mirror.start()
+        self.mirrors.append(mirror)
+        until(lambda: mirror.pid in self._told(), "the mirror's report", READY_SECONDS)
+        assert self.eye.equal(READY_SECONDS)[0] < float("inf"), f"{folder} is never in step"
+
+    def _told(self) -> set[int]:
+        """The processes that lead or stand by."""
+        root = REPORT_PARENTS[-1]
+        with self.outsider() as client, suppress(NoNodeError):
+            found = [client.get(f"{root}/{name}")[0] for name in client.get_children(root)]
+            reports = [MirrorReport.decode(data) for data in found]
+            return {one.pid for one in reports if one.state in ("in step", "standby")}
+        return set()
 
     @contextmanager
     def bursting(self) -> Iterator[None]:
@@ -248,13 +271,9 @@ def scene(quorum: Quorum, folder: Path, changes: Changes, fault: Fault) -> Itera
         if fault.lies:
             proxy = stack.enter_context(LyingProxy(("127.0.0.1", keepers.port)))
         eye = stack.enter_context(Eye(quorum.controllers, keepers.connect, quorum.brokers))
-        found: list[MirrorProcess] = []
+        played = Scene(quorum, keepers, [], changes, eye, proxy)
+        stack.callback(played.stop)
         for number in range(fault.mirrors):
-            connect = proxy.connect if proxy else keepers.connect
-            mirror = MirrorProcess(folder / f"mirror-{number}", quorum.controllers, connect)
-            mirror.start()
-            stack.callback(mirror.stop)
-            found.append(mirror)
-            assert eye.equal(READY_SECONDS)[0] < float("inf"), f"{mirror.folder} is never in step"
+            played.add_mirror(folder / f"mirror-{number}")
         eye.sight = Sight()
-        yield Scene(quorum, keepers, found, changes, eye, proxy)
+        yield played
