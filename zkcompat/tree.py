@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +16,8 @@ class Znode:
     secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FoundZnode:
-    """A znode as it was read; `owner` is the session of an ephemeral one, else 0.
+class FoundZnode(NamedTuple):
+    """A znode as it was read; `owner` is the session of an ephemeral one, else 0. `children` counts them.
 
     The zxids are those of the transactions that made it and wrote it last. `refusal` names ZooKeeper's error where the
     znode is there and must not be read.
@@ -30,6 +30,7 @@ class FoundZnode:
     created_zxid: int = 0
     modified_zxid: int = 0
     refusal: str = ""
+    children: int = 0
 
 
 Tree = Mapping[str, Znode]

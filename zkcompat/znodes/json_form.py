@@ -19,12 +19,16 @@ from wire.errors import RemoteProtocolError
 JSON_BYTES_MAX = 1 << 20
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+# `json.dumps` would make one for each call.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def encode_json(value: dict[str, Any]) -> bytes:
     """Compact UTF-8 JSON; escapes have upper-case digits, as Jackson's have."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return _ESCAPE.sub(_upper_digits, text).encode("utf-8", "surrogatepass")
+    text = _ENCODER.encode(value)
+    if "\\" in text:
+        text = _ESCAPE.sub(_upper_digits, text)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def decode_json(data: bytes | None) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from zkcompat.znodes.fields import ids, member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from zkcompat.znodes.json_form import decode_json
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
+
+RECOVERY = '"leader_recovery_state"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,14 @@ class PartitionState:
         return f"{BROKER_TOPICS}/{topic}/partitions/{partition}/state"
 
     def encode(self) -> bytes:
-        members: dict[str, Any] = {
-            "controller_epoch": self.controller_epoch,
-            "leader": self.leader,
-            "version": 1,
-        }
-        if self.leader_recovery_state:
-            members["leader_recovery_state"] = self.leader_recovery_state
-        members["leader_epoch"] = self.leader_epoch
-        members["isr"] = list(self.isr)
-        return encode_json(members)
+        # There are many of these, and all are numbers: JSON's encoder would take four times as long.
+        recovery = self.leader_recovery_state
+        text = (
+            f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,'
+            f"{f'{RECOVERY}:{recovery},' if recovery else ''}"
+            f'"leader_epoch":{self.leader_epoch},"isr":[{",".join(map(str, self.isr))}]}}'
+        )
+        return text.encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> PartitionState:

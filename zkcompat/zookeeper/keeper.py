@@ -27,7 +27,7 @@ from zkcompat.zookeeper.errors import (
     UncertainOutcomeError,
 )
 from zkcompat.zookeeper.kazoo_client import AddWatch
-from zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Refused
+from zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead
 from zkcompat.zookeeper.session import KeeperConfig, Session, reason_of
 from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 from zkcompat.zookeeper.znode_acls import acl_of
@@ -217,17 +217,7 @@ class Keeper(Session):
         """Reads the paths of one depth; returns those that have children."""
         parents: list[str] = []
         for path, read in await self._read_many(GET_DATA, level):
-            if isinstance(read, Refused):
-                found[path] = FoundZnode(None, refusal=read.reason)
-                continue
-            found[path] = FoundZnode(
-                read.data,
-                read.owner,
-                read.version,
-                read.created_ms,
-                read.created_zxid,
-                read.modified_zxid,
-            )
+            found[path] = read
             if read.children:
                 parents.append(path)
         return parents
@@ -235,9 +225,8 @@ class Keeper(Session):
     async def _children_of(self, parents: list[str]) -> list[str]:
         paths: list[str] = []
         for parent, names in await self._read_many(GET_CHILDREN, parents):
-            if isinstance(names, Refused):
-                continue
-            paths += [f"{parent.rstrip('/')}/{name}" for name in sorted(names)]
+            above = parent.rstrip("/")
+            paths += [f"{above}/{name}" for name in sorted(names)]
         return paths
 
     async def _read_many(self, kind: int, paths: list[str]) -> list[tuple[str, Any]]:

@@ -15,6 +15,8 @@ from typing import Any
 from kazoo.exceptions import EXCEPTIONS, NoNodeError
 from kazoo.protocol.serialization import GetChildren, read_buffer, write_string
 
+from zkcompat.tree import FoundZnode
+
 GET_DATA = 4
 GET_CHILDREN = 8
 ERROR = -1
@@ -22,26 +24,6 @@ ERROR = -1
 _HEADER = struct.Struct("!iBi")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _END = _HEADER.pack(-1, 1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What `getData` told; None as data is no data."""
-
-    data: bytes | None
-    owner: int
-    version: int
-    children: int
-    created_ms: int
-    created_zxid: int
-    modified_zxid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A znode that is there and must not be read; `reason` is ZooKeeper's error, as in NoAuth."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +40,8 @@ class MultiRead:
         return b"".join(requests) + _END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
-        """For each path a `Read` or the names of the children, `Refused`, or None if the znode is not there.
+        """For each path a `FoundZnode` or the names of the children, none where they must not be read; None if the
+        znode is not there.
 
         Raises struct.error for a malformed answer.
         """
@@ -72,24 +55,22 @@ class MultiRead:
                 return answers
             if kind == ERROR:
                 offset += 4
-                reason = type(EXCEPTIONS[error]()).__name__.removesuffix("Error")
-                answers.append(None if error == NoNodeError.code else Refused(reason))
+                answers.append(self._refused(error))
             elif kind == GET_DATA:
                 data, offset = read_buffer(buffer, offset)
                 stat = _STAT.unpack_from(buffer, offset)
                 offset += _STAT.size
+                created, modified, created_ms, _, version, _, _, owner, _, children, _ = stat
                 answers.append(
-                    Read(
-                        data,
-                        owner=stat[7],
-                        version=stat[4],
-                        children=stat[9],
-                        created_ms=stat[2],
-                        created_zxid=stat[0],
-                        modified_zxid=stat[1],
-                    )
+                    FoundZnode(data, owner, version, created_ms, created, modified, "", children)
                 )
             else:
                 names = GetChildren.deserialize(buffer, offset)
                 offset += 4 + sum(4 + len(name.encode()) for name in names)
                 answers.append(names)
+
+    def _refused(self, error: int) -> Any:
+        if error == NoNodeError.code:
+            return None
+        reason = type(EXCEPTIONS[error]()).__name__.removesuffix("Error")
+        return FoundZnode(None, refusal=reason) if self.kind == GET_DATA else ()
