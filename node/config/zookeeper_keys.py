@@ -172,7 +172,7 @@ ZOOKEEPER = (
         "trimaran.zk.mirror.verify.interval.ms",
         "long",
         60_000,
-        "Time between two comparisons of the mirrored tree with the metadata.",
+        "Time within which the whole mirrored tree is compared with the metadata; a small one is compared more often.",
         at_least(100),
     ),
 )

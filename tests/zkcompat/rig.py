@@ -9,7 +9,7 @@ from quorum.metadata.image import EMPTY, Provenance
 from tests.zkcompat import build
 from zkcompat.claim import Leader
 from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.mirror import Mirror, MirrorConfig
+from zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
 from zkcompat.sections.registry import sections_of
 from zkcompat.verify import Verification
 from zkcompat.zookeeper.kazoo_client import Security
@@ -21,6 +21,7 @@ PATIENCE = 20.0
 # As a machine may stand still, or a disk, without ending a session; a test that waits for that end takes the short one.
 SESSION_MS = 12_000
 SHORT_SESSION_MS = 1500
+NEVER = 1e6
 
 
 class Source:
@@ -60,10 +61,11 @@ def topics(count, partitions=2):
 
 @asynccontextmanager
 async def running(connect, source, **settings):
-    """A mirror that runs while the body does."""
+    """A mirror that runs while the body does; without an interval it does not verify."""
     config = MirrorConfig(
         batch_operations=settings.pop("batch_operations", 200),
-        verify_interval_seconds=settings.pop("verify_interval_seconds", 600.0),
+        verify_share=VERIFY_SHARE if "verify_interval_seconds" in settings else 0.0,
+        verify_interval_seconds=settings.pop("verify_interval_seconds", NEVER),
         secrets=settings.pop("secrets", False),
     )
     companions = settings.pop("companions", ())

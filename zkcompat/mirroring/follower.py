@@ -7,6 +7,7 @@ the quarantine points at.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +42,7 @@ class Follower:
     writer: TreeWriter
     quarantine: Quarantine
     status: MirrorStatus
+    _retrying: bool = False
 
     async def compare_all(self) -> None:
         """Makes the whole tree equal to the newest image; from then on it is known."""
@@ -111,7 +113,6 @@ class Follower:
             log.warning("The tree was changed by another client (%s): comparing", problem)
             await self._compare(self._touched(shown, image, changes), image, dirty=True)
             await self.writer.write((), image)
-            self.tenure.verify_soon.set()
 
     def _planned(
         self, before: MetadataImage, after: MetadataImage, changes: Changes
@@ -133,7 +134,11 @@ class Follower:
             return
         self.tenure.suspects.clear()
         self.tenure.comparing = True
+        began = time.process_time()
         await self._compare([(section, name) for (_, name), section in suspects.items()], image)
+        if self._retrying:
+            self.quarantine.tried(time.process_time() - began)
+            self._retrying = False
         self.tenure.compared()
 
     async def _compare(
@@ -178,8 +183,7 @@ class Follower:
     def _suspect_due(self) -> None:
         """Has compared what is to be tried again."""
         for entry in self.quarantine.take_due():
-            if entry.action in ("children", "read"):
-                self.tenure.verify_soon.set()
+            self._retrying = True
             self.tenure.recheck(entry.path)
 
     def _settled(self, piece: Slice) -> None:

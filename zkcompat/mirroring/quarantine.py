@@ -2,6 +2,7 @@
 
 One such znode is no doubt about the connection and no reason to stop: the rest is mirrored. What depends on it waits
 with it: nothing is made below what could not be made, and nothing is deleted above what could not be deleted.
+All are tried again together, as often as that costs little: a few each second, thousands once a minute.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wire.client.backoff import exponential_seconds
 from zkcompat.operations import Kind, Operation
 
-FIRST_RETRY_SECONDS = 1.0
+RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
+# Of a CPU, for trying again.
+RETRY_SHARE = 0.01
 # More refusals than that are a matter of the whole tree; the rest is found by the verification again.
 ENTRIES_MAX = 10_000
 
@@ -25,12 +27,11 @@ _ACTIONS: dict[Kind, Action] = {Kind.CREATE: "create", Kind.SET: "set", Kind.DEL
 
 @dataclass(slots=True)
 class Refusal:
-    """`next_try` is on the clock that the quarantine was given; one that `retries` holds nothing back."""
+    """One that `retries` holds nothing back. `attempts` counts refusals."""
 
     path: str
     action: Action
     reason: str
-    next_try: float
     attempts: int = 1
     retries: bool = False
 
@@ -52,6 +53,8 @@ class Quarantine:
 
     now: Callable[[], float]
     _entries: dict[str, Refusal] = field(default_factory=dict)
+    _wait_seconds: float = RETRY_SECONDS_MIN
+    _next_try: float = float("inf")
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -68,15 +71,15 @@ class Quarantine:
         return self.add(path, _ACTIONS[operation.kind], reason)
 
     def add(self, path: str, action: Action, reason: str) -> Refusal:
-        """Holds a path back, after a retry for longer than the last time."""
+        """Holds a path back until all are tried again."""
         known = self._entries.get(path)
         if known is not None and known.action == action and not known.retries:
             return known
         attempts = known.attempts + 1 if known is not None else 1
-        wait = exponential_seconds(FIRST_RETRY_SECONDS, RETRY_SECONDS_MAX, attempts - 1)
-        entry = Refusal(path, action, reason, self.now() + wait, attempts)
+        entry = Refusal(path, action, reason, attempts)
         if known is not None or len(self._entries) < ENTRIES_MAX:
             self._entries[path] = entry
+            self._next_try = min(self._next_try, self.now() + self._wait_seconds)
         return entry
 
     def is_shut(self, path: str) -> bool:
@@ -108,17 +111,25 @@ class Quarantine:
                 del self._entries[parent]
 
     def next_due(self) -> float:
-        """When the first entry is to be tried again; infinity when there is none."""
-        waiting = (entry.next_try for entry in self if not entry.retries)
-        return min(waiting, default=float("inf"))
+        """When to try again; infinity when there is nothing to try."""
+        return self._next_try if any(not entry.retries for entry in self) else float("inf")
 
     def take_due(self) -> list[Refusal]:
-        """Those to be tried again now, each once; until they are refused again they hold nothing back."""
-        now = self.now()
-        due = [entry for entry in self if not entry.retries and entry.next_try <= now]
+        """What is to be tried again now; until it is refused again it holds nothing back."""
+        if self.now() < self._next_try:
+            return []
+        self._next_try = float("inf")
+        due = [entry for entry in self if not entry.retries]
         for entry in due:
             entry.retries = True
         return due
+
+    def tried(self, cpu_seconds: float) -> None:
+        """All were tried again, at this cost; the next time is as far off as that is dear."""
+        wait = cpu_seconds / RETRY_SHARE
+        self._wait_seconds = min(max(wait, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)
+        if self._next_try < float("inf"):
+            self._next_try = self.now() + self._wait_seconds
 
     def settled(self, paths: Iterable[str]) -> None:
         """Those of `paths` that were tried and not refused again: nothing is left to do there."""

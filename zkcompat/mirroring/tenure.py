@@ -15,7 +15,7 @@ import trio
 
 from node.runtime.clock import now_ms
 from quorum.metadata.image import MetadataImage
-from wire.transport.events import AutoResetEvent, Notifier
+from wire.transport.events import Notifier
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.sections.registry import SectionIndex, Sections
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 # Between two repairs of `/controller`: somebody who goes on writing it must not keep the mirror busy.
 CONTROLLER_PAUSE_SECONDS = 0.1
-# How many entities wait to be compared again before everything is.
+# How many entities wait to be compared again.
 RECHECK_MAX = 10_000
 _GUARD_PATHS = (ControllerEpoch.PATH, Migration.PATH)
 _OVERTAKEN = ("BadVersion", "NoNode")
@@ -96,7 +96,6 @@ class Tenure:
     # Entities, by section label and name, to be compared again by the writer.
     suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
     comparing: bool = False
-    verify_soon: AutoResetEvent = field(default_factory=AutoResetEvent)
     _index: SectionIndex = field(init=False)
     _claimed_as: bytes = b""
     _lock: trio.Lock = field(default_factory=trio.Lock)
@@ -178,11 +177,9 @@ class Tenure:
             self.suspect(*place)
 
     def suspect(self, section: Section, name: str) -> None:
-        """Has the writer compare an entity."""
+        """Has the writer compare an entity; beyond a bound the next verification finds it."""
         if len(self.suspects) < RECHECK_MAX:
             self.suspects[section.label, name] = section
-        else:
-            self.verify_soon.set()
         self._suspected.notify_all()
 
     async def wait_suspects(self) -> None:

@@ -171,22 +171,37 @@ def operation(kind, path, **members):
     return Operation(kind, path, "Name", "sentence", **members)
 
 
-def test_what_is_refused_again_waits_longer():
+def test_what_is_refused_is_tried_again_as_often_as_it_is_cheap():
     now = 0.0
     quarantine = Quarantine(lambda: now)
     wanted = operation(Kind.SET, "/a/b")
     waits = []
-    for _ in range(8):
+    for cpu_seconds in (0.001, 0.01, 0.05, 0.3, 5.0, 0.002, 0.0):
         quarantine.refused(wanted, "NoAuth")
+        quarantine.tried(cpu_seconds)
         assert quarantine.holds(wanted)
         waits.append(quarantine.next_due() - now)
         assert quarantine.take_due() == []
         now = quarantine.next_due()
         assert [entry.path for entry in quarantine.take_due()] == ["/a/b"]
         assert not quarantine.holds(wanted)
-    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert waits == pytest.approx([1, 1, 5, 30, 60, 1, 1])
     quarantine.settled(["/a/b"])
     assert len(quarantine) == 0
+    assert quarantine.next_due() == float("inf")
+
+
+def test_all_that_is_refused_is_tried_again_together():
+    """Else thousands, each at its own time, would be thousands of cheap tries a second."""
+    now = 0.0
+    quarantine = Quarantine(lambda: now)
+    for number in range(100):
+        quarantine.add(f"/a/{number}", "set", "NoAuth")
+        now += 0.009
+    now = quarantine.next_due()
+    assert now == 1.0
+    assert len(quarantine.take_due()) == 100
+    assert quarantine.take_due() == []
 
 
 def test_the_right_to_create_is_the_parents():
