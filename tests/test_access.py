@@ -11,12 +11,9 @@ import pytest
 from broker.handlers.registry import broker_registry
 from quorum.controller.handlers.envelope import FORWARDED
 from quorum.controller.handlers.registry import controller_registry
-from quorum.serving.authorization import ACL_JUDGE
-from quorum.serving.enforced import ENFORCED
 from tests import datadriven
 from wire.messages.registry import REQUESTS, RESPONSES
 from wire.schema import Message, Struct
-from wire.security.acls import Operation
 from wire.transport.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
 from wire.transport.registry import Registry
 
@@ -28,10 +25,12 @@ Every request needs an operation on a resource, or is open to all. The names are
 (`AclOperation`, `ResourceType`). Handlers declare it: `@handles(…, access=…)`.
 This page is written from that: `REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
 
-- **yes**: who may not is refused, if the node has an authorizer ([security.md](security.md)).
-- **not yet**: Apache Kafka asks for it, this project does not. It is open to everybody who can connect.
-  `quorum/serving/enforced.py` says why.
+If the node has an authorizer, who may not is refused ([security.md](security.md)):
+
+- **by the registry**: before the handler is called; of several items, those that are not allowed.
+- **by the handler**: the last column but one says why there.
 - **by the controller**: brokers pass the request on. The controller authorizes it for the client's principal.
+- **nobody**: it is open to all who are connected.
 """
 
 
@@ -39,13 +38,12 @@ def kafka_name(one) -> str:
     return "".join(word.capitalize() for word in one.name.split("_"))
 
 
-def enforced(need: Need) -> str:
+def judged(need: Need) -> str:
     if need == BY_CONTROLLER:
         return "by the controller"
-    if not need.operations:
-        return "open"
-    judged = need.judged_by in (JudgedBy.REGISTRY, JudgedBy.HANDLER)
-    return "yes" if judged and ACL_JUDGE.enforces(need) else "not yet"
+    return (
+        "nobody" if need.judged_by is JudgedBy.NOBODY else f"by the {need.judged_by.name.lower()}"
+    )
 
 
 def cells(need: Need) -> list[str]:
@@ -59,11 +57,11 @@ def cells(need: Need) -> list[str]:
         fields += f"{', ' if fields else ''}listed `{need.listed}`"
     why = "" if need == BY_CONTROLLER else need.why
     what = "; ".join(part for part in (fields, why) if part)
-    return [operation, resource, what, enforced(need)]
+    return [operation, resource, what, judged(need)]
 
 
 def table(registry: Registry) -> list[str]:
-    lines = ["| API | operation | resource | named by | enforced |", "|---|---|---|---|---|"]
+    lines = ["| API | operation | resource | named by | judged |", "|---|---|---|---|---|"]
     named = {
         one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
     }
@@ -120,16 +118,24 @@ def test_what_brokers_pass_on_is_judged_by_the_controller():
         assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]
 
 
-def test_an_acl_that_is_taken_protects_something():
-    """Of every kind of resource just what the authorizer is asked for."""
-    asked: dict = {}
-    for registry in REGISTRIES.values():
-        for handled in registry.handled().values():
-            for need in needs_of(handled.access):
-                if (
-                    need.judged_by in (JudgedBy.REGISTRY, JudgedBy.HANDLER)
-                    and enforced(need) == "yes"
-                ):
-                    asked.setdefault(need.resource_type, set()).update(need.operations)
-    taken = {kind: set(some) - {Operation.ALL} for kind, some in ENFORCED.items() if some}
-    assert asked == taken
+# What nobody is asked about: the connection itself, tokens that say who may, and who looks for brokers.
+OPEN = {
+    "Brokers": {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "DescribeCluster"},
+    "Controllers": {
+        "ApiVersions",
+        "SaslHandshake",
+        "SaslAuthenticate",
+        "ExpireDelegationToken",
+        "RenewDelegationToken",
+    },
+}
+
+
+@pytest.mark.parametrize("title", REGISTRIES)
+def test_everything_else_is_judged(title):
+    found = {
+        handled.request.__name__.removesuffix("Request")
+        for handled in REGISTRIES[title].handled().values()
+        if any(need.judged_by is JudgedBy.NOBODY for need in needs_of(handled.access))
+    }
+    assert found == OPEN[title]

@@ -70,6 +70,7 @@ class FetchTerms:
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
     reads_followers: bool = False  # a consumer that knows KIP-392
     prefer: Callable[[LeaderEpoch, int], int] | None = None  # whom it should read an offset from
+    may_read: Callable[[str], bool] | None = None  # asked at each look, for topics may be forbidden
 
     @property
     def is_follower(self) -> bool:
@@ -162,6 +163,13 @@ class Fetch:
                 found.add(len(turn))
             await yield_to_loop()
             changed = self._reader.changed
+
+    async def look_again(self) -> None:
+        """Looks at all that was found before: what may be read has changed."""
+        if not self.released:
+            self._reader.changed.update(dict.fromkeys(self._found))
+            await self.look_ahead()
+            self.look()
 
     def _look_at(self, slots: Iterable[Slot]) -> None:
         for slot in slots:
@@ -263,6 +271,9 @@ class Fetch:
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
+            may_read = self._terms.may_read
+            if may_read is not None and not may_read(slot.name_in(self._partitions)):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             partition = slot.partition(self._partitions)
             if self._is_untouched(slot, partition):
                 slot.attach(partition)

@@ -58,6 +58,8 @@ class FetchSession:
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
+    # Of the authorizer, when the partitions were last looked at as a whole.
+    acl_epoch: int = 0
     closed: bool = False
     # Places of the room for what updates under way may add: an update is made in steps, and others grow meanwhile.
     reserved: int = 0
@@ -148,6 +150,12 @@ class FetchSession:
         if self.current_fetch is not None:
             self.current_fetch.release()
         self.current_fetch = fetch
+
+    def heed(self, acl_epoch: int) -> None:
+        """All partitions are looked at by the next fetch, if ACLs have changed since the one before."""
+        if acl_epoch != self.acl_epoch:
+            self.acl_epoch = acl_epoch
+            self.reader.changed.update(dict.fromkeys(self.slots.values()))
 
     def finished(self, fetch: Fetch) -> None:
         if self.current_fetch is fetch:

@@ -15,7 +15,8 @@ from broker.coordination.shard import Producer
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from quorum.serving.authorization import check_cluster, may_with_topic
+from quorum.metadata.authorizer import Action
+from quorum.serving.authorization import check_cluster, may, may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -26,7 +27,7 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import cluster, topics, transactional_ids
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
@@ -54,7 +55,9 @@ def _fail(
     AddPartitionsToTxnRequest,
     versions="0-5",
     access=(
-        transactional_ids(Operation.WRITE, "v3_and_below_transactional_id"),
+        transactional_ids(Operation.WRITE, "v3_and_below_transactional_id").in_handler(
+            "below version 4, where clients ask"
+        ),
         topics(Operation.WRITE, "v3_and_below_topics.name").in_handler("all are added, or none"),
         cluster(Operation.CLUSTER_ACTION).in_handler("from version 4 on, which brokers ask"),
     ),
@@ -96,13 +99,16 @@ async def _of_brokers(
 async def _of_client(
     request: AddPartitionsToTxnRequest, ctx: Context, call: Call
 ) -> AddPartitionsToTxnResponse:
-    asked = request.v3_and_below_topics
+    asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
+    of_transaction = Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    if not may(ctx, call, of_transaction):
+        return _fail(request, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
     partitions = _partitions(asked)
     codes = _refused(partitions, ctx, call)
     if not codes:
         code = await _add(
             ctx,
-            request.v3_and_below_transactional_id,
+            transactional_id,
             Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
             partitions,
         )
@@ -119,7 +125,7 @@ def _refused(
     partitions: Sequence[TopicPartition], ctx: Context, call: Call
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Those that cannot be written to."""
-    may_write = may_with_topic(ctx, call.connection, Operation.WRITE)
+    may_write = may_with_topic(ctx, call, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
     codes = {}
     for name, index in partitions:

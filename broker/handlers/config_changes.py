@@ -57,7 +57,7 @@ async def altered(
         ctx,
         answered,
         validate_only=request.validate_only,
-        may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
+        may_alter_loggers=may(ctx, call, Action(Operation.ALTER_CONFIGS)),
     )
     await in_turns(answering, RESOURCES_PER_TURN)
     own, left = await run_apart(_parted, request.resources, answered, respond)

@@ -76,7 +76,7 @@ def _seen_by(
 ) -> DescribedGroup:
     if group.error_code:
         return group
-    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     if not all(map(may_see, _topics_of(group))):
         return describe.refused(
             group.group_id,
@@ -85,7 +85,7 @@ def _seen_by(
         )
     if request.include_authorized_operations:
         group.authorized_operations = authorized_operations(
-            ctx, call.connection, ResourceType.GROUP, group.group_id
+            ctx, call, ResourceType.GROUP, group.group_id
         )
     return group
 

@@ -53,8 +53,8 @@ def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
     check_served(ctx)
 
-    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
-    if not all(map(may_see, request.subscribed_topic_names or ())):
+    may_name = may_with_topic(ctx, call, Operation.DESCRIBE)
+    if not all(map(may_name, request.subscribed_topic_names or ())):
         return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
     pending = ctx.groups.consumer_heartbeat(
         ConsumerHeartbeat(
@@ -63,7 +63,7 @@ def consumer_group_heartbeat(
             client_id=call.header.client_id or "",
             client_host=f"/{call.connection.peer[0]}",  # as Java prints an address
             new_id=str(uuid4()),
-            may_see=may_see,
+            may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
         )
     )
     return respond(pending, lambda response: response, lambda code: _fail(request, code, ""))

@@ -32,10 +32,22 @@ from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
+def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_refused(one, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 @handles(
     DeleteRecordsRequest,
     versions="0-2",
     access=topics(Operation.DELETE, "topics.name", "topics"),
+    on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )

@@ -62,7 +62,7 @@ def describe_cluster(
         controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=-1),
         brokers=brokers,
         cluster_authorized_operations=(
-            cluster_operations(ctx, call.connection)
+            cluster_operations(ctx, call)
             if request.include_cluster_authorized_operations
             else NOT_ASKED
         ),

@@ -10,7 +10,7 @@ from quorum.serving.config_entries import Source
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.security.acls import Operation
-from wire.transport.access import configs, not_yet
+from wire.transport.access import configs
 from wire.transport.calls import Call
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -20,7 +20,7 @@ from wire.transport.slices import Slices
 @handles(
     DescribeConfigsRequest,
     versions="0-4",
-    access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
+    access=configs(Operation.DESCRIBE_CONFIGS),
     on_error=fail_all,
     slices=Slices("resources", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
@@ -28,7 +28,7 @@ from wire.transport.slices import Slices
 def describe_configs(
     request: DescribeConfigsRequest, ctx: Context, call: Call
 ) -> DescribeConfigsResponse:
-    response = answer(request, ctx.config, ctx.metadata.image)
+    response = answer(request, ctx, call, ctx.metadata.image)
     if call.header.api_version == 0:
         for result in response.results:
             for config in result.configs:

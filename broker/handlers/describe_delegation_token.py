@@ -38,7 +38,7 @@ def describe_delegation_token(
     def may_see(token: DelegationTokenRecord) -> bool:
         of_token = Action(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
         of_owner = Action(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
-        return may(ctx, connection, of_token) or may(ctx, connection, of_owner)
+        return may(ctx, call, of_token) or may(ctx, call, of_owner)
 
     return describe_tokens(
         request,

@@ -1,11 +1,11 @@
 """DescribeGroups (15): state and members of classic groups.
 
 Versions: 3 authorized operations (KIP-430), 4 static members, 6 says that a group does not exist (KIP-1043).
-Not done: authorization, so that everything is allowed.
 """
 
 from __future__ import annotations
 
+from broker.groups.describe import described
 from broker.handlers.context import Context
 from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
@@ -18,10 +18,17 @@ from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
+def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[described(group_id, "", code) for group_id in request.groups]
+    )
+
+
 @handles(
     DescribeGroupsRequest,
     versions="0-6",
     access=groups(Operation.DESCRIBE, "groups.*", "groups"),
+    on_error=_fail,
     slices=Slices("groups", "groups"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
@@ -33,6 +40,6 @@ def describe_groups(
         for group in groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = authorized_operations(
-                    ctx, call.connection, ResourceType.GROUP, group.group_id
+                    ctx, call, ResourceType.GROUP, group.group_id
                 )
     return DescribeGroupsResponse(groups=groups)

@@ -6,10 +6,13 @@ Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `Unifie
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.handlers.context import Context
 from broker.partitions.opening import OPENED_PER_TURN
 from log.producers.entry import ProducerEntry
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -30,45 +33,75 @@ from wire.transport.slices import Slices
 NO_SEQUENCE = -1
 
 
+def _fail(
+    request: DescribeProducersRequest, code: ErrorCode, message: str
+) -> DescribeProducersResponse:
+    error = KafkaError(code, message)
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_failed(index, error) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 @handles(
     DescribeProducersRequest,
     versions="0",
-    access=topics(Operation.READ, "topics.name", "topics"),
+    access=topics(Operation.READ).in_handler("a name that no topic has is told so first"),
+    on_error=_fail,
     slices=Slices("topics.partition_indexes", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_producers(
-    request: DescribeProducersRequest, ctx: Context, _call: Call
+    request: DescribeProducersRequest, ctx: Context, call: Call
 ) -> DeferredResponse[DescribeProducersResponse]:
+    may_read = may_with_topic(ctx, call, Operation.READ)
+
     async def finish() -> DescribeProducersResponse:
-        return DescribeProducersResponse(topics=[await _topic(one, ctx) for one in request.topics])
+        return DescribeProducersResponse(
+            topics=[await _topic(one, ctx, may_read) for one in request.topics]
+        )
 
     return DeferredResponse(finish)
 
 
-async def _topic(wanted: TopicRequest, ctx: Context) -> TopicResponse:
+async def _topic(
+    wanted: TopicRequest, ctx: Context, may_read: Callable[[str], bool]
+) -> TopicResponse:
     shown = TopicResponse(name=wanted.name, partitions=[])
     for count, index in enumerate(wanted.partition_indexes, 1):
         try:
-            producers = await _producers(wanted.name, index, ctx)
+            producers = await _producers(wanted.name, index, ctx, may_read)
             one = PartitionResponse(partition_index=index, active_producers=producers)
         except KafkaError as error:
-            one = PartitionResponse(
-                partition_index=index,
-                error_code=error.code,
-                error_message=error.message,
-                active_producers=[],
-            )
+            one = _failed(index, error)
         shown.partitions.append(one)
         if count % OPENED_PER_TURN == 0:
             await yield_to_loop()
     return shown
 
 
-async def _producers(topic: str, index: int, ctx: Context) -> list[ProducerState]:
+def _failed(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=index,
+        error_code=error.code,
+        error_message=error.message,
+        active_producers=[],
+    )
+
+
+async def _producers(
+    topic: str, index: int, ctx: Context, may_read: Callable[[str], bool]
+) -> list[ProducerState]:
     """Raises KafkaError: why they are not told here."""
     if (why := why_illegal(topic)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if not may_read(topic):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = ctx.partitions.hosted(topic, index)
     if partition.must_check:
         await partition.check()

@@ -8,7 +8,7 @@ Source: Kafka's `DescribeTopicPartitionsRequestHandler`, `KRaftMetadataCache.des
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
@@ -16,6 +16,7 @@ from broker.metadata.reachable import Reachable
 from broker.metadata.topic_views import PARTITIONS_PER_TURN
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.authorized_operations import authorized_operations
 from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
@@ -36,14 +37,25 @@ from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 
 VERSION = 0
-# Unknown topics answered between two checkpoints: 3 ms of work.
-TOPICS_PER_TURN = 1000
+# Unknown topics answered, or topics judged, between two checkpoints: 5 ms of work.
+TOPICS_PER_TURN = 200
+
+
+def _fail(
+    request: DescribeTopicPartitionsRequest, code: ErrorCode, _message: str
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[_error(code, topic.name) for topic in request.topics]
+    )
 
 
 @handles(
     DescribeTopicPartitionsRequest,
     versions="0",
-    access=topics(Operation.DESCRIBE, "topics.name", "topics", listed="topics.name"),
+    access=topics(Operation.DESCRIBE, "topics.name", listed="topics.name").in_handler(
+        "pages are of what may be seen"
+    ),
+    on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_topic_partitions(
@@ -54,22 +66,27 @@ def describe_topic_partitions(
         1,
         min(request.response_partition_limit, ctx.config["max.request.partition.size.limit"]),
     )
-    page = _Page(image.topics, Reachable(image.cluster, call.connection.listener), limit)
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
+    page = _Page(image.topics, Reachable(image.cluster, call.connection.listener), limit, may_see)
+    # As many names as a page has, and the next, but for those that may not be seen.
+    most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
 
     async def shown(page: _Page) -> DescribeTopicPartitionsResponse:
         for done, topic in enumerate(page.topics, 1):
             topic.topic_authorized_operations = authorized_operations(
-                ctx, call.connection, ResourceType.TOPIC, topic.name or ""
+                ctx, call, ResourceType.TOPIC, topic.name or ""
             )
             if done % TOPICS_PER_TURN == 0:
                 await yield_to_loop()
-        return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+        return DescribeTopicPartitionsResponse(
+            topics=page.topics + page.refused, next_cursor=page.next_cursor
+        )
 
     async def finish() -> DescribeTopicPartitionsResponse:
         if call.heavy:
-            names = await run_apart(_names, request, image.topics, limit)
+            names = await run_apart(_names, request, image.topics, most)
         else:
-            names = _names(request, image.topics, limit)
+            names = _names(request, image.topics, most)
         if names is None:
             for topic in request.topics:
                 page.topics.append(_error(ErrorCode.INVALID_REQUEST, topic.name))
@@ -91,17 +108,15 @@ def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _names(
-    request: DescribeTopicPartitionsRequest, topics: TopicsImage, limit: int
+    request: DescribeTopicPartitionsRequest, topics: TopicsImage, most: int
 ) -> list[str] | None:
-    """In order from the cursor on; of all topics no more than a page and one, as each has a partition. None if the
-    cursor is misplaced.
-    """
+    """In order from the cursor on; of all topics no more than `most`. None if the cursor is misplaced."""
     if _is_misplaced(request):
         return None
     start = request.cursor.topic_name if request.cursor is not None else ""
     if request.topics:
         return sorted({topic.name for topic in request.topics if topic.name >= start})
-    return heapq.nsmallest(limit + 1, (name for name in topics.by_name if name >= start))
+    return heapq.nsmallest(most, (name for name in topics.by_name if name >= start))
 
 
 def _first_partition(name: str, cursor: Cursor | None) -> int:
@@ -111,18 +126,32 @@ def _first_partition(name: str, cursor: Cursor | None) -> int:
 class _Page:
     """An answer in the making, with room for `limit` partitions."""
 
-    def __init__(self, topics: TopicsImage, reachable: Reachable, limit: int) -> None:
+    def __init__(
+        self,
+        topics: TopicsImage,
+        reachable: Reachable,
+        limit: int,
+        may_see: Callable[[str], bool],
+    ) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
+        self.refused: list[DescribeTopicPartitionsResponseTopic] = []
         self.next_cursor: Cursor | None = None
         self._image = topics
         self._reachable = reachable
         self._room = limit
+        self._may_see = may_see
 
     def fill(
         self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
     ) -> Iterator[None]:
         """Yields at the end of each turn."""
-        for name in names:
+        for judged, name in enumerate(names, 1):
+            if judged % TOPICS_PER_TURN == 0:
+                yield
+            if not self._may_see(name):
+                if not skips_unknown:
+                    self.refused.append(_refused(name))
+                continue
             if self._room == 0:
                 self.next_cursor = Cursor(topic_name=name, partition_index=0)
                 return
@@ -131,8 +160,6 @@ class _Page:
                 yield from self._add(topic, _first_partition(name, cursor))
             elif not skips_unknown:
                 self.topics.append(_unknown(name))
-                if len(self.topics) % TOPICS_PER_TURN == 0:
-                    yield
             if self.next_cursor is not None:
                 return
 
@@ -170,6 +197,11 @@ class _Page:
             last_known_elr=list(state.last_known_elr),
             offline_replicas=self._reachable.offline(state),
         )
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Nothing is told of it, not even whether it is internal."""
+    return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name).replace(is_internal=False)
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -43,7 +43,7 @@ def _fail(
 def describe_transactions(
     request: DescribeTransactionsRequest, ctx: Context, call: Call
 ) -> DescribeTransactionsResponse:
-    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     found = [describe(ctx.transactions, one) for one in request.transactional_ids]
     for one in found:
         one.topics = [topic for topic in one.topics if may_see(topic.topic)]

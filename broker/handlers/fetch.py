@@ -43,7 +43,7 @@ from wire.messages.fetch import (
     NodeEndpoint,
 )
 from wire.primitives import NIL_UUID
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import cluster, topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.events import AutoResetEvent
@@ -66,7 +66,9 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it f
     FetchRequest,
     versions="0-18",
     access=(
-        topics(Operation.READ, "topics.topic", "responses"),
+        topics(Operation.READ, "topics.topic").in_handler(
+            "of the session, too, and topics by id; again whenever a wait ends"
+        ),
         cluster(Operation.CLUSTER_ACTION).in_handler("of followers"),
     ),
     elements_max=PARTITIONS_ELEMENTS_MAX,
@@ -165,7 +167,17 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         else ErrorCode.NOT_LEADER_OR_FOLLOWER,
         reads_followers=replica_id < 0 and _reads_followers(ctx, version),
         prefer=None if replica_id >= 0 else _preference(request, ctx, call),
+        may_read=None if replica_id >= 0 or ctx.authorizer is None else _reading(ctx, call),
     )
+
+
+def _reading(ctx: Context, call: Call) -> Callable[[str], bool]:
+    """Who may read a topic now may not later in the same fetch."""
+    return lambda topic: may(ctx, call, Action(Operation.READ, ResourceType.TOPIC, topic))
+
+
+def _acl_epoch(ctx: Context) -> int:
+    return 0 if ctx.authorizer is None else ctx.authorizer.epoch
 
 
 def _reads_followers(ctx: Context, version: int) -> bool:
@@ -197,7 +209,7 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> Er
     """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
     if replica_id < 0:
         return ErrorCode.NONE
-    if not may(ctx, call.connection, Action(Operation.CLUSTER_ACTION)):
+    if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
     if broker is None or replica_id == ctx.node_id or broker_epoch < 0:
@@ -307,6 +319,7 @@ def _open_session(
         now=trio.current_time(),
     )
     if session is not None:
+        session.acl_epoch = _acl_epoch(ctx)
         close = partial(sessions.close, session.id)
         session.on_close = partial(call.connection.forget_on_close, close)
         call.connection.on_close(close)
@@ -352,6 +365,7 @@ def _incremental(
         return _defer(fetch, reader, (), ctx, request.max_wait_ms, answer)
 
     session.begin(fetch)
+    session.heed(_acl_epoch(ctx))
     prepare = session.update(request.topics, request.forgotten_topics_data)
     return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
 
@@ -389,6 +403,7 @@ def _defer(
 ) -> DeferredResponse[FetchResponse]:
     """Waits for enough or for the time to be up; `passing` slots are attached for the time of the wait."""
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
+    acl_epoch = _acl_epoch(ctx)
 
     async def finish() -> FetchResponse:
         changed = AutoResetEvent()
@@ -406,6 +421,8 @@ def _defer(
                     await fetch.look_ahead()
             if waiting.cancelled_caught:
                 fetch.look()  # at watermarks that moved, for which a follower is not woken
+            if _acl_epoch(ctx) != acl_epoch:
+                await fetch.look_again()
         finally:
             if reader.wake is wake:
                 reader.wake = None

@@ -2,8 +2,7 @@
 that asks.
 
 Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
-exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one);
-authorization.
+exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one).
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ from typing import NamedTuple
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from quorum.serving.authorization import may_with
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups, transactional_ids
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.guard import CODES
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -46,9 +47,7 @@ def _fail(
     FindCoordinatorRequest,
     versions="0-6",
     access=(
-        groups(Operation.DESCRIBE, "coordinator_keys.*", "coordinators").in_handler(
-            "keys of groups"
-        ),
+        groups(Operation.DESCRIBE, "coordinator_keys.*").in_handler("keys of groups"),
         transactional_ids(Operation.DESCRIBE, "coordinator_keys.*").in_handler(
             "keys of transactions"
         ),
@@ -66,13 +65,23 @@ def find_coordinator(
     if kind is None:
         return _respond([_nowhere(key, ErrorCode.INVALID_REQUEST) for key in keys], version)
     listener = call.connection.listener
-    if kind.topic in ctx.metadata.image.topics.by_name:
-        return _respond([_locate(key, kind, ctx, listener) for key in keys], version)
+    may_see = may_with(ctx, call, Operation.DESCRIBE, kind.resource_type)
+
+    def located() -> FindCoordinatorResponse:
+        refused = CODES[kind.resource_type]
+        found = [
+            _locate(key, kind, ctx, listener) if may_see(key) else _nowhere(key, refused)
+            for key in keys
+        ]
+        return _respond(found, version)
+
+    if kind.topic in ctx.metadata.image.topics.by_name or not any(map(may_see, keys)):
+        return located()
 
     async def finish() -> FindCoordinatorResponse:
         code = (await ctx.topic_creation.create([kind.topic]))[kind.topic]
         if code is ErrorCode.NONE:
-            return _respond([_locate(key, kind, ctx, listener) for key in keys], version)
+            return located()
         message = f"{kind.topic} could not be created: {code.name}"
         unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _respond([_nowhere(key, unavailable, message) for key in keys], version)
@@ -84,12 +93,19 @@ class _Kind(NamedTuple):
     """A kind of coordinator: its topic, and which partition of it has a key."""
 
     topic: str
+    resource_type: ResourceType
     partition_of: Callable[[Context, str], int]
 
 
 _KINDS = {
-    GROUP: _Kind(CONSUMER_OFFSETS, lambda ctx, key: ctx.groups.partition_of(key)),
-    TRANSACTION: _Kind(TRANSACTION_STATE, lambda ctx, key: ctx.transactions.partition_of(key)),
+    GROUP: _Kind(
+        CONSUMER_OFFSETS, ResourceType.GROUP, lambda ctx, key: ctx.groups.partition_of(key)
+    ),
+    TRANSACTION: _Kind(
+        TRANSACTION_STATE,
+        ResourceType.TRANSACTIONAL_ID,
+        lambda ctx, key: ctx.transactions.partition_of(key),
+    ),
 }
 
 

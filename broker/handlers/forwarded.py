@@ -2,7 +2,7 @@
 
 The controller decides, and authorizes them for the client's principal (`broker/channels/forwarding.py`). Here is only
 what to answer if that fails. What needs a look inside has a handler of its own: topics that are made or deleted (the
-broker waits until it knows), configs (some are its own), ACLs that nobody enforces, new tokens.
+broker waits until it knows), configs (some are its own), new tokens.
 Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
 """
 
@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from broker.handlers.context import Context
-from quorum.controller.acls import fail_delete
+from quorum.controller.acls import fail_create, fail_delete
 from quorum.controller.client_quotas import fail_alter_quotas
 from quorum.controller.scram import fail_alter_scram
 from quorum.serving.authorization import may_ask_for_tokens
 from quorum.serving.refusals import (
+    fail_alter_reassignments,
     fail_create_partitions,
     fail_elect_leaders,
     fail_expire_token,
@@ -27,6 +28,7 @@ from wire.messages.add_raft_voter import AddRaftVoterRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from wire.messages.create_acls import CreateAclsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.delete_acls import DeleteAclsRequest
 from wire.messages.describe_quorum import DescribeQuorumRequest
@@ -67,8 +69,14 @@ def _check_tokens(ctx: Context, call: Call) -> None:
 ROWS = (
     Row(AddRaftVoterRequest, "0-1", elements_max=FEW_ELEMENTS_MAX),
     Row(AlterClientQuotasRequest, "0-1", fail_alter_quotas, elements_max=MANY_ELEMENTS_MAX),
-    Row(AlterPartitionReassignmentsRequest, "0-1", elements_max=DECISION_ELEMENTS_MAX),
+    Row(
+        AlterPartitionReassignmentsRequest,
+        "0-1",
+        fail_alter_reassignments,
+        elements_max=DECISION_ELEMENTS_MAX,
+    ),
     Row(AlterUserScramCredentialsRequest, "0", fail_alter_scram, elements_max=MANY_ELEMENTS_MAX),
+    Row(CreateAclsRequest, "0-3", fail_create, elements_max=MANY_ELEMENTS_MAX),
     Row(CreatePartitionsRequest, "0-3", fail_create_partitions, elements_max=DECISION_ELEMENTS_MAX),
     Row(DeleteAclsRequest, "0-3", fail_delete, elements_max=MANY_ELEMENTS_MAX),
     Row(DescribeQuorumRequest, "0-2", elements_max=FEW_ELEMENTS_MAX),

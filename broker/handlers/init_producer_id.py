@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from broker.coordination.shard import Producer
 from broker.handlers.context import Context
+from quorum.metadata.authorizer import Action
+from quorum.serving.authorization import may, may_somewhere
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import cluster, transactional_ids
 from wire.transport.calls import Call
 from wire.transport.registry import handles
@@ -32,6 +34,7 @@ async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, call: Call
 ) -> InitProducerIdResponse:
     try:
+        _check_idempotent(request, ctx, call)
         producer = await _producer(request, ctx)
     except KafkaError as error:
         code = error.code
@@ -39,6 +42,18 @@ async def init_producer_id(
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
+
+
+def _check_idempotent(request: InitProducerIdRequest, ctx: Context, call: Call) -> None:
+    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED: who writes nowhere needs no producer id (KIP-679)."""
+    if request.transactional_id is not None:
+        return
+    on_cluster = Action(Operation.IDEMPOTENT_WRITE)
+    if not (
+        may(ctx, call, on_cluster, asked_for=False)
+        or may_somewhere(ctx, call, Operation.WRITE, ResourceType.TOPIC)
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def _producer(request: InitProducerIdRequest, ctx: Context) -> Producer:

@@ -89,10 +89,22 @@ class Lookup(NamedTuple):
     """Whose flush was waited for in vain."""
 
 
+def _fail(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_refused(one, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 @handles(
     ListOffsetsRequest,
     versions="0-11",
     access=topics(Operation.DESCRIBE, "topics.name", "topics"),
+    on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def list_offsets(

@@ -8,13 +8,17 @@ alive: clients send it admin requests, and it forwards them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_views import ViewKey
+from node.runtime.steps import pieces
 from quorum.metadata.image import MetadataImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.authorized_operations import (
     NOT_ASKED,
     authorized_operations,
@@ -31,21 +35,38 @@ from wire.messages.metadata import (
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
+from wire.transport.calls import Call, DeferredResponse, finished
+from wire.transport.events import yield_to_loop
+from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 NO_CONTROLLER = -1
+# Topics whose operations are judged between two checkpoints, eight each: 5 ms of work.
+TOLD_PER_TURN = 200
+# Of topics that who asks may not see no operations are told.
+_OF_UNSEEN = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID})
+
+MaySee = Callable[[str], bool]
+Topics = list[TopicImage | MetadataResponseTopic]
+
+
+def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
+    topics = [_error(code, one.name, one.topic_id) for one in request.topics or ()]
+    return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 
 @handles(
     MetadataRequest,
     versions="0-13",
     access=(
-        topics(Operation.DESCRIBE, "topics.name", "topics", listed="topics.name"),
+        topics(Operation.DESCRIBE, "topics.name", listed="topics.name").in_handler(
+            "topics by id, too, and before the answer is encoded"
+        ),
         topics(Operation.CREATE).or_cluster(Operation.CREATE).in_handler("topics that it creates"),
     ),
+    on_error=_fail,
     slices=Slices("topics", "topics"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
@@ -55,15 +76,34 @@ def metadata(
     version = call.header.api_version
     if version in (10, 11):
         _check_names_only(request.topics or [])
-    missing = _missing(request, ctx, version)
+    wants_all = _wants_all(request, version)
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=not wants_all)
+    if wants_all:
+        if ctx.authorizer is not None:
+            return DeferredResponse(lambda: _of_all(request, ctx, call, may_see))
+        return _answer(request, ctx, call, [*ctx.metadata.image.topics.by_name.values()])
+    missing = _missing(request, ctx, may_see)
     if not missing:
-        return _answer(request, ctx, call, {})
+        return _answer(request, ctx, call, _wanted(request, ctx.metadata.image, may_see, {}))
 
     async def finish() -> MetadataResponse:
-        answer = _answer(request, ctx, call, await ctx.topic_creation.create(missing))
-        return await answer.finish() if isinstance(answer, DeferredResponse) else answer
+        codes = await _created(missing, ctx, call)
+        wanted = _wanted(request, ctx.metadata.image, may_see, codes)
+        return await finished(_answer(request, ctx, call, wanted))
 
     return DeferredResponse(finish)
+
+
+async def _of_all(
+    request: MetadataRequest, ctx: Context, call: Call, may_see: MaySee
+) -> MetadataResponse:
+    """The topics that who asks may see, judged some at a time."""
+    image = ctx.metadata.image
+    seen: Topics = []
+    for some in pieces([*image.topics.by_name.values()], JUDGED_PER_TURN):
+        seen += [topic for topic in some if may_see(topic.name)]
+        await yield_to_loop()
+    return await finished(_answer(request, ctx, call, seen))
 
 
 def _check_names_only(topics: list[MetadataRequestTopic]) -> None:
@@ -75,37 +115,31 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _missing(request: MetadataRequest, ctx: Context, version: int) -> list[str]:
-    """Names to create."""
-    if (
-        _wants_all(request, version)
-        or not request.allow_auto_topic_creation
-        or not ctx.config["auto.create.topics.enable"]
-    ):
+def _missing(request: MetadataRequest, ctx: Context, may_see: MaySee) -> list[str]:
+    """Names to create; illegal ones, too, of which only who may create them is told more."""
+    if not request.allow_auto_topic_creation or not ctx.config["auto.create.topics.enable"]:
         return []
     known = ctx.metadata.image.topics.by_name
-    return [
-        topic.name
-        for topic in request.topics or []
-        if topic.name is not None and topic.name not in known and why_illegal(topic.name) is None
-    ]
+    names = dict.fromkeys(topic.name for topic in request.topics or [] if topic.name is not None)
+    return [name for name in names if name not in known and may_see(name)]
+
+
+async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, ErrorCode]:
+    """What became of the missing topics, by name."""
+    may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
+    codes = {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in missing if not may_create(name)}
+    left = [name for name in missing if name not in codes and why_illegal(name) is None]
+    return codes | await ctx.topic_creation.create(left) if left else codes
 
 
 def _answer(
-    request: MetadataRequest, ctx: Context, call: Call, created: dict[str, ErrorCode]
+    request: MetadataRequest, ctx: Context, call: Call, topics: Topics
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
-    image = ctx.metadata.image
-    version, listener = call.header.api_version, call.connection.listener
-    if _wants_all(request, version):
-        topics: list[TopicImage | MetadataResponseTopic] = [*image.topics.by_name.values()]
-    else:
-        wanted = {(topic.topic_id, topic.name): topic for topic in request.topics or []}
-        topics = [_wanted(topic, image, created) for topic in wanted.values()]
-    asked = ViewKey(version, listener)
-    view = ctx.topic_views.of(image, asked)
-
-    def operations(topic: str) -> int:
-        return authorized_operations(ctx, call.connection, ResourceType.TOPIC, topic)
+    image, listener = ctx.metadata.image, call.connection.listener
+    view = ctx.topic_views.of(image, ViewKey(call.header.api_version, listener))
+    told: dict[str, int] | None = None
+    if request.include_topic_authorized_operations:
+        told = {}
 
     def response() -> MetadataResponse:
         brokers = _brokers(ctx.metadata, image, listener)
@@ -115,19 +149,28 @@ def _answer(
             brokers=brokers,
             cluster_id=ctx.cluster_id,
             controller_id=controller_id,
-            topics=view.encoded(
-                topics, operations if request.include_topic_authorized_operations else None
-            ),
-            cluster_authorized_operations=cluster_operations(ctx, call.connection)
+            topics=view.encoded(topics, told),
+            cluster_authorized_operations=cluster_operations(ctx, call)
             if request.include_cluster_authorized_operations
             else NOT_ASKED,
         )
 
+    def tell(some: Topics) -> None:
+        if told is not None:
+            for topic in some:
+                if isinstance(topic, TopicImage) or topic.error_code not in _OF_UNSEEN:
+                    name = topic.name or ""
+                    told[name] = authorized_operations(ctx, call, ResourceType.TOPIC, name)
+
     images = [topic for topic in topics if isinstance(topic, TopicImage)]
-    if view.is_little_work(images):
+    if view.is_little_work(images) and (told is None or len(topics) <= TOLD_PER_TURN):
+        tell(topics)
         return response()
 
     async def finish() -> MetadataResponse:
+        for some in pieces(topics, TOLD_PER_TURN) if told is not None else ():
+            tell(some)
+            await yield_to_loop()
         await view.fill(images)
         return response()
 
@@ -148,19 +191,46 @@ def _brokers(
 
 
 def _wanted(
-    topic: MetadataRequestTopic, image: MetadataImage, created: dict[str, ErrorCode]
+    request: MetadataRequest,
+    image: MetadataImage,
+    may_see: MaySee,
+    created: Mapping[str, ErrorCode],
+) -> Topics:
+    """The topics asked for, each once, or an error in the place of one."""
+    wanted = {(topic.topic_id, topic.name): topic for topic in request.topics or []}
+    return [
+        _by_name(topic.name or "", image, may_see, created)
+        if topic.topic_id == NIL_UUID
+        else _by_id(topic.topic_id, image, may_see)
+        for topic in wanted.values()
+    ]
+
+
+def _by_id(
+    topic_id: bytes, image: MetadataImage, may_see: MaySee
 ) -> TopicImage | MetadataResponseTopic:
-    """The topic, or an error in its place."""
-    if topic.topic_id != NIL_UUID:
-        by_id = image.topics.by_id.get(topic.topic_id)
-        return by_id or _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id)
-    name = topic.name or ""
-    by_name = image.topics.by_name.get(name)
-    if by_name is not None:
-        return by_name
+    """Ids are no secret, the names of topics are."""
+    topic = image.topics.by_id.get(topic_id)
+    if topic is None:
+        return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    if not may_see(topic.name):
+        return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
+    return topic
+
+
+def _by_name(
+    name: str, image: MetadataImage, may_see: MaySee, created: Mapping[str, ErrorCode]
+) -> TopicImage | MetadataResponseTopic:
+    if not may_see(name):
+        return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name).replace(is_internal=False)
+    topic = image.topics.by_name.get(name)
+    if topic is not None:
+        return topic
+    code = created.get(name)
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return _error(code, name)
     if why_illegal(name) is not None:
         return _error(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-    code = created.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return _error(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 

@@ -2,15 +2,18 @@
 
 Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
 3.9's do in KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader
-epochs, 7 static members, 10 topics by id. Not done: authorization.
+epochs, 7 static members, 10 topics by id.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from broker.coordination.responses import respond
 from broker.handlers.context import Context
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
 from quorum.metadata.image import TopicImage
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -41,7 +44,10 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
 @handles(
     OffsetCommitRequest,
     versions="0-10",
-    access=(groups(Operation.READ, "group_id"), topics(Operation.READ, "topics.name", "topics")),
+    access=(
+        groups(Operation.READ, "group_id"),
+        topics(Operation.READ, "topics.name").in_handler("topics by id, too"),
+    ),
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
@@ -57,8 +63,9 @@ def offset_commit(
     # For each topic of the request its answer, to which the coordinator adds what was admitted.
     answers: list[OffsetCommitResponseTopic] = []
     places: list[OffsetCommitResponseTopic] = []
+    may_read = may_with_topic(ctx, call, Operation.READ)
     for topic in request.topics:
-        answer, rest = _admit(topic, ctx, version)
+        answer, rest = _admit(topic, ctx, version, may_read)
         answers.append(answer)
         if rest.partitions:
             admitted.append(rest)
@@ -85,9 +92,9 @@ def offset_commit(
 
 
 def _admit(
-    topic: OffsetCommitRequestTopic, ctx: Context, version: int
+    topic: OffsetCommitRequestTopic, ctx: Context, version: int, may_read: Callable[[str], bool]
 ) -> tuple[OffsetCommitResponseTopic, OffsetCommitRequestTopic]:
-    """Splits a topic into what does not exist, answered, and what does, with name and id filled in."""
+    """Splits a topic into what is not there or may not be read, answered, and what may, with name and id filled in."""
     topics = ctx.metadata.image.topics
     found: TopicImage | None
     if version >= TOPIC_ID_VERSION:
@@ -97,8 +104,13 @@ def _admit(
         found = topics.by_name.get(topic.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = [p.partition_index for p in topic.partitions]
+    nothing = OffsetCommitRequestTopic(partitions=[])
+    # An id that is unknown has no name to judge; of a name nothing is told to who may not read it.
+    if (found is not None or version < TOPIC_ID_VERSION) and not may_read(
+        topic.name if found is None else found.name
+    ):
+        return _answered(topic, asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED), nothing
     if found is None:
-        nothing = OffsetCommitRequestTopic(partitions=[])
         return _answered(topic, asked, unknown), nothing
     missing = [index for index in asked if index not in found.partitions]
     known = OffsetCommitRequestTopic(

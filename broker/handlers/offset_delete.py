@@ -23,10 +23,19 @@ from wire.transport.slices import Slices
 Codes = Mapping[tuple[str, int], ErrorCode]
 
 
+def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> OffsetDeleteResponse:
+    """Of topics it is told at each partition, else once for all."""
+    if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return _refuse(code)
+    asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+    return OffsetDeleteResponse(topics=_topics(asked, dict.fromkeys(asked, code)))
+
+
 @handles(
     OffsetDeleteRequest,
     versions="0",
     access=(groups(Operation.DELETE, "group_id"), topics(Operation.READ, "topics.name", "topics")),
+    on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )

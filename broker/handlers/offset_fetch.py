@@ -13,8 +13,9 @@ from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
+from quorum.metadata.authorizer import Action
 from quorum.metadata.image import MetadataImage
-from quorum.serving.authorization import may_with_topic
+from quorum.serving.authorization import may, may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -27,7 +28,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.events import yield_to_loop
@@ -67,7 +68,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     OffsetFetchRequest,
     versions="0-10",
     access=(
-        groups(Operation.DESCRIBE, "group_id"),
+        groups(Operation.DESCRIBE, "group_id").in_handler("the one group of versions below 8"),
         groups(Operation.DESCRIBE, "groups.group_id", "groups"),
         topics(Operation.DESCRIBE).in_handler("topics of each group"),
     ),
@@ -78,7 +79,12 @@ def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:
     version = call.header.api_version
-    may_see = may_with_topic(ctx, call.connection, Operation.DESCRIBE)
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
+    own_group = Action(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)
+    if version < MANY_GROUPS_VERSION and not may(ctx, call, own_group):
+        (group,) = _groups(request, version)
+        refused = _group_error(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+        return _respond([refused], version)
     if version == ZOOKEEPER_VERSION:
         if ctx.zookeeper_offsets is not None:
             return DeferredResponse(lambda: fetch_from_zookeeper(request, ctx, may_see))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.handlers.context import Context
 from broker.partitions.opening import opened_first
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -23,12 +23,30 @@ from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
+def _fail(
+    request: OffsetForLeaderEpochRequest, code: ErrorCode, _message: str
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(error_code=code, partition=one.partition)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 @handles(
     OffsetForLeaderEpochRequest,
     versions="0-4",
     access=topics(Operation.DESCRIBE, "topics.topic", "topics").or_cluster(
         Operation.CLUSTER_ACTION
     ),
+    on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )

@@ -22,7 +22,7 @@ from broker.partitions.leader import ACKS_ALL
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from broker.partitions.partition import Partition
 from broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
-from broker.producing.authorize import authorize, everybody_may_write
+from broker.producing.authorize import authorize, may_use_transactional_id
 from broker.producing.await_replicas import await_replicas, replicated, settle
 from broker.producing.count import count
 from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
@@ -31,6 +31,7 @@ from broker.producing.resolve import refusal, resolve
 from broker.producing.validate import validate, validate_in_thread
 from broker.producing.verify import unverified, verify
 from log.validation.validate import OverBudget
+from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import ProduceRequest, ProduceResponse
 from wire.security.acls import Operation
@@ -67,8 +68,10 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     ProduceRequest,
     versions="0-13",
     access=(
-        transactional_ids(Operation.WRITE, "transactional_id"),
-        topics(Operation.WRITE, "topic_data.name", "responses"),
+        transactional_ids(Operation.WRITE, "transactional_id").in_handler(
+            "of requests with transactional batches"
+        ),
+        topics(Operation.WRITE, "topic_data.name").in_handler("topics by id, too"),
     ),
     on_error=_fail_all,
     elements_max=LIGHT_ELEMENTS_MAX,
@@ -79,7 +82,10 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     response, appends = resolve(request, ctx.partitions)
     response.throttle_time_ms = ctx.quotas.produced(call)
-    authorize(appends, everybody_may_write)
+    if ctx.authorizer is not None:
+        if not may_use_transactional_id(request.transactional_id, appends, ctx, call):
+            return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        authorize(appends, may_with_topic(ctx, call, Operation.WRITE))
     work = _Produce(
         ctx, call, acks, request.timeout_ms, response, appends, request.transactional_id
     )
@@ -94,6 +100,12 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
         one.detach()
     ctx.offloaded.begin(call.connection)
     return DeferredResponse(partial(_produce_later, work, over_budget=over_budget))  # type: ignore[arg-type]
+
+
+def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    if request.acks == ACKS_NONE:
+        raise CloseConnection(f"produce with acks=0 failed: {code.name}")
+    return _fail_all(request, code, "")
 
 
 def _takes_one_turn(work: _Produce) -> bool:

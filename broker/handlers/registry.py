@@ -12,7 +12,6 @@ from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.consumer_group_describe import consumer_group_describe
 from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.context import Context
-from broker.handlers.create_acls import create_acls
 from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_groups import delete_groups
@@ -99,7 +98,6 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
     list_transactions,
     txn_offset_commit,
     write_txn_markers,
-    create_acls,
     create_delegation_token,
     describe_acls,
     describe_client_quotas,

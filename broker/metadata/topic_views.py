@@ -8,7 +8,7 @@ what did not change, so looking for the same object finds out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import trio
@@ -73,17 +73,18 @@ class TopicView:
     def encoded(
         self,
         topics: Iterable[TopicImage | MetadataResponseTopic],
-        operations: Callable[[str], int] | None = None,
+        operations: Mapping[str, int] | None = None,
     ) -> EncodedArray:
         """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now.
 
-        `operations`: what who asks may do with the topic of that name, for who asks for it.
+        `operations`: what who asks may do with the topics of these names, for who asks for it.
         """
         found = EncodedArray()
         for topic in topics:
             element = self._found(topic)
-            if operations is not None:
-                element = self._with_operations(element, operations(topic.name or ""))
+            told = None if operations is None else operations.get(topic.name or "")
+            if told is not None:
+                element = self._with_operations(element, told)
             found.append(element)
         return found
 

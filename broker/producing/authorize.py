@@ -1,6 +1,7 @@
 """Stage 2 of Produce: who may not write to a topic learns nothing else of its partitions.
 
-Source: `KafkaApis.handleProduceRequest`, which asks for WRITE on each topic before it looks whether there is one.
+Source: `KafkaApis.handleProduceRequest`, which asks for WRITE on the transactional id if any batch is transactional,
+and for WRITE on each topic before it looks whether there is one.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from broker.producing.partition_append import PartitionAppend
+from log.batches.batch import begins_transactional
+from quorum.metadata.authorizer import Action
+from quorum.serving.authorization import Guarded, may
 from wire.errors import ErrorCode, KafkaError
+from wire.security.acls import Operation, ResourceType
+from wire.transport.calls import Call
 
 MayWrite = Callable[[str], bool]
 """Whether the client may write to the topic of that name."""
-
-
-def everybody_may_write(_topic: str) -> bool:
-    return True
 
 
 def authorize(appends: Iterable[PartitionAppend], may_write: MayWrite) -> None:
@@ -23,3 +25,15 @@ def authorize(appends: Iterable[PartitionAppend], may_write: MayWrite) -> None:
     for one in appends:
         if not one.failed and not may_write(one.topic):
             one.fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+def may_use_transactional_id(
+    transactional_id: str | None, appends: Iterable[PartitionAppend], ctx: Guarded, call: Call
+) -> bool:
+    """False if one of the batches is transactional, and the client may not write under the id, or names none."""
+    if not any(begins_transactional(one.records) for one in appends):
+        return True
+    if transactional_id is None:
+        return False
+    action = Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    return may(ctx, call, action)

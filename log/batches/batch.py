@@ -49,6 +49,15 @@ _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
 
 
+def begins_transactional(records: Buffer) -> bool:
+    """Whether the first batch of what a client sent says that it is transactional; nothing else of it is checked."""
+    return (
+        len(records) >= ATTRIBUTES_END
+        and records[MAGIC_POSITION] >= MAGIC
+        and bool(records[ATTRIBUTES_END - 1] & ATTRIBUTES_TRANSACTIONAL)
+    )
+
+
 class TimestampType(IntEnum):
     """Bit 3 of the attributes: whose clock the timestamps are of."""
 

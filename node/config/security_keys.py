@@ -189,17 +189,9 @@ ACCESS = (
         "authorizer.class.name",
         "string",
         "",
-        "Authorizer class. Without one, everyone may do everything. See trimaran.authorizer.topics.and.groups.open.",
+        "Authorizer class. Without one, everyone may do everything.",
         _known_authorizer,
         importance="low",
-    ),
-    ConfigKey(
-        "trimaran.authorizer.topics.and.groups.open",
-        "boolean",
-        False,
-        "Acknowledges that ACLs protect administration only, and topics, groups and transactions are open to all who "
-        "can connect."
-        " A node with an authorizer does not start without it.",
     ),
     ConfigKey(
         "super.users", "string", "", "Principals that may do everything: User:alice;User:bob."

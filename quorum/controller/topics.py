@@ -2,7 +2,7 @@
 partition or a topic.
 
 Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: create-topic policies,
-quotas, authorization.
+quotas.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from quorum.controller.state import ControllerState
 from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from quorum.metadata.records import partition_record
 from quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
+from quorum.serving.authorization import everybody
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -77,11 +78,18 @@ class TopicRules:
         return EffectiveConfigs(self.config)
 
 
+May = Callable[[str], bool]
+"""Whether who asks may do something with the topic of that name."""
+
+
 # --- CreateTopics
 
 
 def create_topics(
-    request: CreateTopicsRequest, state: ControllerState, rules: TopicRules
+    request: CreateTopicsRequest,
+    state: ControllerState,
+    rules: TopicRules,
+    may_create: May = everybody,
 ) -> Steps[Result[Message, CreateTopicsResponse]]:
     """All topics that can be created, in one atomic batch; each of the others is answered its own error.
 
@@ -98,7 +106,10 @@ def create_topics(
         if topic.name in results:
             continue
         try:
-            _check_name(topic.name, times[topic.name], state, created)
+            _check_times(topic.name, times[topic.name])
+            if not may_create(topic.name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            _check_name(topic.name, state, created)
             made, results[topic.name] = yield from _create_topic(topic, new, rules)
         except KafkaError as error:
             results[topic.name] = _failed(topic.name, error)
@@ -129,13 +140,17 @@ def too_much() -> KafkaError:
     )
 
 
-def _check_name(name: str, times: int, state: ControllerState, created: Mapping[str, str]) -> None:
+def _check_times(name: str, times: int) -> None:
+    """What is answered whoever asks."""
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
         )
+
+
+def _check_name(name: str, state: ControllerState, created: Mapping[str, str]) -> None:
     if name in state.image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     why = why_illegal(name)
@@ -257,7 +272,10 @@ def _assigned_by_hand(topic: CreatableTopic, new: NewPartitions) -> Steps[list[P
 
 
 def create_partitions(
-    request: CreatePartitionsRequest, image: MetadataImage, rules: TopicRules
+    request: CreatePartitionsRequest,
+    image: MetadataImage,
+    rules: TopicRules,
+    may_alter: May = everybody,
 ) -> Steps[Result[Message, CreatePartitionsResponse]]:
     """Adds partitions to the topics where it can be done, in one atomic batch.
 
@@ -275,6 +293,8 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if not may_alter(topic.name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             records += yield from _add_partitions(topic, new, rules)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
@@ -330,7 +350,13 @@ def _add_partitions(
 
 
 def delete_topics(
-    request: DeleteTopicsRequest, image: MetadataImage, *, enabled: bool, version: int
+    request: DeleteTopicsRequest,
+    image: MetadataImage,
+    *,
+    enabled: bool,
+    version: int,
+    may_see: May = everybody,
+    may_delete: May = everybody,
 ) -> Steps[Result[Message, DeleteTopicsResponse]]:
     """Deletes topics by name or by id; a topic named twice in any way is not deleted.
 
@@ -352,14 +378,18 @@ def delete_topics(
     times = Counter((one.name, one.topic_id) for one in asked)
     found: dict[tuple[str | None, bytes], TopicImage | KafkaError] = {}
     for key in times:
-        found[key] = _find(key, times[key], image)
+        found[key] = _find(key, times[key], image, may_see, may_delete)
         yield 1
     owners = Counter(topic.id for topic in found.values() if isinstance(topic, TopicImage))
     records: list[Message] = []
     responses: list[DeletableTopicResult] = []
     for (name, topic_id), topic in found.items():
         error = topic if isinstance(topic, KafkaError) else None
+        if isinstance(topic, _NotDeletable):
+            name = topic.name
         if isinstance(topic, TopicImage):
+            if name is None and owners[topic.id] > 1:
+                continue  # what is said of the name is said of the id
             name, topic_id = topic.name, topic.id
             if owners[topic.id] > 1:
                 error = _NAMED_AND_IDENTIFIED
@@ -382,10 +412,18 @@ _NAMED_AND_IDENTIFIED = KafkaError(
 )
 
 
+class _NotDeletable(KafkaError):
+    """Of a topic by its id; `name` is None for who may not even see it."""
+
+    def __init__(self, name: str | None) -> None:
+        super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self.name = name
+
+
 def _find(
-    asked: tuple[str | None, bytes], times: int, image: MetadataImage
+    asked: tuple[str | None, bytes], times: int, image: MetadataImage, may_see: May, may_delete: May
 ) -> TopicImage | KafkaError:
-    """The topic, or what is to be answered instead."""
+    """The topic, or what is to be answered instead. Who may not see a topic is not told whether there is one."""
     name, topic_id = asked
     why = None
     if name is None and topic_id == NIL_UUID:
@@ -397,9 +435,15 @@ def _find(
     if why is not None:
         return KafkaError(ErrorCode.INVALID_REQUEST, why)
     if name is None:
-        return image.topics.by_id.get(topic_id) or KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
-        )
+        topic = image.topics.by_id.get(topic_id)
+        if topic is None:
+            return KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+            )
+        visible = may_see(topic.name)
+        return topic if may_delete(topic.name) else _NotDeletable(topic.name if visible else None)
+    if not (may_see(name) and (name not in image.topics.by_name or may_delete(name))):
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return image.topics.by_name.get(name) or KafkaError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     )

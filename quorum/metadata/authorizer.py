@@ -1,12 +1,13 @@
 """Who may do what, by the ACLs of the metadata: DENY beats ALLOW beats nothing said.
 
-Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer
-looks at the literal name, the wildcard and all prefixes of the name, so it costs the length of the name and not the
-number of ACLs. Left out: enforcing it in every handler; `authorizeByResourceType`.
+Source: Kafka's `StandardAuthorizerData`, `Authorizer.authorizeByResourceType`, `AclPublisher`, KIP-801, KIP-679. The
+index holds ACLs by resource pattern; an answer looks at the literal name, the wildcard and those prefixes of the name
+that some ACL has, so it does not cost the number of ACLs. Left out: what is logged of it (`quorum.serving.audit`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from quorum.metadata.image import (
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from wire.security.principal import Principal
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -73,6 +75,8 @@ class AclIndex:
     """ACLs by the pattern that they are about."""
 
     _by_pattern: dict[_Pattern, set[Acl]] = field(default_factory=dict)
+    # How many prefixes there are of each length, by resource type.
+    _prefix_lengths: dict[int, Counter[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, acls: Iterable[Acl]) -> AclIndex:
@@ -82,15 +86,27 @@ class AclIndex:
         return index
 
     def add(self, acl: Acl) -> None:
-        self._by_pattern.setdefault(_pattern(acl), set()).add(acl)
+        found = self._by_pattern.setdefault(_pattern(acl), set())
+        if not found and acl.pattern_type == PatternType.PREFIXED:
+            lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
+            lengths[len(acl.resource_name)] += 1
+        found.add(acl)
 
     def remove(self, acl: Acl) -> None:
         """Takes an ACL away; one that is not there is no error."""
         pattern = _pattern(acl)
-        found = self._by_pattern.get(pattern, set())
+        found = self._by_pattern.get(pattern)
+        if found is None:
+            return
         found.discard(acl)
-        if not found:
-            self._by_pattern.pop(pattern, None)
+        if found:
+            return
+        del self._by_pattern[pattern]
+        if acl.pattern_type == PatternType.PREFIXED:
+            lengths, length = self._prefix_lengths[acl.resource_type], len(acl.resource_name)
+            lengths[length] -= 1
+            if not lengths[length]:
+                del lengths[length]
 
     def about(self, resource_type: int, name: str) -> Iterator[Acl]:
         """Every ACL whose pattern covers the resource."""
@@ -98,34 +114,100 @@ class AclIndex:
         yield from find((resource_type, PatternType.LITERAL, name), ())
         if name != WILDCARD:
             yield from find((resource_type, PatternType.LITERAL, WILDCARD), ())
-        for end in range(1, len(name) + 1):
-            yield from find((resource_type, PatternType.PREFIXED, name[:end]), ())
+        for end in self._prefix_lengths.get(resource_type, ()):
+            if end <= len(name):
+                yield from find((resource_type, PatternType.PREFIXED, name[:end]), ())
+
+    def of_type(self, resource_type: int) -> Iterator[Acl]:
+        """Every ACL about resources of the type. Costs the number of patterns of all types."""
+        for pattern, acls in self._by_pattern.items():
+            if pattern[0] == resource_type:
+                yield from acls
 
 
 def _pattern(acl: Acl) -> _Pattern:
     return acl.resource_type, acl.pattern_type, acl.resource_name
 
 
-def allows(
+class Verdict(NamedTuple):
+    """A decision, and the ACL that it follows from; without one, `why` says what it follows from."""
+
+    allowed: bool
+    acl: Acl | None = None
+    why: str = ""
+
+
+SUPER_USER = Verdict(True, why="super user")
+NOTHING_MATCHES = Verdict(False, why="no ACL that is about the resource allows it")
+NO_ACL = Verdict(False, why="no ACL is about the resource")
+EVERYONE = Verdict(True, why="no ACL is about the resource (allow.everyone.if.no.acl.found)")
+SOME_RESOURCE = Verdict(True, why="an ACL allows it for some resource of the type")
+NO_RESOURCE = Verdict(False, why="no ACL allows it for any resource of the type")
+
+
+def judge(
     index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
-) -> bool:
-    """Whether `principal` ("User:alice"), connected from `host` (an address), may do it.
+) -> Verdict:
+    """Whether `principal` ("User:alice"), connected from `host` (an address), may do it, and why.
 
     `allow_if_no_acl`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
     """
-    nothing_said, allowed = True, False
+    nothing_said, allowed = True, NOTHING_MATCHES
     for acl in index.about(action.resource_type, action.resource_name):
         nothing_said = False
         if not _is_about(acl, principal, host, action.operation):
             continue
         if acl.permission != Permission.ALLOW:
-            return False
-        allowed = True
-    return allow_if_no_acl if nothing_said else allowed
+            return Verdict(False, acl)
+        allowed = Verdict(True, acl)
+    if nothing_said:
+        return EVERYONE if allow_if_no_acl else NO_ACL
+    return allowed
+
+
+# What Kafka asks of first, so that super users and open clusters get in whatever ACLs say of other names.
+ANY_NAME = "hardcode"
+
+
+def judge_by_type(
+    index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
+) -> Verdict:
+    """Whether there may be a resource of the type with which `principal` may do it; the name in `action` counts not.
+
+    Only ACLs of the operation itself and of ALL count: none implies another. An ALLOW counts unless a DENY covers all
+    that it covers.
+    """
+    any_name = action._replace(resource_name=ANY_NAME)
+    first = judge(index, principal, host, any_name, allow_if_no_acl=allow_if_no_acl)
+    if first.allowed:
+        return first
+    allowed: set[tuple[int, str]] = set()
+    denied: set[tuple[int, str]] = set()
+    for acl in index.of_type(action.resource_type):
+        if _concerns(acl, principal, host) and acl.operation in (Operation.ALL, action.operation):
+            patterns = allowed if acl.permission == Permission.ALLOW else denied
+            patterns.add((acl.pattern_type, acl.resource_name))
+    everything = (PatternType.LITERAL, WILDCARD)
+    if everything in denied:
+        return NO_RESOURCE
+    if everything in allowed or any(not _dominated(one, denied) for one in allowed):
+        return SOME_RESOURCE
+    return NO_RESOURCE
+
+
+def _dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
+    """Whether a DENY of the same pattern, or of a prefix of its name, covers it."""
+    name = pattern[1]
+    prefixes = ((PatternType.PREFIXED, name[:end]) for end in range(1, len(name) + 1))
+    return pattern in denied or any(one in denied for one in prefixes)
+
+
+def _concerns(acl: Acl, principal: str, host: str) -> bool:
+    return acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (WILDCARD, host)
 
 
 def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
-    if acl.principal not in (principal, WILDCARD_PRINCIPAL) or acl.host not in (WILDCARD, host):
+    if not _concerns(acl, principal, host):
         return False
     if acl.operation in (Operation.ALL, operation):
         return True
@@ -136,11 +218,17 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
     return operation == Operation.DESCRIBE_CONFIGS and acl.operation in _IMPLY_DESCRIBE_CONFIGS
 
 
+# Verdicts kept: clients ask the same again and again. Some 500 bytes each with names of Kafka's topics; longer names
+# are judged anew each time.
+KEPT_MAX = 10_000
+KEPT_NAME_MAX = 255
+
+
 class Authorizer:
     """A `Publisher` that keeps an index of the committed ACLs and answers by it.
 
     `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older
-    snapshot may lack the very ACL that forbids what is asked.
+    snapshot may lack the very ACL that forbids what is asked. `epoch` grows with each change of ACLs.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
@@ -148,6 +236,8 @@ class Authorizer:
         self._allow_if_no_acl = allow_if_no_acl
         self._index = AclIndex()
         self._loaded = False
+        self._kept: dict[tuple[Principal, str, Action, bool], Verdict] = {}
+        self.epoch = 0
 
     def complete_initial_load(self) -> None:
         """The index has all ACLs that were committed when this node first heard of a leader."""
@@ -156,6 +246,8 @@ class Authorizer:
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
         before: AclsImage = delta.acls.image
         changed = delta.acls.changed
+        if not changed:
+            return
         # What goes goes first: an ACL may come back under another id in the same delta.
         for acl_id in changed:
             if (old := before.get(acl_id)) is not None:
@@ -163,17 +255,41 @@ class Authorizer:
         for record in changed.values():
             if record is not None:
                 self._index.add(Acl.of(record))
+        self.epoch += 1
+        self._kept.clear()
 
-    def allows(self, principal: str, host: str, action: Action) -> bool:
+    def judge(self, principal: Principal, host: str, action: Action) -> Verdict:
         """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for
         either.
         """
+        return self._verdict(principal, host, action, by_type=False)
+
+    def judge_by_type(self, principal: Principal, host: str, action: Action) -> Verdict:
+        """As `judge`, for some resource of the type, whatever its name (KIP-679)."""
+        return self._verdict(principal, host, action, by_type=True)
+
+    def _verdict(
+        self, principal: Principal, host: str, action: Action, *, by_type: bool
+    ) -> Verdict:
+        key = (principal, host, action, by_type)
+        found = self._kept.get(key)
+        if found is not None:
+            return found
+        found = self._decide(f"{principal.type}:{principal.name}", host, action, by_type=by_type)
+        if len(action.resource_name) <= KEPT_NAME_MAX:
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    def _decide(self, principal: str, host: str, action: Action, *, by_type: bool) -> Verdict:
         if principal in self._super_users:
-            return True
+            return SUPER_USER
         if not self._loaded:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up "
                 "with the metadata",
             )
-        return allows(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)
+        decide = judge_by_type if by_type else judge
+        return decide(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)

@@ -5,24 +5,19 @@ Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.c
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
-from quorum.metadata.authorizer import Action, Authorizer
-from quorum.serving.enforced import ENFORCED
+from quorum.metadata.authorizer import ANY_NAME, Action, Authorizer
+from quorum.serving import audit
 from wire.errors import ErrorCode, KafkaError
 from wire.security.acls import Operation, ResourceType
 from wire.security.principal import ANONYMOUS
-from wire.transport.access import Need
 from wire.transport.calls import Call, ConnectionInfo
 
-log = logging.getLogger(__name__)
-
 SUPER_USERS = "super.users"
-OPEN_DATA = "trimaran.authorizer.topics.and.groups.open"
 
 
 class Guarded(Protocol):
@@ -39,7 +34,7 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
     """The authorizer that the configuration asks for; a `Publisher` that the loader must be given.
 
     Raises:
-        ConfigError: `super.users` are no principals, or nobody admitted that topics and groups stay open.
+        ConfigError: `super.users` are no principals.
     """
     if not config["authorizer.class.name"]:
         return None
@@ -53,46 +48,78 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
                 origin=config.origins.get(SUPER_USERS, ""),
                 fix=f"write User:{user}",
             )
-    if not config[OPEN_DATA]:
-        raise ConfigError(
-            "authorizer.class.name",
-            config["authorizer.class.name"],
-            "ACLs do not protect topics, groups and transactions yet: anyone who can connect can produce, fetch and "
-            "commit",
-            origin=config.origins.get("authorizer.class.name", ""),
-            fix=f"leave it out, or set {OPEN_DATA}=true to have ACLs for administration only",
-        )
-    log.warning(
-        "authorizer.class.name is set: ACLs authorize requests between nodes and the administration of cluster, "
-        "configs and tokens; "
-        "topics, groups and transactions are not protected by them yet: anyone who can connect can produce, fetch and "
-        "commit"
-    )
     return Authorizer(users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])
 
 
-def may(ctx: Guarded, connection: ConnectionInfo, action: Action) -> bool:
-    """Whether who is connected may do it."""
-    return ctx.authorizer is None or ctx.authorizer.allows(
-        str(connection.principal), connection.peer[0], action
-    )
+def may(ctx: Guarded, call: Call, action: Action, *, asked_for: bool = True) -> bool:
+    """Whether who asks may do it. `asked_for`: the request named the resource, and a denial will be its answer."""
+    if ctx.authorizer is None:
+        return True
+    connection = call.connection
+    verdict = ctx.authorizer.judge(connection.principal, connection.peer[0], action)
+    audit.note(call, action, verdict, asked_for=asked_for)
+    return verdict.allowed
+
+
+def may_somewhere(
+    ctx: Guarded, call: Call, operation: Operation, resource_type: ResourceType
+) -> bool:
+    """Whether there may be a resource of the type with which who asks may do it (KIP-679)."""
+    if ctx.authorizer is None:
+        return True
+    connection, action = call.connection, Action(operation, resource_type, ANY_NAME)
+    verdict = ctx.authorizer.judge_by_type(connection.principal, connection.peer[0], action)
+    audit.note(call, action, verdict)
+    return verdict.allowed
+
+
+def everybody(_name: str) -> bool:
+    """The rule where there is no authorizer."""
+    return True
+
+
+def may_with(
+    ctx: Guarded,
+    call: Call,
+    operation: Operation,
+    resource_type: ResourceType,
+    *,
+    asked_for: bool = True,
+) -> Callable[[str], bool]:
+    """For handlers that ask themselves: whether who asks may do it with the resource of that name. A name is judged
+    once.
+    """
+    if ctx.authorizer is None:
+        return everybody
+    judged: dict[str, bool] = {}
+
+    def may_with_it(name: str) -> bool:
+        found = judged.get(name)
+        if found is None:
+            action = Action(operation, resource_type, name)
+            found = judged[name] = may(ctx, call, action, asked_for=asked_for)
+        return found
+
+    return may_with_it
 
 
 def may_with_topic(
-    ctx: Guarded, connection: ConnectionInfo, operation: Operation
+    ctx: Guarded,
+    call: Call,
+    operation: Operation,
+    *,
+    or_cluster: Operation | None = None,
+    asked_for: bool = True,
 ) -> Callable[[str], bool]:
-    """For handlers that ask themselves: whether who is connected may do it with a topic.
-
-    Until it is `ENFORCED` all may: nobody could be given an ACL for it.
-    """
-    if ctx.authorizer is None or operation not in ENFORCED[ResourceType.TOPIC]:
-        return lambda _name: True
-    return lambda name: may(ctx, connection, Action(operation, ResourceType.TOPIC, name))
+    """As `may_with`, of topics; who may do `or_cluster` on the cluster may do it with all of them."""
+    if or_cluster is not None and may(ctx, call, Action(or_cluster), asked_for=False):
+        return everybody
+    return may_with(ctx, call, operation, ResourceType.TOPIC, asked_for=asked_for)
 
 
 def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
     """For handlers that ask themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
-    if not may(ctx, call.connection, Action(operation)):
+    if not may(ctx, call, Action(operation)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"{call.connection.principal} may not {operation.name} the cluster",
@@ -100,23 +127,23 @@ def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
 
 
 class _AclJudge:
-    """Holds what handlers declare against the authorizer of their context.
+    """Holds what handlers declare against the authorizer of their context."""
 
-    What is not `ENFORCED` is declared, listed in `docs/access.md`, and open.
-    """
-
-    def enforces(self, need: Need) -> bool:
-        return ENFORCED.get(need.resource_type, frozenset()).issuperset(need.operations)
+    def judges(self, context: Guarded) -> bool:
+        return context.authorizer is not None
 
     def allows(
         self,
         context: Guarded,
-        connection: ConnectionInfo,
+        call: Call,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
+        *,
+        asked_for: bool,
     ) -> bool:
-        return may(context, connection, Action(operation, resource_type, name))
+        action = Action(operation, resource_type, name)
+        return may(context, call, action, asked_for=asked_for)
 
 
 ACL_JUDGE = _AclJudge()

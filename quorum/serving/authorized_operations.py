@@ -1,6 +1,6 @@
 """The operations that who asks may do, as bits by `AclOperation` (KIP-430).
 
-For Metadata, DescribeCluster, DescribeTopicPartitions and DescribeGroups. What nobody enforces yet everybody may do.
+For Metadata, DescribeCluster, DescribeTopicPartitions, DescribeGroups and ConsumerGroupDescribe.
 Source: Kafka's `AuthHelper.authorizedOperations`, `AclEntry.supportedOperations`.
 """
 
@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import Guarded, may
-from quorum.serving.enforced import ENFORCED
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from wire.transport.calls import ConnectionInfo
+from wire.transport.calls import Call
 
 NOT_ASKED = -(1 << 31)
 
@@ -57,24 +56,21 @@ def _bits(operations: Iterable[Operation]) -> int:
 
 
 _ALL = {kind: _bits(some) for kind, some in OPERATIONS_OF.items()}
-_OPEN = {kind: _bits(some - ENFORCED[kind]) for kind, some in OPERATIONS_OF.items()}
 
 
-def authorized_operations(
-    ctx: Guarded, connection: ConnectionInfo, resource_type: ResourceType, name: str
-) -> int:
+def authorized_operations(ctx: Guarded, call: Call, resource_type: ResourceType, name: str) -> int:
     """The bits for one resource. Raises KafkaError as the authorizer."""
     if ctx.authorizer is None:
         return _ALL[resource_type]
-    return _OPEN[resource_type] | _bits(
+    return _bits(
         operation
-        for operation in OPERATIONS_OF[resource_type] & ENFORCED[resource_type]
-        if may(ctx, connection, Action(operation, resource_type, name))
+        for operation in OPERATIONS_OF[resource_type]
+        if may(ctx, call, Action(operation, resource_type, name), asked_for=False)
     )
 
 
-def cluster_operations(ctx: Guarded, connection: ConnectionInfo) -> int:
+def cluster_operations(ctx: Guarded, call: Call) -> int:
     """None for who may not even look."""
-    if not may(ctx, connection, Action(Operation.DESCRIBE)):
+    if not may(ctx, call, Action(Operation.DESCRIBE)):
         return 0
-    return authorized_operations(ctx, connection, ResourceType.CLUSTER, CLUSTER_NAME)
+    return authorized_operations(ctx, call, ResourceType.CLUSTER, CLUSTER_NAME)

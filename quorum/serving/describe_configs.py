@@ -4,16 +4,18 @@ metrics, of itself and its loggers, and of the brokers' default. Source: Kafka's
 
 from __future__ import annotations
 
-from node.config.server import ServerConfig
+from quorum.metadata.authorizer import Action, config_refusal, config_resource
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
+    RESOURCE_TYPES,
     TOPIC_RESOURCE,
     MetadataImage,
 )
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorization import Guarded, may
 from quorum.serving.config_entries import ConfigDescription
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_configs import (
@@ -23,6 +25,8 @@ from wire.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from wire.security.acls import Operation
+from wire.transport.calls import Call
 
 
 def fail_all(
@@ -34,9 +38,20 @@ def fail_all(
 
 
 def answer(
-    request: DescribeConfigsRequest, config: ServerConfig, image: MetadataImage
+    request: DescribeConfigsRequest, ctx: Guarded, call: Call, image: MetadataImage
 ) -> DescribeConfigsResponse:
-    """`config` is this node's, `image` what it knows of topics and dynamic configs."""
+    """`ctx` is of this node, `image` what it knows of topics and dynamic configs.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, there are no configs of such a kind.
+    """
+    for one in request.resources:
+        if one.resource_type not in RESOURCE_TYPES:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected resource type {one.resource_type} for resource {one.resource_name}",
+            )
+    config = ctx.config
     description = ConfigDescription(
         config,
         image.configs,
@@ -46,6 +61,7 @@ def answer(
 
     def result(resource: DescribeConfigsResource) -> DescribeConfigsResult:
         try:
+            _check_access(resource, ctx, call)
             configs = _describe(resource, description, config.node_id, image)
         except KafkaError as error:
             return _failed(resource, error)
@@ -56,6 +72,12 @@ def answer(
         )
 
     return DescribeConfigsResponse(results=[result(one) for one in request.resources])
+
+
+def _check_access(resource: DescribeConfigsResource, ctx: Guarded, call: Call) -> None:
+    key = (resource.resource_type, resource.resource_name)
+    if not may(ctx, call, Action(Operation.DESCRIBE_CONFIGS, *config_resource(key))):
+        raise KafkaError(config_refusal(key))
 
 
 def _describe(
@@ -87,14 +109,10 @@ def _describe(
             message = "Client metrics subscription name must not be empty"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         return description.client_metrics(name, wanted)
-    if resource.resource_type == GROUP_RESOURCE:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return description.group(name, wanted)
-    raise KafkaError(
-        ErrorCode.INVALID_REQUEST,
-        f"Unexpected resource type {resource.resource_type} for resource {name}",
-    )
+    assert resource.resource_type == GROUP_RESOURCE, resource.resource_type
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return description.group(name, wanted)
 
 
 def _check_node(name: str, node_id: int, expected: str) -> None:

@@ -7,6 +7,12 @@ In Kafka this is `AbstractRequest.getErrorResponse`.
 from __future__ import annotations
 
 from wire.errors import ErrorCode
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -71,6 +77,27 @@ def fail_create_partitions(
         for topic in request.topics
     ]
     return CreatePartitionsResponse(results=results)
+
+
+def fail_alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
+) -> AlterPartitionReassignmentsResponse:
+    """At the top and of each partition, as Kafka."""
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=one.partition_index, error_code=code, error_message=message
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        error_code=code, error_message=message, responses=responses
+    )
 
 
 def fail_elect_leaders(

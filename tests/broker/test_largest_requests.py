@@ -32,7 +32,6 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
-    "trimaran.authorizer.topics.and.groups.open": "true",
 }
 
 

@@ -11,7 +11,6 @@ from tests.interop.conftest import Ours, trimaran
 
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "trimaran.authorizer.topics.and.groups.open=true",
     "super.users=User:ANONYMOUS",
     "delegation.token.secret.key=secret",
 )

@@ -22,7 +22,6 @@ def obeying(tmp_path_factory):
     options = (
         "trimaran.zk.legacy.admin.enable=true",
         f"authorizer.class.name={AUTHORIZER}",
-        "trimaran.authorizer.topics.and.groups.open=true",
         "super.users=User:ANONYMOUS",
     )
     overrides = [word for option in options for word in ("--override", option)]

@@ -72,7 +72,7 @@ def groups(operation: Operation, asked: str = "", answered: str = "", *, listed:
 def transactional_ids(
     operation: Operation, asked: str = "", answered: str = "", *, listed: str = ""
 ) -> Need:
-    """None and an empty one need nothing."""
+    """None needs nothing."""
     return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked, answered, listed)
 
 
@@ -94,11 +94,6 @@ def users(operation: Operation) -> Need:
 def open_to_all(why: str) -> Need:
     """Whoever is connected may ask."""
     return Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why=why)
-
-
-def not_yet(needs: tuple[Need, ...]) -> tuple[Need, ...]:
-    """What Kafka asks for, and no handler here: declared, listed, and open until one does."""
-    return tuple(replace(one, judged_by=JudgedBy.NOBODY) for one in needs)
 
 
 # Brokers pass the request on in an Envelope, with the client's principal.

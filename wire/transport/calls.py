@@ -59,6 +59,11 @@ class DeferredResponse(Generic[R]):
     holds_request: bool = True
 
 
+async def finished(response: R | DeferredResponse[R]) -> R:
+    """The response, which is awaited if it is not known yet."""
+    return await response.finish() if isinstance(response, DeferredResponse) else response
+
+
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
     """One connection as handlers see it."""

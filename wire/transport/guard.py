@@ -1,8 +1,8 @@
 """Handlers behind a guard: what who is connected may not do does not reach them.
 
-A handler whose needs nobody enforces stays what it is, so access costs its requests nothing. A whole request is refused
-by its `on_error`. Of several items the refused ones are taken out of the request; what `on_error` says of them is added
-to the answer, behind the others, as in Kafka.
+A handler without needs of its own stays what it is, and a node without rules calls each as it is. A whole request is
+refused by its `on_error`. Of several items the refused ones are taken out of the request; what `on_error` says of them
+is added to the answer, behind the others, as in Kafka.
 Left out: items that name a topic by its id, which the handler of that request must look up.
 """
 
@@ -18,7 +18,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import ITSELF, JudgedBy, Need
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
+from wire.transport.calls import Call, CloseConnection, DeferredResponse
 from wire.transport.error_answers import OnError
 from wire.transport.events import yield_to_loop
 
@@ -39,32 +39,40 @@ CODES = {
 class Judge(Protocol):
     """Who decides, for one kind of node."""
 
-    def enforces(self, need: Need) -> bool:
-        """Whether who does not meet it is refused. Asked once for each handler."""
+    def judges(self, context: Any) -> bool:
+        """Whether there is anything to ask; asked first for each request, so that who has no rules pays nothing."""
         ...
 
     def allows(
         self,
         context: Any,
-        connection: ConnectionInfo,
+        call: Call,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
+        *,
+        asked_for: bool,
     ) -> bool:
-        """Whether who is connected may do it. Raises KafkaError: nobody can say."""
+        """Whether who asks may do it; `asked_for`: a denial is a refusal. Raises KafkaError: nobody can say."""
         ...
 
 
 def guarded(
     handler: Handler, needs: Sequence[Need], judge: Judge | None, on_error: OnError | None
 ) -> Handler:
-    """`handler` behind a guard for the needs that `judge` enforces; itself where there are none."""
-    if judge is None:
+    """`handler` behind a guard for the needs that the registry judges; itself where there are none."""
+    own = [need for need in needs if need.judged_by is JudgedBy.REGISTRY]
+    if judge is None or not own:
         return handler
-    for need in reversed(needs):
-        if need.judged_by is JudgedBy.REGISTRY and judge.enforces(need):
-            handler = _behind(_Guard(need, judge, on_error), handler)
-    return handler
+    behind = handler
+    for need in reversed(own):
+        behind = _behind(_Guard(need, judge, on_error), behind)
+
+    @wraps(handler)
+    def guarded_handler(request: Message, context: Any, call: Call) -> Any:
+        return (behind if judge.judges(context) else handler)(request, context, call)
+
+    return guarded_handler
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,25 +111,25 @@ class _Guard:
         Raises:
             KafkaError: the whole of it is refused.
         """
-        need, connection = self.need, call.connection
-        if self._may_on_cluster(context, connection):
+        need = self.need
+        if self._may_on_cluster(context, call):
             return request, _NOTHING
         field, _, name = need.asked.partition(".")
         if need.resource_type is ResourceType.CLUSTER:
-            if not self._may(context, connection, CLUSTER_NAME):
-                raise self._refusal(connection, "the cluster")
+            if not self._may(context, call, CLUSTER_NAME):
+                raise self._refusal(call, "the cluster")
         elif not name:
             one = getattr(request, field) if field else None
-            if one and not self._may(context, connection, one):
-                raise self._refusal(connection, f"{need.resource_type.name} {one}")
+            if one is not None and not self._may(context, call, one):
+                raise self._refusal(call, f"{need.resource_type.name} {one}")
         elif getattr(request, field):
-            return self._divide(request, field, name, context, connection)
+            return self._divide(request, field, name, context, call)
         return request, _NOTHING
 
     def filter(self, response: Any, context: Any, call: Call) -> Any:
         """The response without what may not be seen."""
         field, _, name = self.need.listed.partition(".")
-        if not field or response is None or self._may_on_cluster(context, call.connection):
+        if not field or response is None or self._may_on_cluster(context, call):
             return response
         items = getattr(response, field)
         items[:] = self._visible(items, name, context, call)
@@ -130,7 +138,7 @@ class _Guard:
     async def filter_in_turns(self, response: Any, context: Any, call: Call) -> Any:
         """As `filter`, some items at a time."""
         field, _, name = self.need.listed.partition(".")
-        if not field or response is None or self._may_on_cluster(context, call.connection):
+        if not field or response is None or self._may_on_cluster(context, call):
             return response
         items, visible = getattr(response, field), []
         for start in range(0, len(items), JUDGED_PER_TURN):
@@ -141,42 +149,47 @@ class _Guard:
         return response
 
     def _visible(self, items: Sequence[Any], name: str, context: Any, call: Call) -> list[Any]:
-        return [one for one in items if self._may(context, call.connection, getattr(one, name))]
+        return [
+            one for one in items if self._may(context, call, getattr(one, name), asked_for=False)
+        ]
 
     def _divide(
-        self, request: Any, field: str, name: str, context: Any, connection: ConnectionInfo
+        self, request: Any, field: str, name: str, context: Any, call: Call
     ) -> tuple[Any, _Refused]:
         items = getattr(request, field)
         # A name that is asked for many times is judged once.
         names = [one if name == ITSELF else getattr(one, name) for one in items]
-        verdicts = {one: self._may(context, connection, one) for one in set(names)}
+        verdicts = {one: self._may(context, call, one) for one in dict.fromkeys(names)}
         if all(verdicts.values()):
             return request, _NOTHING
         left = [item for item, one in zip(items, names, strict=True) if verdicts[one]]
         out = [item for item, one in zip(items, names, strict=True) if not verdicts[one]]
-        refusal = self._refusal(connection, f"each {self.need.resource_type.name}")
+        refusal = self._refusal(call, f"each {self.need.resource_type.name}")
         assert self.on_error is not None
         response = self.on_error(request.replace(**{field: out}), refusal.code, refusal.message)
         refused = _Refused(response, self.need.answered)
         return (request.replace(**{field: left}) if left else None), refused
 
-    def _may(self, context: Any, connection: ConnectionInfo, name: str) -> bool:
-        kind = self.need.resource_type
+    def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
+        """Of several operations the last one is what was asked for."""
+        kind, *others = self.need.resource_type, *self.need.operations
+        last = others.pop()
+        allows = self.judge.allows
         return any(
-            self.judge.allows(context, connection, one, kind, name) for one in self.need.operations
-        )
+            allows(context, call, one, kind, name, asked_for=False) for one in others
+        ) or allows(context, call, last, kind, name, asked_for=asked_for)
 
-    def _may_on_cluster(self, context: Any, connection: ConnectionInfo) -> bool:
+    def _may_on_cluster(self, context: Any, call: Call) -> bool:
         kind = ResourceType.CLUSTER
         return any(
-            self.judge.allows(context, connection, one, kind, CLUSTER_NAME)
+            self.judge.allows(context, call, one, kind, CLUSTER_NAME, asked_for=False)
             for one in self.need.on_cluster
         )
 
-    def _refusal(self, connection: ConnectionInfo, what: str) -> KafkaError:
+    def _refusal(self, call: Call, what: str) -> KafkaError:
         operation = self.need.operations[-1].name
         code = CODES[self.need.resource_type]
-        return KafkaError(code, f"{connection.principal} may not {operation} {what}")
+        return KafkaError(code, f"{call.connection.principal} may not {operation} {what}")
 
 
 def _behind(guard: _Guard, handler: Handler) -> Handler:

@@ -36,7 +36,7 @@ def alter_configs(
         for key in map(resource_of, request.resources):
             yield 1
             action = Action(Operation.ALTER_CONFIGS, *config_resource(key))
-            if not may(ctx, call.connection, action):
+            if not may(ctx, call, action):
                 refused[key] = KafkaError(config_refusal(key))
         left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)

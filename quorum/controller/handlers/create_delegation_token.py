@@ -47,7 +47,7 @@ def create_delegation_token(
         return fail(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     owner = owner_of(request, requester)
     for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
-    if owner != requester and not may(ctx, call.connection, for_owner):
+    if owner != requester and not may(ctx, call, for_owner):
         return fail(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
     def decide(active: ActiveController) -> Result[Message, CreateDelegationTokenResponse]:

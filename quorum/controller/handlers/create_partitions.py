@@ -6,6 +6,7 @@ from functools import partial
 
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_partitions as decide
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.refusals import fail_create_partitions
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -21,15 +22,22 @@ from wire.transport.registry import handles
 @handles(
     CreatePartitionsRequest,
     versions="0-3",
-    access=topics(Operation.ALTER, "topics.name", "results"),
+    access=topics(Operation.ALTER, "topics.name").in_handler(
+        "who names a topic twice is told so first"
+    ),
     on_error=fail_create_partitions,
     elements_max=DECISION_ELEMENTS_MAX,
 )
 def create_partitions(
-    request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
+    request: CreatePartitionsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[CreatePartitionsResponse]:
     controller = ctx.controller
     return controller.submit(
-        lambda active: decide(request, active.image, controller.rules),
+        lambda active: decide(
+            request,
+            active.image,
+            controller.rules,
+            may_with_topic(ctx, call, Operation.ALTER),
+        ),
         partial(fail_create_partitions, request),
     )

@@ -1,4 +1,7 @@
-"""CreateTopics (19): creates topics, or says what would be created. Not done: create-topic policies, quotas."""
+"""CreateTopics (19): creates topics, or says what would be created; configs only to who may see them.
+
+Not done: create-topic policies, quotas.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from node.runtime.steps import Steps
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_topics as decide
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.refusals import fail_create_topics
+from wire.errors import ErrorCode
 from wire.messages.create_topics import (
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -25,11 +31,19 @@ from wire.transport.registry import handles
 WITH_CONFIGS = 5
 
 
+def _hide_configs(topic: CreatableTopicResult) -> None:
+    topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic.num_partitions = topic.replication_factor = -1
+    topic.configs = []
+
+
 @handles(
     CreateTopicsRequest,
     versions="0-7",
     access=(
-        topics(Operation.CREATE, "topics.name", "topics").or_cluster(Operation.CREATE),
+        topics(Operation.CREATE, "topics.name")
+        .or_cluster(Operation.CREATE)
+        .in_handler("who asks for a topic twice is told so first"),
         topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the answer"),
     ),
     on_error=fail_create_topics,
@@ -41,9 +55,13 @@ def create_topics(
     rules, version = ctx.controller.rules, call.header.api_version
 
     def decided(active: ActiveController) -> Steps[Result[Message, CreateTopicsResponse]]:
-        result = yield from decide(request, active.state, rules)
+        may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
+        may_see = may_with_topic(ctx, call, Operation.DESCRIBE_CONFIGS, asked_for=False)
+        result = yield from decide(request, active.state, rules, may_create)
         if version >= WITH_CONFIGS:
             for topic in result.response.topics:
+                if not (topic.error_code or may_see(topic.name)):
+                    _hide_configs(topic)
                 topic.configs = rules.effective_configs.encoded(topic.configs or [], version)
                 yield 1
         return result

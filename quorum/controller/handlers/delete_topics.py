@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import delete_topics as decide
+from quorum.serving.authorization import may_with_topic
 from quorum.serving.refusals import fail_delete_topics
 from wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
@@ -22,8 +27,12 @@ from wire.transport.registry import handles
     DeleteTopicsRequest,
     versions="0-6",
     access=(
-        topics(Operation.DESCRIBE, "topics.name", "responses").or_cluster(Operation.DELETE),
-        topics(Operation.DELETE, "topics.name", "responses").or_cluster(Operation.DELETE),
+        topics(Operation.DESCRIBE, "topics.name")
+        .or_cluster(Operation.DELETE)
+        .in_handler("topics by id, too"),
+        topics(Operation.DELETE, "topics.name")
+        .or_cluster(Operation.DELETE)
+        .in_handler("topics by id, too"),
     ),
     on_error=fail_delete_topics,
     elements_max=DECISION_ELEMENTS_MAX,
@@ -32,7 +41,18 @@ def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[DeleteTopicsResponse]:
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
-    return ctx.controller.submit(
-        lambda active: decide(request, active.image, enabled=enabled, version=version),
-        partial(fail_delete_topics, request),
-    )
+
+    def decided(active: ActiveController) -> Steps[Result[Message, DeleteTopicsResponse]]:
+        on_cluster = Operation.DELETE
+        return (
+            yield from decide(
+                request,
+                active.image,
+                enabled=enabled,
+                version=version,
+                may_see=may_with_topic(ctx, call, Operation.DESCRIBE, or_cluster=on_cluster),
+                may_delete=may_with_topic(ctx, call, Operation.DELETE, or_cluster=on_cluster),
+            )
+        )
+
+    return ctx.controller.submit(decided, partial(fail_delete_topics, request))

@@ -6,6 +6,7 @@ Brokers are described by brokers: MISMATCHED_ENDPOINT_TYPE. Not done: authorized
 from __future__ import annotations
 
 from quorum.controller.context import ControllerContext
+from quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -27,6 +28,8 @@ def describe_cluster(
     if request.endpoint_type != CONTROLLERS:
         known = request.endpoint_type == BROKERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        if call.header.api_version == 0:
+            code = ErrorCode.INVALID_REQUEST  # who cannot name a type does not know the others
         return DescribeClusterResponse(
             error_code=code,
             error_message=f"endpoint type {request.endpoint_type} was asked for from a controller",
@@ -45,4 +48,9 @@ def describe_cluster(
         cluster_id=ctx.cluster_id,
         controller_id=-1 if leader_id is None else leader_id,
         brokers=sorted(controllers, key=lambda one: one.broker_id),
+        cluster_authorized_operations=(
+            cluster_operations(ctx, call)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
+        ),
     )

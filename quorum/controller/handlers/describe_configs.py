@@ -6,7 +6,7 @@ from quorum.controller.context import ControllerContext
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.security.acls import Operation
-from wire.transport.access import configs, not_yet
+from wire.transport.access import configs
 from wire.transport.calls import Call
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -16,12 +16,12 @@ from wire.transport.slices import Slices
 @handles(
     DescribeConfigsRequest,
     versions="1-4",
-    access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
+    access=configs(Operation.DESCRIBE_CONFIGS),
     on_error=fail_all,
     slices=Slices("resources", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_configs(
-    request: DescribeConfigsRequest, ctx: ControllerContext, _call: Call
+    request: DescribeConfigsRequest, ctx: ControllerContext, call: Call
 ) -> DescribeConfigsResponse:
-    return answer(request, ctx.config, ctx.image)
+    return answer(request, ctx, call, ctx.image)

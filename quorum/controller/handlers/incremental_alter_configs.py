@@ -63,7 +63,7 @@ def _answered_here(
     for resource in request.resources:
         yield 1
         key = resource_of(resource)
-        if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
+        if not may(ctx, call, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
             answered[key] = KafkaError(config_refusal(key))
         elif resource.resource_type == BROKER_LOGGER_RESOURCE:
             try:

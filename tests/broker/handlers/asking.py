@@ -33,7 +33,6 @@ from wire.transport.node_connection import NodeConnection
 SECONDS = 20.0
 AUTHORIZER = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "trimaran_authorizer_topics_and_groups_open": "true",
     "super_users": "User:ANONYMOUS",
 }
 

@@ -3,7 +3,6 @@
 from tests.broker.handlers import acls
 from tests.broker.handlers.asking import AUTHORIZER, asked, refused
 from wire.errors import ErrorCode
-from wire.messages.create_acls import CreateAclsRequest
 
 
 async def test_an_acl_is_created(tmp_path):
@@ -32,16 +31,3 @@ async def test_a_principal_without_a_type_is_refused(tmp_path):
 async def test_a_refusal_is_told_for_every_acl(tmp_path):
     answer = await refused(tmp_path, acls.creation(), 3)
     assert [r.error_code for r in answer.results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-
-
-async def test_acls_that_nobody_enforces_are_refused_and_others_forwarded(tmp_path):
-    """Whatever its controllers are: Apache Kafka's would take them."""
-    async with asked(tmp_path, **AUTHORIZER) as one:
-        creations = [acls.creation(operation=number).creations[0] for number in (3, 11, 4)]
-        created = await one.call(CreateAclsRequest(creations=creations))
-        codes = [result.error_code for result in created.results]
-        assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
-        assert "READ of a TOPIC is not enforced" in created.results[0].error_message
-        assert "WRITE of a TOPIC is not enforced" in created.results[2].error_message
-        await one.seen(lambda image: len(image.acls) > 0)
-        assert [record.operation for record in one.image.acls.values()] == [11]

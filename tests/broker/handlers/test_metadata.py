@@ -176,4 +176,5 @@ def test_configs_of_brokers_and_of_what_is_not_there(harness):
     assert describe(harness, 4, "12")[0] == ErrorCode.INVALID_REQUEST
     assert describe(harness, 2, "nowhere")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(harness, 2, "bad name")[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert describe(harness, 77, "x")[0] == ErrorCode.INVALID_REQUEST
+    with pytest.raises(KafkaError, match="INVALID_REQUEST: Unexpected resource type 77"):
+        describe(harness, 77, "x")

@@ -1,7 +1,4 @@
-"""What is told of topics that a client may not use, by handlers that ask the authorizer themselves.
-
-ACLs of topics are not enforced yet (`quorum/serving/enforced.py`). Here they are, but for the last test.
-"""
+"""What is told of topics that a client may not use, by handlers that ask the authorizer themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_fetch import offset_fetch
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
-from quorum.serving.enforced import ENFORCED
 from tests.broker.calls import call
 from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
@@ -46,25 +42,17 @@ SECRET_ID = b"topic-id-secret-"
 IDS = {"t": TOPIC_ID, "secret": SECRET_ID}
 
 
-def enforce(monkeypatch) -> None:
-    operations = frozenset({Operation.DESCRIBE, Operation.READ, Operation.WRITE})
-    monkeypatch.setitem(ENFORCED, ResourceType.TOPIC, operations)
-
-
 def authorizer() -> Authorizer:
-    """Anybody may write to topic `t`, so may see it, and nothing else."""
+    """Anybody may write to topic `t`, so may see it, and to no other; groups and transactions are open."""
     made = Authorizer()
-    made._index.add(
-        Acl(
-            ResourceType.TOPIC,
-            "t",
-            PatternType.LITERAL,
-            "User:*",
-            "*",
-            Operation.WRITE,
-            Permission.ALLOW,
+    for kind, name, operation in (
+        (ResourceType.TOPIC, "t", Operation.WRITE),
+        (ResourceType.GROUP, "*", Operation.ALL),
+        (ResourceType.TRANSACTIONAL_ID, "*", Operation.ALL),
+    ):
+        made._index.add(
+            Acl(kind, name, PatternType.LITERAL, "User:*", "*", operation, Permission.ALLOW)
         )
-    )
     made.complete_initial_load()
     return made
 
@@ -122,7 +110,6 @@ async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
     monkeypatch.setattr(module, "ITEMS_PER_SLICE", at_once)
     async with open_rig(tmp_path) as rig:
         await committed(rig)
-        enforce(monkeypatch)
         answer = await rig.call(offset_fetch, fetching(version, ["secret", "t"]), version)
         assert found(answer, version) == {"t": (5, E.NONE), "secret": (-1, REFUSED)}
         if version > 1:
@@ -130,10 +117,9 @@ async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
             assert found(answer, version) == {"t": (5, E.NONE)}
 
 
-async def test_offsets_in_zookeeper(tmp_path, monkeypatch):
+async def test_offsets_in_zookeeper(tmp_path):
     async with open_rig(tmp_path) as rig:
         await committed(rig)
-        enforce(monkeypatch)
         rig.context.zookeeper_offsets = Stored()
         rig.context.zookeeper_offsets.offsets = {"g": {("t", 0): 5, ("secret", 0): 5}}
         answer = await rig.call(offset_fetch, fetching(0, ["secret", "t"]), 0)
@@ -145,7 +131,6 @@ async def test_transactions(tmp_path, monkeypatch):
         await one.create("t", "secret")
         producer = WireProducer(one)
         await producer.begin()
-        enforce(monkeypatch)  # of requests in flight: the broker itself stays as it was started
         context = replace(one.broker.context, authorizer=authorizer())
 
         async def add(*names: str) -> list[ErrorCode]:
@@ -171,10 +156,3 @@ async def test_transactions(tmp_path, monkeypatch):
         assert {topic.topic for topic in described.topics} == {"t", "secret"}
         (described,) = describe_transactions(asking, context, call(asking, 0)).transaction_states
         assert {topic.topic for topic in described.topics} == {"t"}
-
-
-async def test_topics_are_open_as_long_as_their_acls_are_not_enforced(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        await committed(rig)
-        answer = await rig.call(offset_fetch, fetching(9, None), 9)
-        assert found(answer, 9) == {"t": (5, E.NONE), "secret": (5, E.NONE)}

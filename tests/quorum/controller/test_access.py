@@ -8,7 +8,6 @@ import pytest
 
 from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.raft_log.partition import TOPIC
-from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from wire.errors import ErrorCode
@@ -24,7 +23,6 @@ from wire.messages import (
 
 NOBODY = {
     "authorizer_class_name": STANDARD_AUTHORIZER,
-    OPEN_DATA: "true",
     "super_users": "User:admin",
 }
 

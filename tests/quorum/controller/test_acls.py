@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from node.runtime.steps import at_once
 from quorum.controller.acls import create_acls, delete_acls
 from quorum.metadata.acls import Acl, describe_acls, matches
-from quorum.metadata.authorizer import AclIndex, Action, Authorizer, allows
+from quorum.metadata.authorizer import AclIndex, Action, Authorizer, judge
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import Manifest
@@ -21,6 +21,7 @@ from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from wire.security.principal import Principal
 
 ALICE = Acl(2, "orders", 3, "User:alice", "*", 3, 3)
 
@@ -277,7 +278,7 @@ def test_deny_beats_allow_as_a_naive_twin(acls, all_asked, allow_if_no_acl):
     """X3."""
     index = AclIndex.of(acls)
     for asked in all_asked:
-        assert allows(index, *asked, allow_if_no_acl=allow_if_no_acl) == naive_allows(
+        assert judge(index, *asked, allow_if_no_acl=allow_if_no_acl).allowed == naive_allows(
             acls, *asked, allow_if_no_acl=allow_if_no_acl
         )
 
@@ -302,16 +303,16 @@ def test_deny_beats_allow_as_a_naive_twin(acls, all_asked, allow_if_no_acl):
 )
 def test_what_one_acl_allows(acl, operation, name, allowed):
     action = Action(operation, ResourceType.TOPIC, name)
-    assert allows(AclIndex.of([acl]), "User:alice", "h", action) == allowed
+    assert judge(AclIndex.of([acl]), "User:alice", "h", action).allowed == allowed
     denied = AclIndex.of([acl, ALICE._replace(resource_name="*", operation=2, permission=2)])
-    assert not allows(denied, "User:alice", "h", action)
+    assert not judge(denied, "User:alice", "h", action).allowed
 
 
 def test_a_denied_read_does_not_deny_to_look():
     index = AclIndex.of([ALICE._replace(permission=2), ALICE._replace(operation=8)])
     look = Action(Operation.DESCRIBE, ResourceType.TOPIC, "orders")
-    assert allows(index, "User:alice", "h", look)
-    assert not allows(index, "User:alice", "h", look._replace(operation=Operation.READ))
+    assert judge(index, "User:alice", "h", look).allowed
+    assert not judge(index, "User:alice", "h", look._replace(operation=Operation.READ)).allowed
 
 
 def loaded(authorizer: Authorizer) -> Authorizer:
@@ -327,9 +328,8 @@ def test_an_acl_that_comes_back_under_another_id_stays():
     delta = replay(image_to_records(after), before)
     delta.finish_snapshot()
     authorizer.publish(delta, after, Manifest(SOMEWHERE))
-    assert authorizer.allows(
-        "User:alice", "h", Action(Operation.READ, ResourceType.TOPIC, "orders")
-    )
+    read = Action(Operation.READ, ResourceType.TOPIC, "orders")
+    assert authorizer.judge(Principal("alice"), "h", read).allowed
 
 
 CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
@@ -358,26 +358,28 @@ def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_a
         authorizer.publish(delta, after, Manifest(SOMEWHERE))
         image = after
     acls = [Acl.of(value) for value in image.acls.values()]
-    for asked in all_asked:
-        assert authorizer.allows(*asked) == naive_allows(acls, *asked, allow_if_no_acl=False)
+    for who, *asked in all_asked:
+        principal = Principal(who.removeprefix("User:"))
+        expected = naive_allows(acls, who, *asked, allow_if_no_acl=False)
+        assert authorizer.judge(principal, *asked).allowed == expected
 
 
 def test_super_users_may_do_everything():
     authorizer = loaded(Authorizer({"User:root"}))
     action = Action(Operation.ALTER)
-    assert authorizer.allows("User:root", "h", action)
-    assert not authorizer.allows("User:a", "h", action)
-    assert loaded(Authorizer(allow_if_no_acl=True)).allows("User:a", "h", action)
+    assert authorizer.judge(Principal("root"), "h", action).allowed
+    assert not authorizer.judge(Principal("a"), "h", action).allowed
+    assert loaded(Authorizer(allow_if_no_acl=True)).judge(Principal("a"), "h", action).allowed
 
 
 def test_only_super_users_are_judged_before_all_acls_are_known():
     """An older snapshot has no ACL at all, and the one that denies it stands behind it in the log."""
     authorizer = Authorizer({"User:root"}, allow_if_no_acl=True)
     action = Action(Operation.READ, ResourceType.TOPIC, "orders")
-    assert authorizer.allows("User:root", "h", action)
+    assert authorizer.judge(Principal("root"), "h", action).allowed
     with pytest.raises(KafkaError, match="has not loaded all ACLs yet"):
-        authorizer.allows("User:alice", "h", action)
+        authorizer.judge(Principal("alice"), "h", action)
     denied = record(1, ALICE._replace(permission=2))
     authorizer.publish(replay([denied]), image_of(denied), Manifest(SOMEWHERE))
     authorizer.complete_initial_load()
-    assert not authorizer.allows("User:alice", "h", action)
+    assert not authorizer.judge(Principal("alice"), "h", action).allowed

@@ -22,7 +22,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from wire.messages.registry import RESPONSES
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from wire.transport.access import BY_CONTROLLER, cluster, groups, not_yet, open_to_all, topics
+from wire.transport.access import BY_CONTROLLER, cluster, groups, open_to_all, topics
 from wire.transport.calls import CloseConnection, DeferredResponse
 from wire.transport.registry import Registry, handles
 from wire.transport.route import Handled
@@ -38,11 +38,14 @@ class Rules:
     asked: list = field(default_factory=list)
     seen: list = field(default_factory=list)
 
-    def enforces(self, need):
-        return True
+    rules: bool = True
 
-    def allows(self, context, connection, operation, resource_type, name):
+    def judges(self, context):
+        return self.rules
+
+    def allows(self, context, call, operation, resource_type, name, *, asked_for):
         assert context is self
+        assert call.header.client_id == "test"
         self.asked.append((operation, resource_type, name))
         return (operation, resource_type, name) in self.allowed
 
@@ -219,7 +222,6 @@ async def test_one_of_several_operations_is_enough():
     [
         open_to_all("a test"),
         BY_CONTROLLER,
-        not_yet((groups(Operation.READ, "group_id"),)),
         groups(Operation.READ, "group_id").in_handler("a test"),
     ],
 )
@@ -233,9 +235,15 @@ def test_what_the_registry_does_not_judge_costs_nothing(access):
     assert rules.asked == []
 
 
+async def test_a_node_without_rules_calls_the_handler_itself():
+    rules = Rules(rules=False)
+    assert codes(await answer(at_once, rules, grown("a", "b"), 3)) == [("a", 0), ("b", 0)]
+    assert (rules.asked, rules.seen) == ([], ["a", "b"])
+
+
 async def test_a_judge_that_cannot_say_refuses():
     class Unknowing(Rules):
-        def allows(self, *_):
+        def allows(self, *_, **_named):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "not yet")
 
     rules = Unknowing()

@@ -106,7 +106,6 @@ async def test_configs_and_quotas(tmp_path, connect, caplog):
 async def test_acls(tmp_path, connect):
     settings = {
         "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "trimaran_authorizer_topics_and_groups_open": "true",
         "super_users": "User:ANONYMOUS",
     }
     async with obeying(tmp_path, connect, **settings) as admin:

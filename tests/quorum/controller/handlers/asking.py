@@ -10,7 +10,6 @@ from typing import Any
 from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
-from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.in_process import Cluster, Images, cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from tests.cluster.scripted_broker import ScriptedBroker
@@ -28,7 +27,6 @@ from wire.transport.node_connection import NodeConnection
 
 SUPER_USER = {
     "authorizer_class_name": STANDARD_AUTHORIZER,
-    OPEN_DATA: "true",
     "super_users": "User:ANONYMOUS",
 }
 NOBODY = SUPER_USER | {"super_users": "User:admin"}

@@ -1,0 +1,88 @@
+"""The audit log: who asked for what by which request, whether it was allowed, and by which ACL.
+
+Its logger is `kafka.authorizer.logger`, as Kafka's. What was asked for and denied is logged at INFO, what was allowed
+at DEBUG; so is what was only looked at to leave it out of an answer. A client that is denied over and over writes at
+most `LINES_MAX` lines in an interval; the next line tells how many were left out. Source: `StandardAuthorizerData`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from quorum.metadata.acls import Acl, known
+from quorum.metadata.authorizer import Action, Verdict
+from wire.messages.registry import REQUESTS
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from wire.transport.calls import Call
+
+log = logging.getLogger("kafka.authorizer.logger")
+
+# Some 300 bytes each: three gigabytes a day if somebody tries nothing else. Whoever must know more has Kafka's DEBUG.
+LINES_MAX = 1000
+INTERVAL_SECONDS = 10.0
+
+
+class _Bound:
+    """How many lines were written in this interval, and left out since the last line."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._written = 0
+        self._left_out = 0
+
+    def take(self) -> int:
+        """How many were left out before this line; -1 where this one is, too."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._until, self._written = now + INTERVAL_SECONDS, 0
+        if self._written >= LINES_MAX:
+            self._left_out += 1
+            return -1
+        self._written += 1
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
+_DENIED = _Bound()
+
+
+def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True) -> None:
+    """Logs a verdict. `asked_for`: the request named the resource, so that a denial is a refusal."""
+    refuses = asked_for and not verdict.allowed
+    level = logging.INFO if refuses else logging.DEBUG
+    if not log.isEnabledFor(level):
+        return
+    left_out = _DENIED.take() if refuses else 0
+    if left_out < 0:
+        return
+    connection, api = call.connection, REQUESTS[call.header.api_key]
+    log.log(
+        level,
+        "%s principal=%a host=%s listener=%s operation=%s resource=%s:%a request=%s by=%s%s",
+        "allowed" if verdict.allowed else "denied",
+        str(connection.principal),
+        connection.peer[0],
+        connection.listener,
+        action.operation.name,
+        action.resource_type.name,
+        action.resource_name,
+        api.__name__.removesuffix("Request"),
+        why(verdict),
+        f" (and {left_out} more such lines left out)" if left_out else "",
+    )
+
+
+def why(verdict: Verdict) -> str:
+    """The ACL that a verdict follows from, or the rule."""
+    return verdict.why if verdict.acl is None else shown(verdict.acl)
+
+
+def shown(acl: Acl) -> str:
+    """An ACL in one line; names are escaped."""
+    kind, pattern = known(ResourceType, acl.resource_type), known(PatternType, acl.pattern_type)
+    permission, operation = known(Permission, acl.permission), known(Operation, acl.operation)
+    return (
+        f"{permission.name} {operation.name} to {acl.principal!a} from {acl.host!a} "
+        f"on {kind.name}:{pattern.name}:{acl.resource_name!a}"
+    )

@@ -1,0 +1,85 @@
+"""What two answers must have in common: error codes, item by item, what is told of and what may be done with it."""
+
+from wire.declarations import Struct
+
+TOLD = {
+    "cluster_authorized_operations",
+    "error_code",
+    "group_id",
+    "host",
+    "index",
+    "key",
+    "name",
+    "operation",
+    "owner",
+    "partition",
+    "partition_error_code",
+    "partition_id",
+    "partition_index",
+    "pattern_type",
+    "permission_type",
+    "principal",
+    "principal_name",
+    "resource_name",
+    "resource_type",
+    "topic",
+    "topic_authorized_operations",
+    "authorized_operations",
+    "topic_config_error_code",
+    "topic_name",
+    "transactional_id",
+    "user",
+}
+# Only whether there are any: what they are is no matter of access.
+COUNTED = {"active_producers", "configs", "values"}
+# Of the node, not of who asks.
+LEFT_OUT = {
+    "aborted_transactions",
+    "brokers",
+    "controllers",
+    "current_leader",
+    "entity",
+    "entries",
+    "node_endpoints",
+    "nodes",
+}
+
+
+def comparable(answer, names):
+    """The answer as nested tuples, lists in order; `names` of topic ids."""
+    if answer is None:
+        return "closed"
+    return _of_struct(answer, names)
+
+
+def _of_struct(struct, names):
+    found = []
+    for one in struct.__fields__:
+        value = getattr(struct, one.name)
+        if one.name == "topic_id":
+            found.append((one.name, names.get(value, "made anew")))
+        elif one.name in COUNTED:
+            found.append((one.name, bool(value)))
+        elif one.name in TOLD:
+            found.append((one.name, value))
+        elif one.name not in LEFT_OUT and isinstance(value, (list, tuple)):
+            items = [_of_struct(item, names) for item in value if isinstance(item, Struct)]
+            found.append((one.name, tuple(sorted(items, key=repr))))
+    return tuple(found)
+
+
+def differences(left, right, path=()):
+    """Where two comparable answers differ: a path, and both sides."""
+    if left == right:
+        return
+    if isinstance(left, str) or isinstance(right, str) or len(left) != len(right):
+        yield path, left, right
+        return
+    for (name, one), (_, other) in zip(left, right, strict=True):
+        if one == other:
+            continue
+        if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+            for number, (a, b) in enumerate(zip(one, other, strict=True)):
+                yield from differences(a, b, (*path, f"{name}[{number}]"))
+        else:
+            yield (*path, name), one, other

@@ -1,0 +1,41 @@
+"""Requests of nested dicts: what is not given has its default, or the zero of its type."""
+
+from typing import get_args, get_type_hints
+
+from wire.declarations import Struct
+from wire.transport.error_answers import _zero
+
+
+def _structs(hint):
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _structs(part)
+
+
+def make(kind, values, version):
+    """A `kind` of `values`, where a dict stands for a struct; without what `version` has no place for."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = {one.name: one for one in kind.__fields__}
+    assert values.keys() <= fields.keys(), (kind, values.keys() - fields.keys())
+    made = {}
+    for name, one in fields.items():
+        if name in values and version in one.versions:
+            made[name] = _value(values[name], list(_structs(hints[name])), version)
+        elif one.required:
+            made[name] = _nothing(hints[name], version)
+    return kind(**made)
+
+
+def _nothing(hint, version):
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return make(hint, {}, version)
+    return _zero(hint)()
+
+
+def _value(value, structs, version):
+    if structs and isinstance(value, list):
+        return [make(structs[0], item, version) for item in value]
+    if structs and isinstance(value, dict):
+        return make(structs[0], value, version)
+    return value

@@ -1,0 +1,106 @@
+"""Who may do what: Apache Kafka's StandardAuthorizer and ours, asked the same thousands of questions.
+
+Each set of ACLs is drawn from a seed, and with it a version and a content of each request, for each of three users and
+from one of two addresses. The answers must be the same, error code by error code, item by item.
+"""
+
+import os
+import random
+from collections import Counter
+
+import pytest
+
+from tests.interop.authorization.answers import comparable, differences
+from tests.interop.authorization.peers import two_peers
+from tests.interop.authorization.requests import (
+    BY_NAME,
+    LISTENERS,
+    LOWEST,
+    UNKNOWN_ID,
+    World,
+    request_of,
+)
+from tests.interop.authorization.worlds import HOSTS, drawn_acls, populate, set_acls
+from wire.errors import ErrorCode
+from wire.primitives import NIL_UUID
+
+SEED = int(os.environ.get("TRIMARAN_SEED", "1"))
+SETS = int(os.environ.get("TRIMARAN_ACL_SETS", "20"))
+REFUSALS = [int(one) for one in ErrorCode if one.name.endswith("AUTHORIZATION_FAILED")]
+USERS = ("alice", "bob", "carol", "root")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["denied", "everyone"])
+def peers(request, tmp_path_factory):
+    """By `allow.everyone.if.no.acl.found`."""
+    directory = tmp_path_factory.mktemp("authorization")
+    with two_peers(directory, everyone=request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def worlds(peers):
+    made = {}
+    for peer in peers:
+        world = made[peer.name] = World(None)
+        world.ids = populate(peer)
+    return made
+
+
+def versions(peers, listener, name):
+    """Those that both serve."""
+    ranges = [peer.connection(listener, "root").versions.get(BY_NAME[name].KEY) for peer in peers]
+    if None in ranges:
+        return range(0)
+    lows = (low for low, _ in ranges)
+    return range(max(LOWEST.get(name, 0), *lows), min(high for _, high in ranges) + 1)
+
+
+def named(difference):
+    """A difference that is known, by its reason; None for one that is not."""
+    return
+
+
+def asked_of_all(peers, worlds, rng, number):
+    """The questions of one set, and where the answers differ."""
+    for listener, builders in LISTENERS.items():
+        for name in builders:
+            for user in USERS:
+                served = versions(peers, listener, name)
+                if not served:
+                    continue
+                version, host, seed = rng.choice(served), rng.choice(HOSTS), rng.random()
+                told = []
+                for peer in peers:
+                    world = worlds[peer.name]
+                    request = request_of(name, builders, version, world, seed)
+                    answer = peer.ask(listener, user, host, request, version)
+                    names = {topic_id: one for one, topic_id in world.ids.items()}
+                    names |= {NIL_UUID: "none", UNKNOWN_ID: "unknown"}
+                    told.append(comparable(answer, names))
+                yield (number, listener, name, version, user, host, request), told
+
+
+def test_the_same_answers(peers, worlds):
+    rng = random.Random(SEED)
+    asked, refused, found = Counter(), 0, []
+    for number in range(SETS):
+        acls = drawn_acls(rng)
+        for peer in peers:
+            set_acls(peer, acls)
+        for question, (theirs, ours) in asked_of_all(peers, worlds, rng, number):
+            asked[question[2]] += 1
+            refused += any(f"error_code', {code})" in repr(theirs) for code in REFUSALS)
+            differing = list(differences(theirs, ours))
+            if differing:
+                found.append((question, acls, differing))
+    print(f"{asked.total()} questions of {len(asked)} APIs, {refused} refused, {len(found)} differ")
+    by_api = Counter((one[0][1], one[0][2]) for one in found)
+    for (listener, name), count in by_api.most_common():
+        question, acls, differing = next(one for one in found if one[0][1:3] == (listener, name))
+        print(f"{name} on {listener}: {count} differ, as {question}")
+        for path, theirs, ours in differing[:4]:
+            print(f"    {'.'.join(path)}: Kafka {theirs!r}, ours {ours!r}")
+        for acl in acls:
+            print(f"    {acl}")
+    assert not found
