@@ -245,6 +245,13 @@ COMMANDS = (
         "Check what this machine has, and how to get what is missing.",
     ),
     (
+        ("generate", "prometheus"),
+        "trimaran.cli.generate:prometheus",
+        "Print a configuration of Prometheus.",
+    ),
+    (("generate", "alerts"), "trimaran.cli.generate:alerts", "Print alerts for Prometheus."),
+    (("generate", "grafana"), "trimaran.cli.generate:grafana", "Print a dashboard for Grafana."),
+    (
         ("metrics",),
         "trimaran.cli.metrics:metrics",
         "What nodes count and measure, as they tell Prometheus.",
@@ -277,6 +284,7 @@ NOUNS = {
     "tokens": "Delegation tokens.",
     "transactions": "Transactions of producers.",
     "zk": "ZooKeeper and the mirror in it.",
+    "generate": "Files for who watches a cluster.",
 }
 # Set to anything: unforeseen errors keep their traceback.
 TRACEBACK_VARIABLE = "TRIMARAN_TRACEBACK"

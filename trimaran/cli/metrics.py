@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,8 @@ _TIMEOUT_SECONDS = 10.0
 # A node of a hundred thousand partitions has 40 MB of text.
 _BYTES_MAX = 128 << 20
 
+Addresses = Annotated[list[str] | None, Parameter(name=["-a", "--address"], negative=())]
+
 Key = tuple[str, str]
 """Name and labels of a sample, as text."""
 
@@ -27,7 +29,7 @@ def metrics(
     /,
     *,
     only: str = "",
-    address: Annotated[list[str] | None, Parameter(name=["-a", "--address"], negative=())] = None,
+    address: Addresses = None,
     watch: float | None = None,
     data: Data = DEFAULT_DATA,
     output: Format = "table",
@@ -41,7 +43,7 @@ def metrics(
         watch: print again every so many seconds what has changed, and by how much a second.
         output: table, or json: an object a line.
     """
-    sources = _given(address) if address else _local(data, nodes)
+    sources = sources_of(address, data, nodes)
     before = {name: _samples(where, only) for name, where in sources.items()}
     _show(before, output)
     while watch is not None:
@@ -52,11 +54,12 @@ def metrics(
     return Exit.OK
 
 
-def _given(addresses: Iterable[str]) -> dict[str, str]:
-    return {one: one for one in addresses}
-
-
-def _local(data: Path, names: list[str] | None) -> dict[str, str]:
+def sources_of(
+    addresses: list[str] | None, data: Path, names: list[str] | None = None
+) -> dict[str, str]:
+    """Addresses of metrics by the name of their node: those given, or of the local cluster. Raises UserError."""
+    if addresses:
+        return {one: one for one in addresses}
     state = state_file.read(data.resolve())
     chosen = list(state.nodes)
     if names:

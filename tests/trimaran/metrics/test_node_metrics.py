@@ -1,6 +1,7 @@
 """The metrics of real nodes, as a scraper sees them: names, values, readiness."""
 
 import gzip
+import re
 import urllib.error
 import urllib.request
 
@@ -15,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from node.config.config_def import ConfigError
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import server_config
+from trimaran.metrics.alerts import ALERTS
+from trimaran.metrics.dashboard import PANELS
 from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.serving import address_of, serving_metrics
 
@@ -94,6 +97,7 @@ async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
             assert {key: found.get(key) for key in expected} == expected
             sent = ("kafka_server_brokertopicmetrics_bytesout_total", (("topic", "t"),))
             assert found[sent] == found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))]
+            names = {name for name, _ in found}
             _, _, text = await get(controller)
             found = samples(text.decode())
             expected = {
@@ -104,6 +108,15 @@ async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
                 ("kafka_server_raftmetrics_current_state", (("current_state", "leader"),)): 1,
             }
             assert {key: found.get(key) for key in expected} == expected
+            names |= {name for name, _ in found}
+    assert _names_in_queries() - names == set()
+
+
+def _names_in_queries():
+    """What alerts and the dashboard ask for must be there under that name."""
+    queries = [alert.expression for alert in ALERTS]
+    queries += [query for panel in PANELS for query, _ in panel.queries]
+    return set(re.findall(r"\b(?:kafka|trimaran|process)_\w+", " ".join(queries)))
 
 
 async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):

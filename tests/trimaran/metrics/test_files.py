@@ -1,0 +1,32 @@
+"""The files for Prometheus and Grafana: `tests/interop/test_prometheus.py` has the real ones read them."""
+
+import json
+import re
+
+from trimaran.metrics.alerts import ALERTS, alert_rules
+from trimaran.metrics.dashboard import PANELS, dashboard
+from trimaran.metrics.scrape_config import scrape_config
+
+
+def test_every_node_is_a_target_with_the_labels_that_dashboards_choose_by():
+    text = scrape_config({"broker-11": "127.0.0.1:1", "x": "[::1]:2"}, "c", "ns", ["a b.yml"])
+    assert re.findall(r"targets: (.*)", text) == ['["127.0.0.1:1"]', '["[::1]:2"]']
+    assert 'kubernetes_pod_name: "c-broker-11"' in text
+    assert '  - "a b.yml"' in text
+
+
+def test_names_with_quotes_stay_strings():
+    assert json.dumps('a"b') in scrape_config({'a"b': "h:1"}, "c", "ns", [])
+
+
+def test_every_alert_is_a_rule_of_its_own_name():
+    names = re.findall(r"alert: (\w+)", alert_rules())
+    assert names == [alert.name for alert in ALERTS]
+    assert len(set(names)) == len(names)
+
+
+def test_panels_do_not_lie_on_each_other():
+    panels = json.loads(dashboard("t"))["panels"]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels) == len(PANELS)
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
