@@ -48,7 +48,7 @@ NUMBERS = count(1)
 BURST_TOPICS, BURST_PARTITIONS = 60, 4
 CALL_SECONDS = 20.0
 TOPIC, BROKER = 2, 4  # types of config resources
-GROUP, LITERAL, PREFIXED, ANY_USER, READ, ALLOW = 3, 3, 4, "User:somebody", 3, 3
+LITERAL, PREFIXED, SOMEBODY, ALTER_CONFIGS, ALLOW = 3, 4, "User:somebody", 11, 3
 
 
 class Changes:
@@ -70,7 +70,7 @@ class Changes:
         """Makes what the faults need, and one entity of each kind."""
         self._create((PULSE, 1), (BAD, 2), (WIDE, WIDE_PARTITIONS))
         self.touch_bad()
-        self._client.call(None, CreateAclsRequest(creations=[_acl("bad"), _acl("bad", PREFIXED)]))
+        self._allow(_acl(BAD), _acl(BAD, PREFIXED))
         ask = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1
         )
@@ -95,7 +95,7 @@ class Changes:
             {"user": "bad", "client-id": "bad"},
         ):
             self._quota(entity, 1000.0 + self._round)
-        self._client.call(None, CreateAclsRequest(creations=[_acl(f"bad-{self._round}", PREFIXED)]))
+        self._allow(_acl(f"{BAD}-{self._round}", PREFIXED))
         self._turn(BAD, 2)
 
     def configure(self, kind: int, name: str, key: str, value: str) -> None:
@@ -117,6 +117,11 @@ class Changes:
         request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
         (answer,) = self._client.call(None, request).entries
         _check(answer.error_code, f"the quota of {entity}")
+
+    def _allow(self, *creations: AclCreation) -> None:
+        answers = self._client.call(None, CreateAclsRequest(creations=list(creations))).results
+        for answer in answers:
+            _check(answer.error_code, f"ACLs: {answer.error_message}")
 
     def burst(self) -> None:
         """Many topics come, or go."""
@@ -198,12 +203,12 @@ class Pulses:
 
 def _acl(name: str, pattern: int = LITERAL) -> AclCreation:
     return AclCreation(
-        resource_type=GROUP,
+        resource_type=TOPIC,
         resource_name=name,
         resource_pattern_type=pattern,
-        principal=ANY_USER,
+        principal=SOMEBODY,
         host="*",
-        operation=READ,
+        operation=ALTER_CONFIGS,
         permission_type=ALLOW,
     )
 

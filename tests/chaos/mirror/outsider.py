@@ -30,8 +30,8 @@ WITH_DATA = (
     f"/config/users/{BAD}/clients/{BAD}",
     f"/config/clients/{BAD}",
     "/config/ips/10.1.2.3",
-    f"/kafka-acl/Group/{BAD}",
-    f"/kafka-acl-extended/prefixed/Group/{BAD}",
+    f"/kafka-acl/Topic/{BAD}",
+    f"/kafka-acl-extended/prefixed/Topic/{BAD}",
     "/feature",
     "/latest_producer_id_block",
 )
@@ -40,7 +40,7 @@ PARENTS = (
     f"/brokers/topics/{BAD}/partitions/0",
     "/config/changes",
     "/config/ips",
-    "/kafka-acl-extended/prefixed/Group",
+    "/kafka-acl-extended/prefixed/Topic",
     "/kafka-acl-changes",
 )
 

@@ -41,10 +41,16 @@ class Outcome:
     slowest: str = ""
     gone: float = 0.0
     behind: float = 0.0
-    cpu: float = 0.0
+    stood: float = 0.0
+    cpu_seconds: float = 0.0
     verify: str = ""
     problem: str = ""
     skipped: str = ""
+
+    @property
+    def cpu(self) -> float:
+        """The share of a CPU that the busiest mirror took while the fault stood."""
+        return self.cpu_seconds / self.stood if self.stood else 0.0
 
     def misses(self) -> Iterator[str]:
         """The marks that were missed, in words."""
@@ -102,11 +108,12 @@ def _play_once(played: Scene, outcome: Outcome) -> None:
     fault = outcome.fault
     story = fault.story(played)
     next(story)
-    time.sleep(fault.stand_seconds / 4)  # what has to be done at once is no standing cost
+    time.sleep(fault.stand_seconds / 2)  # what has to be done at once is no standing cost
     before, began = played.cpu_seconds(), time.monotonic()
-    time.sleep(fault.stand_seconds * 3 / 4)
+    time.sleep(fault.stand_seconds / 2)
     spent = [now - then for now, then in zip(played.cpu_seconds(), before, strict=True)]
-    outcome.cpu = max(outcome.cpu, *(seconds / (time.monotonic() - began) for seconds in spent))
+    outcome.cpu_seconds += max(0.0, *spent)
+    outcome.stood += time.monotonic() - began
     next(story, None)
     ended = time.monotonic()
     at, report = played.eye.equal(PATIENCE_SECONDS)
