@@ -42,7 +42,7 @@ class Connecting:
         how = "serves, and has not let us in yet" if serves else "does not answer"
         log.warning("ZooKeeper at %s %s; retrying all servers", config.connect, how)
         started = trio.current_time()
-        resume = self.keeper.saved_session
+        resume = self.keeper.saved
         while not await self.keeper.wait_connected(ASK_SECONDS):
             if self.keeper.is_refused:
                 log.error(

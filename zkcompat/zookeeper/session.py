@@ -69,6 +69,8 @@ class Session:
     _losses: int = 0
     # The servers do not take our credentials; this client tries no more.
     is_refused: bool = False
+    # What another client needs to take the newest session up.
+    saved: SavedSession | None = None
     _changed: Notifier = field(default_factory=Notifier)
 
     @property
@@ -90,12 +92,6 @@ class Session:
     def last_zxid(self) -> int:
         """The newest transaction that this client has seen; servers behind it turn the client away."""
         return int(self._client.last_zxid or 0) if self._client is not None else 0
-
-    @property
-    def saved_session(self) -> SavedSession | None:
-        """What another client needs to take the session up."""
-        client_id = self._client.client_id if self._client is not None else None
-        return SavedSession(*client_id) if client_id and client_id[0] else None
 
     def connect(self, resume: SavedSession | None) -> None:
         """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
@@ -193,7 +189,8 @@ class Session:
         if self._connected and client.client_id is not None:
             session_id, password = client.client_id
             log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
-            self.on_session(SavedSession(session_id, password))
+            self.saved = SavedSession(session_id, password)
+            self.on_session(self.saved)
         self._changed.notify_all()
 
 
