@@ -139,8 +139,14 @@ class Tenure:
         self.status.controller_epoch = guard.controller_epoch
         log.info("Claimed controller epoch %d for leader %d", guard.controller_epoch, leader.id)
 
-    async def transact(self, steps: Sequence[Step], migration: Migration | None = None) -> None:
-        """One guarded transaction; `/migration` is left as `migration`, or as it is.
+    async def transact(
+        self,
+        steps: Sequence[Step],
+        migration: Migration | None = None,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> None:
+        """One guarded transaction; `/migration` is left as `migration`, or as it is. `meanwhile` is called while the
+        answer is awaited.
 
         Raises:
             StepRefusedError: nothing happened, since ZooKeeper refused one of the steps.
@@ -152,7 +158,7 @@ class Tenure:
             assert guard is not None
             left = migration or guard.migration
             try:
-                await self.keeper.transact([*guard.proof(left), *steps])
+                await self.keeper.transact([*guard.proof(left), *steps], meanwhile)
             except TransactionRefusedError as refused:
                 if refused.index >= GUARD_STEPS:
                     index = refused.index - GUARD_STEPS

@@ -7,8 +7,9 @@ Any other, and one that comes again after comparing, sends the znode into the qu
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from quorum.metadata.image import MetadataImage
 from zkcompat.claim import step_of
@@ -26,6 +27,32 @@ _TREE_DIFFERS = ("NoNode", "NodeExists", "NotEmpty", "BadVersion")
 
 class TreeDiffersError(Exception):
     """An operation was refused: the tree is not what the plan took it for. Read and compare."""
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """Batches one by one, of which the next is made before it is needed: so the last is known, and `look` makes one
+    more while ZooKeeper writes.
+    """
+
+    _batches: Iterator[list[Operation]]
+    _made: deque[list[Operation]] = field(default_factory=deque)
+
+    def look(self) -> None:
+        batch = next(self._batches, None)
+        if batch is not None:
+            self._made.append(batch)
+
+    def take(self) -> list[Operation]:
+        """The next batch; empty after the last."""
+        while len(self._made) < 2 and (batch := next(self._batches, None)) is not None:
+            self._made.append(batch)
+        return self._made.popleft() if self._made else []
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the batch that was taken is the last."""
+        return not self._made
 
 
 @dataclass(slots=True)
@@ -57,14 +84,11 @@ class TreeWriter:
         between = guard.migration
         if dirty or image is not None:
             between = replace(between, dirty=True)
-        pending: list[Operation] = []
         written = 0
-        fitting = self._fitting(operations, held)
-        for batch in batches(fitting, self.batch_operations):
-            if pending:
-                written += await self._transact(pending, between, held, final)
-            pending = batch
-        written += await self._last(pending, between, image, held, final)
+        ahead = _Ahead(batches(self._fitting(operations, held), self.batch_operations))
+        while (batch := ahead.take()) and not ahead.is_last:
+            written += await self._transact(batch, between, held, final, ahead.look)
+        written += await self._last(batch, between, image, held, final)
         self.tenure.status.writes += written
         return written
 
@@ -100,14 +124,21 @@ class TreeWriter:
                 yield operation
 
     async def _transact(
-        self, batch: list[Operation], migration: Migration, held: HeldBack, final: bool
+        self,
+        batch: list[Operation],
+        migration: Migration,
+        held: HeldBack,
+        final: bool,
+        meanwhile: Callable[[], object] | None = None,
     ) -> int:
-        """One transaction, again without what is refused; how many operations went through."""
+        """One transaction, again without what is refused; how many operations went through. `meanwhile` is called while
+        ZooKeeper is busy.
+        """
         batch = await self._resolved(batch, held)
         while True:
             steps = [step_of(operation) for operation in batch]
             try:
-                await self.tenure.transact(steps, migration)
+                await self.tenure.transact(steps, migration, meanwhile)
             except StepRefusedError as refused:
                 operation = batch[refused.index]
                 if refused.reason in _TREE_DIFFERS and not final:

@@ -46,14 +46,21 @@ class Keeper(Session):
 
     __slots__ = ()
 
-    async def transact(self, steps: Sequence[Step]) -> None:
-        """Runs the steps as one transaction. Raises TransactionRefusedError (nothing happened) or UncertainOutcomeError
-        (unknown).
+    async def transact(
+        self, steps: Sequence[Step], meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        """Runs the steps as one transaction. `meanwhile` is called while the answer is awaited.
+
+        Raises TransactionRefusedError (nothing happened) or UncertainOutcomeError (unknown).
         """
         self._require_connection()
         transaction = self._client.transaction()
         transaction.operations.extend(self._request(step) for step in steps)
-        answers = await self._answer(transaction.commit_async())
+        result = transaction.commit_async()
+        if meanwhile is not None:
+            await trio.lowlevel.checkpoint()  # kazoo's thread gets its turn, and sends
+            meanwhile()
+        answers = await self._answer(result)
         for index, answer in enumerate(answers):
             if isinstance(answer, Exception) and not isinstance(
                 answer, RolledBackError | RuntimeInconsistency
