@@ -18,6 +18,7 @@ from typing import Protocol
 import trio
 
 from wire.client.backoff import ExponentialBackoff
+from zkcompat.mirroring.broker_watch import BrokerWatch
 from zkcompat.mirroring.connecting import Connecting
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.follower import Follower
@@ -43,9 +44,9 @@ from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-# After a lost connection, or where the claim's znodes are locked: that costs a few requests every 2 s.
+# After a lost connection, or where the claim's znodes are locked: that costs a few requests a second.
 RETRY_SECONDS = 0.05
-RETRY_SECONDS_MAX = 2.0
+RETRY_SECONDS_MAX = 1.0
 # After the claim was overtaken, which is another client's doing: comparing a large tree in a loop helps nobody.
 FENCED_RETRY_SECONDS_MAX = 30.0
 # A tenure that lasted so long was a good one.
@@ -198,6 +199,7 @@ class Mirror:
                 await follower.compare_all()
                 verifier = Verifier(tenure, self.keeper, self.quarantine, pace)
                 nursery.start_soon(verifier.run)
+                nursery.start_soon(BrokerWatch(tenure).run)
                 nursery.start_soon(ResyncRequests(tenure, verifier).run)
                 nursery.start_soon(Sweeper(tenure, self.quarantine).run)
                 for companion in self.companions:

@@ -183,8 +183,8 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
     published = []
     transact = Keeper.transact
 
-    async def recording(keeper, steps):
-        await transact(keeper, steps)
+    async def recording(keeper, steps, meanwhile=None):
+        await transact(keeper, steps, meanwhile)
         for step in steps:
             if step.path == ControllerEpoch.PATH and step.kind == "set":
                 published.append((ControllerEpoch.decode(step.data).epoch, -1))
@@ -239,6 +239,23 @@ async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
         assert mirror.status.repairs > repairs
         assert await differences(person, source) == ()
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
+
+
+async def test_a_broker_that_somebody_deletes_or_invents_is_put_right_at_once(connect):
+    """Without a verification."""
+    source = Source(build.broker(1), build.broker(2))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        for steps in (
+            [Step("delete", "/brokers/ids/2")],
+            [Step("create", "/brokers/ids/7", b"{}")],
+            [Step("delete", "/brokers/ids/1"), Step("delete", "/brokers/ids/2")],
+        ):
+            repairs = mirror.status.repairs
+            await by_hand(person, *steps)
+            await reached(mirror, lambda s, r=repairs: s.repairs > r and s.state == "in step")
+            assert await differences(person, source) == ()
+        assert mirror.status.verifications == 0
 
 
 async def test_an_operation_that_meets_damage_leads_to_a_comparison(connect):
