@@ -23,6 +23,7 @@ from node.runtime.clock import now_ms
 from wire.client.bootstrap import Address
 from wire.security.listener import ClientSecurity
 from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
+from zkcompat.mirroring.connecting import TLS_REMEDY
 from zkcompat.mirroring.mirror import Mirror
 from zkcompat.mirroring.observer import (
     QuorumUnreachableError,
@@ -268,15 +269,22 @@ def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Aw
     async def main() -> T:
         async with open_keeper(config) as keeper:
             if not await keeper.wait_connected(CONNECT_SECONDS):
-                raise ZooKeeperUnreachableError(
-                    f"no ZooKeeper at {connect} within {CONNECT_SECONDS:.0f} s"
-                )
+                raise ZooKeeperUnreachableError(_why_unreachable(connect, keeper))
             try:
                 return await use(keeper)
             except (PathRefusedError, UncertainOutcomeError) as error:
                 raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
     return _run(main)
+
+
+def _why_unreachable(connect: str, keeper: Keeper) -> str:
+    if keeper.is_refused:
+        keys = "trimaran.zk.auth or trimaran.zk.sasl.jaas.config"
+        return f"{connect} refuses the user of {keys}: correct name and password"
+    if problem := keeper.tls_problem:
+        return f"TLS with {connect} failed: {problem}; {TLS_REMEDY}"
+    return f"no ZooKeeper at {connect} within {CONNECT_SECONDS:.0f} s"
 
 
 async def _forever_cluster_id(bootstrap: list[Address], security: ClientSecurity) -> str:

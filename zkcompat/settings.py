@@ -130,7 +130,7 @@ def _tls(properties: Properties) -> Any:
         raise ValueError(
             f"zookeeper.ssl.endpoint.identification.algorithm={algorithm}: HTTPS or nothing is expected"
         )
-    protocols = get("zookeeper.ssl.enabled.protocols") or [get("zookeeper.ssl.protocol")]
+    protocols = get("zookeeper.ssl.enabled.protocols") or _protocols(properties)
     if unknown := set(protocols) - {"TLSv1.2", "TLSv1.3"}:
         raise ValueError(
             f"zookeeper.ssl.enabled.protocols: {', '.join(sorted(unknown))} is not spoken; "
@@ -156,6 +156,12 @@ def _tls(properties: Properties) -> Any:
         return client_context(settings)
     except TlsError as error:
         raise ValueError(f"zookeeper.{error.key}: {error.why}; {error.fix}") from error
+
+
+def _protocols(properties: Properties) -> list[str]:
+    """What is asked for; else all: servers of ZooKeeper 3.9 take TLSv1.3 alone, those before it TLSv1.2."""
+    name = "zookeeper.ssl.protocol"
+    return [_value(properties, name)] if name in properties else ["TLSv1.2", "TLSv1.3"]
 
 
 def _store_type(given: str | None, location: str | None) -> str:

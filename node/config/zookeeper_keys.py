@@ -57,7 +57,7 @@ _TLS = (
         "zookeeper.ssl.protocol",
         "string",
         "TLSv1.2",
-        "Version of TLS, where zookeeper.ssl.enabled.protocols names none.",
+        "Version of TLS, where zookeeper.ssl.enabled.protocols names none; both where neither is set.",
         one_of("TLSv1.2", "TLSv1.3"),
     ),
     ConfigKey(

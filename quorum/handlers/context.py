@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
 from quorum.raft import messages as core
+from quorum.raft.types import Peer
 from quorum.replica.node import QuorumNode
 from wire.schema import Message
 from wire.transport.calls import Call, DeferredResponse
@@ -35,6 +37,25 @@ def defer(
     async def response() -> R:
         found = await pending()
         assert isinstance(found, response_class)
-        return write(cast(A, found), version)
+        told = replace(found, leader=_reachable(found.leader, ctx.node, call.connection.listener))
+        return write(cast(A, told), version)
 
     return DeferredResponse(response, ready=lambda: pending.ready)
+
+
+def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:
+    """The leader on the listener by which we were asked; None where it has none of that name, or none is known.
+
+    Source: `LeaderAndEpoch` and `Endpoints.address` in Kafka's KafkaRaftClient.
+    """
+    identity = node.settings.identity
+    listener = listener.upper()
+    if leader is None or listener == identity.listener or not identity.listener:
+        return leader
+    if leader.id == identity.node_id:
+        endpoints = identity.endpoints
+    else:
+        voter = node.voters.get(leader.id)
+        endpoints = voter.endpoints if voter is not None else ()
+    named = (one for one in endpoints if one.name.upper() == listener)
+    return next((Peer(leader.id, one.host, one.port) for one in named), None)

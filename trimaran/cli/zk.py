@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from zkcompat.commands import ZooKeeperStatus
 
 
+_OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
+_OF_TLS = (
+    "the controllers must show a valid certificate for that name, of an authority in ssl.truststore.location in the "
+    "file of -c"
+)
+_WHERE_IT_BREAKS = (
+    "does security.protocol in the file of -c fit that listener? TLS may also want a certificate of ours: "
+    "ssl.keystore.location"
+)
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
@@ -52,14 +63,16 @@ def explained() -> Iterator[None]:
         raise UserError(
             "the quorum does not answer",
             str(error),
-            "trimaran quorum status; or name it with -B HOST:PORT",
+            _WHERE_IT_BREAKS
+            if " broke: " in str(error)
+            else "trimaran quorum status; or name it with -B HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
     except AuthenticationRefused as error:
         raise UserError(
             "the controllers refuse us",
             str(error),
-            "see security.protocol, sasl.mechanism and sasl.jaas.config in the file of -c",
+            _OF_TLS if "TLS with" in str(error) else _OF_SASL,
             exit_code=Exit.REFUSED,
         ) from error
     except commands.MirrorLockedError as error:

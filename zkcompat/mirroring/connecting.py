@@ -21,6 +21,10 @@ ASK_SECONDS = 0.5
 ANSWER_SECONDS = 1.0
 REFUSED_SECONDS = 5.0  # somebody has to change a password somewhere
 WORD_BYTES_MAX = 1 << 14
+TLS_REMEDY = (
+    "it must show a valid certificate of an authority in zookeeper.ssl.truststore.location, and may want one of ours: "
+    "zookeeper.ssl.keystore.location"
+)
 _ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]{1,16})$", re.MULTILINE)
 DEFAULT_PORT = 2181
 
@@ -41,9 +45,15 @@ class Connecting:
         serves = await _served_zxids(config.connect, config.security.tls is not None)
         how = "serves, and has not let us in yet" if serves else "does not answer"
         log.warning("ZooKeeper at %s %s; retrying all servers", config.connect, how)
+        told = ""
         started = trio.current_time()
         resume = self.keeper.saved
         while not await self.keeper.wait_connected(ASK_SECONDS):
+            if self.keeper.tls_problem not in ("", told):
+                told = self.keeper.tls_problem
+                log.warning(
+                    "TLS with ZooKeeper at %s failed: %s; %s", config.connect, told, TLS_REMEDY
+                )
             if self.keeper.is_refused:
                 log.error(
                     "ZooKeeper at %s refuses the mirror's user: see trimaran.zk.auth and "

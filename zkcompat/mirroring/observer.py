@@ -17,6 +17,7 @@ from quorum.metadata.loader import MetadataLoader
 from quorum.raft.types import Identity, Peer
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.replica.node import NodeSettings, QuorumNode
+from wire.client.backoff import ExponentialBackoff
 from wire.client.bootstrap import Address, parse_bootstrap
 from wire.client.errors import (
     AuthenticationRefused,
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 CLIENT_ID = "zk-mirror"
 REQUEST_SECONDS = 5.0
-RETRY_SECONDS = 0.2
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.2, 5.0
 CONTROLLERS = 2  # DescribeCluster's endpoint type
 
 
@@ -56,20 +57,21 @@ async def find_cluster_id(
     time_limit_seconds: float,
     security: ClientSecurity = PLAINTEXT,
 ) -> str:
-    """Asks the controllers, again until one answers.
+    """Asks the controllers, again until one answers, and less and less often.
 
     Raises:
         QuorumUnreachableError: none did within the limit.
         AuthenticationRefused: one says that we are not who we should be.
     """
     problem = "no answer"
+    backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
     with trio.move_on_after(time_limit_seconds):
         while True:
             for host, port in bootstrap:
                 try:
                     return await _ask_cluster_id(host, port, security)
-                except AuthenticationRefused:
-                    raise
+                except AuthenticationRefused as error:
+                    raise AuthenticationRefused(f"{host}:{port}: {error}") from error
                 except (
                     ConnectionLost,
                     RequestTimedOut,
@@ -77,7 +79,7 @@ async def find_cluster_id(
                     RemoteProtocolError,
                 ) as error:
                     problem = f"{host}:{port}: {error}"
-            await trio.sleep(RETRY_SECONDS)
+            await trio.sleep(backoff.failed())
     raise QuorumUnreachableError(f"no controller answers ({problem})")
 
 

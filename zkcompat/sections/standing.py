@@ -1,19 +1,25 @@
-"""What stands whatever the cluster does: the parents, the cluster's id, the features of ZooKeeper mode."""
+"""What stands whatever the cluster does: the parents, the cluster's id, the features of ZooKeeper mode.
+
+The parents of ACLs for users come with the first of these, and stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
+from wire.records.security import AccessControlEntryRecord
+from wire.security.acls import ResourceType
+from zkcompat.operations import Kind, Operation
 from zkcompat.sections.section import Section
 from zkcompat.tree import Znode
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.feature import Feature
-from zkcompat.znodes.parents import STANDING_PARENTS
+from zkcompat.znodes.parents import STANDING_PARENTS, USER_ACL_PARENTS
 
 ALL = "all"
-_PARENTS = frozenset(STANDING_PARENTS)
+_PARENTS = frozenset((*STANDING_PARENTS, *USER_ACL_PARENTS))
 
 
 class Standing(Section):
@@ -28,19 +34,32 @@ class Standing(Section):
         return (ALL,)
 
     def touched(self, delta: MetadataDelta) -> Iterable[str]:
-        return ()
+        return (ALL,) if any(map(_is_of_user, delta.acls.changed.values())) else ()
 
     def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
-        return ()
+        return () if before.acls is after.acls else (ALL,)
 
     def singles(self, name: str) -> tuple[str, ...]:
-        return (*STANDING_PARENTS, ClusterId.PATH, Feature.PATH)
+        return (*STANDING_PARENTS, *USER_ACL_PARENTS, ClusterId.PATH, Feature.PATH)
 
     def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
         for path in STANDING_PARENTS:
             yield path, Znode(None)
+        if any(map(_is_of_user, image.acls.values())):
+            for path in USER_ACL_PARENTS:
+                yield path, Znode(None)
         yield ClusterId.PATH, Znode(ClusterId(self._cluster_id).encode())
         yield Feature.PATH, Znode(Feature().encode())
 
+    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+        return (one for one in super().plan(name, before, after) if one.kind is not Kind.DELETE)
+
+    def spares(self, path: str, data: bytes | None) -> bool:
+        return path in USER_ACL_PARENTS
+
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
         return path in _PARENTS or super().same(path, expected, found)
+
+
+def _is_of_user(record: AccessControlEntryRecord | None) -> bool:
+    return record is not None and record.resource_type == ResourceType.USER

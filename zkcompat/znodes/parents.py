@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+# Of users since Kafka 3.0 (KIP-373). Older tools of ACLs end at the sight of a type that they do not know.
+USER_ACL_PARENTS = ("/kafka-acl/User", "/kafka-acl-extended/prefixed/User")
 ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "TransactionalId")
+_OF_OLD = tuple(kind for kind in ACL_TYPES if kind != "User")
 
 # Parents before children.
 STANDING_PARENTS = (
@@ -27,10 +30,10 @@ STANDING_PARENTS = (
     "/delegation_token/token_changes",
     "/delegation_token/tokens",
     "/kafka-acl",
-    *(f"/kafka-acl/{kind}" for kind in ACL_TYPES),
+    *(f"/kafka-acl/{kind}" for kind in _OF_OLD),
     "/kafka-acl-extended",
     "/kafka-acl-extended/prefixed",
-    *(f"/kafka-acl-extended/prefixed/{kind}" for kind in ACL_TYPES),
+    *(f"/kafka-acl-extended/prefixed/{kind}" for kind in _OF_OLD),
     "/kafka-acl-changes",
     "/kafka-acl-extended-changes",
 )

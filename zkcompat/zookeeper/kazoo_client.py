@@ -97,12 +97,19 @@ def make_client(
     return client
 
 
+def stop(client: Any) -> None:
+    """Ends its session and threads; blocks until they are gone."""
+    client.stop()
+    client.close()
+
+
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Opens sockets with a context of ours, which knows more than kazoo's options."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls = tls
+        self.tls_problem = ""  # why the last handshake failed
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         if self._tls is None:
@@ -111,7 +118,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         plain = socket.create_connection(kwargs["address"], timeout)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(plain, server_hostname=kwargs.get("hostname"))
+            encrypted = self._tls.wrap_socket(plain, server_hostname=kwargs.get("hostname"))
+            self.tls_problem = ""
+            return encrypted
+        except ssl.SSLError as error:
+            self.tls_problem = str(error)
+            plain.close()
+            raise
         except BaseException:
             plain.close()
             raise

@@ -84,6 +84,11 @@ class Session:
         return self._connected
 
     @property
+    def tls_problem(self) -> str:
+        """Why the last TLS handshake with a server failed; nothing when it did not."""
+        return str(self._client.handler.tls_problem) if self._client is not None else ""
+
+    @property
     def losses(self) -> int:
         """How often the connection was lost so far."""
         return self._losses

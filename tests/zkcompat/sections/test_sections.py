@@ -13,6 +13,7 @@ from zkcompat.sections.shared_configs import resolve
 from zkcompat.tree import FoundZnode
 from zkcompat.znodes.quota_value import quota_text
 
+CHANGES = "/kafka-acl-changes/acl_changes_"
 WITH_SECRETS = sections_of(CLUSTER_ID, secrets=True)
 
 
@@ -24,6 +25,10 @@ def written(before, *records, secrets=False):
         for o in plan(delta, after, sections)
     ]
     return lines, after
+
+
+def render_paths(image):
+    return {f"create {path}" for path in render(image, CLUSTER_ID)}
 
 
 def config(**values):
@@ -73,6 +78,24 @@ def test_quotas_stand_where_kafka_put_them():
         "delete /config/ips/127.0.0.9",
         config_note("ips/127.0.0.9"),
     ]
+
+
+def test_parents_of_acls_for_users_come_with_the_first_and_stay():
+    """kafka-acls before 3.0 ends at the sight of them."""
+    parents = ["create /kafka-acl/User", "create /kafka-acl-extended/prefixed/User"]
+    lines, image = written(EMPTY, build.acl(1, "orders"))
+    assert not set(parents) & set(render_paths(EMPTY) | render_paths(image))
+    lines, image = written(image, build.acl(2, "bob", resource_type=7))
+    assert lines[:2] == parents
+    assert lines[2].startswith("create /kafka-acl/User/bob ")
+    lines, image = written(image, build.acl(3, "eve", resource_type=7))
+    assert [line.split()[1] for line in lines] == ["/kafka-acl/User/eve", CHANGES]
+    found = {path: FoundZnode(z.data) for path, z in render(image, CLUSTER_ID).items()}
+    lines, image = written(image, build.no_acl(2), build.no_acl(3))
+    gone = [line for line in lines if line.startswith("delete")]
+    assert gone == ["delete /kafka-acl/User/bob", "delete /kafka-acl/User/eve"]
+    repaired = [one.path for one in reconcile(found, image, CLUSTER_ID, 1)]
+    assert not {"/kafka-acl/User", "/kafka-acl-extended/prefixed/User"} & set(repaired)
 
 
 def test_names_that_no_znode_can_have_are_left_out():

@@ -1,0 +1,46 @@
+"""Who asks by another listener than the voters' is told where the leader listens by that name."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from quorum.handlers.context import defer
+from quorum.raft import messages as core
+from quorum.raft.types import Endpoint, Identity, Peer
+
+VOTERS, LOGINS = Endpoint("VOTERS", "a", 1), Endpoint("LOGINS", "a", 2)
+OF_ONE = Peer(1, "a", 1)
+OF_TWO = Peer(2, "b", 3)
+
+
+async def told(leader, listener):
+    """By node 1, which knows the listeners of voter 2."""
+    identity = Identity(1, endpoints=(VOTERS, LOGINS), listener="VOTERS")
+    voter = SimpleNamespace(endpoints=(Endpoint("VOTERS", "b", 3), Endpoint("Logins", "b", 4)))
+
+    async def pending():
+        return core.FetchResponse(epoch=1, leader_id=leader.id, leader=leader)
+
+    node = SimpleNamespace(
+        settings=SimpleNamespace(identity=identity), voters={2: voter}, handle=lambda _: pending
+    )
+    call = SimpleNamespace(
+        header=SimpleNamespace(api_version=17), connection=SimpleNamespace(listener=listener)
+    )
+    context = SimpleNamespace(node=node)
+    deferred = defer(context, call, None, core.FetchResponse, lambda answer, _: answer)
+    return (await deferred.finish()).leader
+
+
+@pytest.mark.parametrize(
+    ("leader", "listener", "expected"),
+    [
+        (OF_ONE, "VOTERS", OF_ONE),
+        (OF_ONE, "logins", Peer(1, "a", 2)),
+        (OF_TWO, "LOGINS", Peer(2, "b", 4)),
+        (OF_TWO, "UNKNOWN", None),
+        (Peer(3, "c", 5), "LOGINS", None),
+    ],
+)
+async def test_the_leader_is_told_by_the_listener_that_was_asked(leader, listener, expected):
+    assert await told(leader, listener) == expected
