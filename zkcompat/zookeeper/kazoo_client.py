@@ -97,12 +97,6 @@ def make_client(
     return client
 
 
-def stop(client: Any) -> None:
-    """Ends its session and threads; blocks until they are gone."""
-    client.stop()
-    client.close()
-
-
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Opens sockets with a context of ours, which knows more than kazoo's options."""
 
