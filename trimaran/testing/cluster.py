@@ -1,0 +1,123 @@
+"""A cluster of processes for tests: controllers, brokers, on wish a ZooKeeper with the mirror. Nodes can be broken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from trimaran.testing.kafka import Kafka
+
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+
+
+class KafkaCluster(Kafka):
+    """`with KafkaCluster() as kafka:`, or `start` and `stop`; `settings` are keys of every node's server.properties.
+
+    Short timeouts and no fsync (`trimaran.dev.mode`), unless a setting says otherwise. Brokers have the ids 11, 12, …,
+    controllers 1, 2, …. `zookeeper` is its address, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 3,
+        controllers: int = 3,
+        zookeeper: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._options = ["--brokers", str(brokers), "--controllers", str(controllers)]
+        self._options += ["--zk"] if zookeeper else []
+        for key, value in {"trimaran.dev.mode": "true", **(settings or {})}.items():
+            self._options += ["--override", f"{key}={value}"]
+        self._directory: Path | None = None
+        self.controller_bootstrap = ""
+        self.zookeeper: str | None = None
+
+    def start(self) -> Self:
+        """Returns when all nodes serve and all brokers know each other.
+
+        Raises:
+            RuntimeError: it did not start, and why.
+        """
+        assert self._directory is None, "it runs already"
+        self._directory = Path(tempfile.mkdtemp(prefix="trimaran-"))
+        try:
+            state = json.loads(self._run("up", "-d", "-o", "json", *self._options))
+        except BaseException:
+            self.stop()
+            raise
+        self.bootstrap = state["bootstrap"]
+        self.controller_bootstrap = state["controller_bootstrap"]
+        self.zookeeper = state["zookeeper"]
+        return self
+
+    def stop(self) -> None:
+        """Returns when it has ended and its data is gone; harmless if it does not run."""
+        directory, self._directory = self._directory, None
+        if directory is None:
+            return
+        if (directory / "cluster.json").exists():
+            _trimaran(directory, "down")
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def kill(self, node: int | str) -> None:
+        """Kill -9; `node` is an id, or `leader`: the active controller."""
+        self._run("chaos", "kill", str(node))
+
+    def restart(self, node: int | str) -> None:
+        """Starts a node that was killed; one that runs is stopped cleanly before."""
+        self._run("chaos", "restart", str(node))
+
+    def pause(self, node: int | str) -> None:
+        """Freezes a node: its connections stay, and it says nothing."""
+        self._run("chaos", "pause", str(node))
+
+    def resume(self, node: int | str) -> None:
+        """Lets a frozen node go on."""
+        self._run("chaos", "resume", str(node))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Id, role, address, pid and state of each node."""
+        found = _trimaran(self._at(), "ps", "-o", "json").stdout  # exit code 1: one is dead
+        listed: list[dict[str, Any]] = json.loads(found)["nodes"]
+        return listed
+
+    def _run(self, *words: str) -> str:
+        done = _trimaran(self._at(), *words)
+        if done.returncode:
+            raise RuntimeError(f"trimaran {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _at(self) -> Path:
+        assert self._directory is not None, "it does not run"
+        return self._directory
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _trimaran(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line does it: what a test breaks is what a user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "trimaran", *words, "--data", str(directory)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
+    )

@@ -1,0 +1,164 @@
+"""One node, controller and broker, in a thread of this process: for tests that need a Kafka at once.
+
+It forgets everything at its end. Its data is written, but not flushed (`trimaran.log.fsync=none`). What it cannot show
+is a crash: for that there is `KafkaCluster`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import trio
+
+from trimaran.testing.kafka import Kafka
+
+if TYPE_CHECKING:
+    from broker.process.server import RunningBroker
+    from node.config.server import ServerConfig
+
+START_SECONDS = 30.0
+STOP_SECONDS = 30.0
+# One partition each, as there is one broker: fewer files, quicker first use.
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "trimaran.dev.mode": "true",
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+
+
+class EmbeddedKafka(Kafka):
+    """`with EmbeddedKafka() as kafka:`, or `start` and `stop`; `settings` are keys of server.properties."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = dict(settings or {})
+        self._directory: Path | None = None
+        self._node: _Node | None = None
+        self._cluster_id = ""
+        self._ports: list[socket.socket] = []
+
+    def start(self) -> Self:
+        """Returns when clients are served.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        from node.runtime.ports import port_of, reserve
+
+        assert self._node is None, "it runs already"
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="trimaran-"))
+            self._ports = [reserve(), reserve()]
+        client_port, controller_port = map(port_of, self._ports)
+        try:
+            config = self._config(client_port, controller_port)
+            self._node = _Node(config)
+        except BaseException:
+            self.stop()
+            raise
+        self.bootstrap = f"127.0.0.1:{client_port}"
+        return self
+
+    def restart(self) -> None:
+        """Stops it cleanly and starts it again, with its data, where it was."""
+        self._end()
+        self.start()
+
+    def stop(self) -> None:
+        """Returns when it has ended and its data is gone; harmless if it does not run."""
+        self._end()
+        for port in self._ports:
+            port.close()
+        self._ports.clear()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory, self._cluster_id = None, ""
+
+    def _end(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            node.stop()
+
+    def _config(self, client_port: int, controller_port: int) -> ServerConfig:
+        from node.config.server import parse
+        from quorum.formatting.storage import format_directories, random_uuid
+        from trimaran.properties import Setting
+
+        texts = SETTINGS | {
+            "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(self._directory),
+            **self._settings,
+        }
+        config = parse({key: Setting(value, "EmbeddedKafka") for key, value in texts.items()})
+        self._cluster_id = self._cluster_id or random_uuid()
+        format_directories(config, self._cluster_id, ignore_formatted=True)
+        return config
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Node:
+    """A thread with a loop of its own; it ends with the process at the latest."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._started: Future[RunningBroker] = Future()
+        self._ended: Future[None] = Future()
+        self._scope = trio.CancelScope()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._thread = threading.Thread(
+            target=self._main, args=(config,), name="kafka", daemon=True
+        )
+        self._thread.start()
+        self._started.result(START_SECONDS)
+
+    def stop(self) -> None:
+        """Raises what the node has ended by, if it did so by itself."""
+        if self._token is not None and not self._ended.done():
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._scope.cancel)
+        self._ended.result(STOP_SECONDS)
+        self._thread.join()
+
+    def _main(self, config: ServerConfig) -> None:
+        try:
+            trio.run(self._run, config)
+        except BaseException as error:  # noqa: BLE001 - it is for who waits
+            if not self._started.done():
+                self._started.set_exception(error)
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _run(self, config: ServerConfig) -> None:
+        from trimaran.combined import run_combined
+
+        self._token = trio.lowlevel.current_trio_token()
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self._started.set_result(await nursery.start(run_combined, config))

@@ -1,0 +1,168 @@
+"""What a test may do with a Kafka, whichever kind it is. Any client may do the rest."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TIMEOUT_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+_CREATE_TIMEOUT_MS = 10_000
+
+
+class ConsumedRecord(NamedTuple):
+    """One record as it lies in the log; headers as pairs."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Kafka:
+    """A Kafka that runs. `bootstrap` is what clients call `bootstrap.servers`."""
+
+    bootstrap: str
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> str:
+        """Returns the name, once every partition has a leader that all brokers know.
+
+        Raises:
+            KafkaError: the cluster refused it, and why.
+        """
+        from wire.client.answers import the_one
+        from wire.messages.create_topics import (
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
+
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication,
+            assignments=[],
+            configs=[
+                CreatableTopicConfig(name=key, value=str(value))
+                for key, value in (configs or {}).items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
+        with self._client() as client:
+            answer = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
+            _check(answer.error_code, answer.error_message)
+            self._wait_for_leaders(client, name, answer.num_partitions)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Raises KafkaError: the cluster refused it, and why."""
+        from wire.client.answers import the_one
+        from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+        from wire.primitives import NIL_UUID
+
+        topic = DeleteTopicState(name=name, topic_id=NIL_UUID)
+        request = DeleteTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
+        with self._client() as client:
+            answer = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
+            _check(answer.error_code, answer.error_message)
+
+    def records(self, topic: str, *, committed: bool = True) -> list[ConsumedRecord]:
+        """All that is in a topic now, partition by partition; without the records of transactions that are open or
+        were aborted, unless `committed` is false.
+        """
+        from trimaran.cli.records import Reader
+        from trimaran.cli.topic_partitions import leaders_of
+
+        with self._client() as client:
+            partitions = list(range(len(leaders_of(client, topic))))
+            reader = Reader(client, topic, partitions, is_committed=committed)
+            return [
+                ConsumedRecord(
+                    index,
+                    one.offset,
+                    one.timestamp_ms,
+                    one.key,
+                    one.value,
+                    tuple((header.key, header.value) for header in one.headers),
+                )
+                for index, one in reader.records(None, exit_at_end=True)
+            ]
+
+    def eventually_consumes(
+        self,
+        topic: str,
+        values: Iterable[bytes | str],
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        committed: bool = True,
+    ) -> list[ConsumedRecord]:
+        """Returns the records of a topic as soon as their values are these, in any order, each as often as it is named.
+
+        Raises:
+            AssertionError: they were not within `timeout` seconds; it names what is missing and what is too much.
+        """
+        wanted: Counter[bytes | None] = Counter(
+            one.encode() if isinstance(one, str) else one for one in values
+        )
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self.records(topic, committed=committed)
+            values_found = Counter(one.value for one in found)
+            if values_found == wanted:
+                return found
+            if time.monotonic() >= deadline:
+                missing, more = wanted - values_found, values_found - wanted
+                raise AssertionError(
+                    f"{topic} has not what was expected after {timeout} s: "
+                    f"missing {_told(missing)}, too much {_told(more)}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _client(self) -> BlockingClient:
+        from wire.blocking import BlockingClient
+
+        return BlockingClient(self.bootstrap, client_id="trimaran-testing")
+
+    def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
+        """A broker that has not heard of the topic yet would tell a client that there is none."""
+        from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+        )
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        for broker in client.refresh().brokers:
+            while True:
+                (topic,) = client.call(broker.node_id, request).topics
+                if not topic.error_code and len(topic.partitions) == partitions:
+                    break
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"broker {broker.node_id} does not know {name}")
+                time.sleep(_POLL_SECONDS)
+
+
+def _told(values: Counter[bytes | None]) -> str:
+    """The first few."""
+    some = [f"{value!r}" + (f" x {count}" if count > 1 else "") for value, count in values.items()]
+    return ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "") or "none"
+
+
+def _check(code: int, message: str | None) -> None:
+    from wire.errors import ErrorCode, KafkaError
+
+    if code:
+        raise KafkaError(ErrorCode(code), message or "")
