@@ -95,7 +95,7 @@ def test_unittest():
             kafka = self.enterContext(EmbeddedKafka())
             topic = kafka.create_topic("t")
             produce(kafka, topic, b"a")
-            self.assertEqual(len(kafka.eventually_consumes(topic, ["a"])), 1)
+            assert len(kafka.eventually_consumes(topic, ["a"])) == 1
 
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
