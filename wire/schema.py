@@ -88,7 +88,7 @@ class Message(DeclaredMessage):
         Raises:
             RemoteProtocolError: whatever is wrong with the bytes, more than `budget`, or no such version.
         """
-        found, pos = cls.decode_prefix(buf, version, budget)
+        found, pos, _ = cls.decode_counted(buf, version, budget)
         if pos != len(buf):
             raise RemoteProtocolError(
                 f"{cls.__name__} v{version} is followed by {len(buf) - pos} bytes"

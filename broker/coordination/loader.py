@@ -9,12 +9,14 @@ Source: Kafka's `CoordinatorLoaderImpl`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 from broker.coordination.shard import CoordinatorShard, Producer, RecordSerde
 from broker.coordination.transactions import PendingTransactions
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import decode_records
+from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_batches
+from log.batches.columns import decode_columns
 from log.producers.marker import read_end_marker
 
 R = TypeVar("R")
@@ -41,32 +43,41 @@ class CoordinatorLoader(Generic[R]):
             RemoteProtocolError: a batch is malformed.
         """
         next_offset = None
+        run: list[BatchView] = []  # decoded at once: most batches have a record or two
         for batch in iter_batches(data):
-            self._take(batch)
+            if batch.is_control:
+                self._take(run)
+                run = []
+                self._end_transaction(batch)
+            else:
+                run.append(batch)
             next_offset = batch.next_offset
+        self._take(run)
         return next_offset
 
-    def _take(self, batch: BatchView) -> None:
-        if batch.is_control:
-            marker = read_end_marker(batch)
-            if marker is not None:
-                self._end_transaction(batch.producer_id, marker.is_commit)
-            return
-        producer = Producer(batch.producer_id, batch.producer_epoch)
-        for record in decode_records(batch):
-            if record.key is None:
-                continue
-            place = record.key if self._compacted else record.offset
-            if batch.is_transactional:
-                self._pending.add(record.offset, producer, place, (record.key, record.value))
-            else:
-                self._pending.supersede(place, record.offset)
-                self._last[place] = (record.offset, record.key, record.value)
-        self.record_count += batch.count
+    def _take(self, batches: Sequence[BatchView]) -> None:
+        for run in _runs(batches):
+            columns = decode_columns(run)
+            rows = zip(columns.offset, columns.batch, columns.keys_and_values(), strict=True)
+            for offset, index, (key, value) in rows:
+                if key is None:
+                    continue
+                place = key if self._compacted else offset
+                batch = run[index]
+                if batch.is_transactional:
+                    producer = Producer(batch.producer_id, batch.producer_epoch)
+                    self._pending.add(offset, producer, place, (key, value))
+                else:
+                    self._pending.supersede(place, offset)
+                    self._last[place] = (offset, key, value)
+            self.record_count += len(columns)
 
-    def _end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        for offset, _, place, (key, value) in self._pending.end(producer_id, is_commit):
-            self._last[place] = (offset, key, value)
+    def _end_transaction(self, batch: BatchView) -> None:
+        marker = read_end_marker(batch)
+        if marker is not None:
+            for ended in self._pending.end(batch.producer_id, marker.is_commit):
+                offset, _, place, (key, value) = ended
+                self._last[place] = (offset, key, value)
 
     def replay_into(self, shard: CoordinatorShard[R]) -> None:
         """Gives `shard`, which is empty, the state that the log has led to.
@@ -91,6 +102,15 @@ class CoordinatorLoader(Generic[R]):
         record = self._serde.decode(key, value)
         if record is not None:
             shard.replay(offset, record, producer)
+
+
+def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
+    """What is decoded at once: plain batches together, compressed ones alone, as each may expand to a lot."""
+    for is_compressed, run in groupby(batches, lambda one: one.attributes & ATTRIBUTES_COMPRESSION):
+        if is_compressed:
+            yield from ([batch] for batch in run)
+        else:
+            yield list(run)
 
 
 def _offset(entry: tuple[int, Any, Any]) -> int:

@@ -13,7 +13,7 @@ cannot hold.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -125,6 +125,17 @@ class Columns:
     def value(self, row: int) -> bytes | None:
         start, size = self.value_start[row], self.value_size[row]
         return None if size < 0 else bytes(self.data[start : start + size])
+
+    def keys_and_values(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Of all rows, copied: as `key` and `value` of each."""
+        data = bytes(self.data)
+        for start, size, value_start, value_size in zip(
+            self.key_start, self.key_size, self.value_start, self.value_size, strict=True
+        ):
+            yield (
+                None if size < 0 else data[start : start + size],
+                None if value_size < 0 else data[value_start : value_start + value_size],
+            )
 
 
 class HeaderColumns(NamedTuple):

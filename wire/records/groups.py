@@ -81,6 +81,7 @@ GroupKey = ClassicKey | ConsumerGroupKey
 GroupValue = OffsetCommitValue | GroupMetadataValue | ConsumerGroupValue
 
 _TYPE = struct.Struct(">h")
+_OFFSET_KEYS = (LegacyOffsetCommitKey.KEY, OffsetCommitKey.KEY)
 
 
 def encode_group_key(key: GroupKey) -> bytes:
@@ -95,7 +96,7 @@ def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
         RemoteProtocolError: the bytes are malformed.
     """
     key_type = _read_prefix(view)
-    if key_type in (LegacyOffsetCommitKey.KEY, OffsetCommitKey.KEY):
+    if key_type in _OFFSET_KEYS:
         return OffsetCommitKey.decode(view[2:], 0)
     if key_type == GroupMetadataKey.KEY:
         return GroupMetadataKey.decode(view[2:], 0)
@@ -151,7 +152,8 @@ def decode_consumer_group_value(
 
 
 def _read_prefix(view: bytes | memoryview) -> int:
-    if len(view) < _TYPE.size:
-        raise RemoteProtocolError("a group record is too short for its type or version")
-    prefix: int = _TYPE.unpack_from(view, 0)[0]
+    try:
+        prefix: int = _TYPE.unpack_from(view)[0]
+    except struct.error:
+        raise RemoteProtocolError("a group record is too short for its type or version") from None
     return prefix

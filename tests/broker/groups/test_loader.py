@@ -10,6 +10,7 @@ from broker.groups.loaded import restore_group
 from broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from wire.errors import ErrorCode, RemoteProtocolError
@@ -24,6 +25,13 @@ from wire.records.groups import (
 
 
 def load(*pieces):
+    """What pieces lead to, which is what they lead to as one piece."""
+    store, whole = _loaded(pieces), _loaded([b"".join(pieces)])
+    assert (store.offsets, store.groups) == (whole.offsets, whole.groups)
+    return store
+
+
+def _loaded(pieces):
     loader, shard = CoordinatorLoader(GroupRecordSerde()), Driver().shard
     for piece in pieces:
         loader.feed(piece)
@@ -98,6 +106,16 @@ def marker(kind, base_offset, *, producer=7):
 
 
 TOMBSTONE = NewRecord(commit(0).key, None, 0)
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_compressed_batches_among_plain_ones_keep_their_places(last):
+    log = [
+        build_batch([commit(1)], base_offset=0),
+        build_batch([commit(2)], base_offset=1, compression=Compression.GZIP),
+        build_batch([commit(3)], base_offset=2),
+    ]
+    assert load(*log[:last]).offsets["g"]["t"][0].offset == last
 
 
 def test_a_plain_commit_after_a_transactional_one_stands():
