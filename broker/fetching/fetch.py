@@ -184,7 +184,7 @@ class Fetch:
         """The next request of the session is here: give back what was found and answer nothing."""
         self.released = True
         for slot, found in self._found.items():
-            if found.size or found.again or found.urgent:
+            if found.again or _is_news(slot, found):
                 self._reader.changed[slot] = None
         self._found = {}
         if self._reader.wake is not None:

@@ -320,6 +320,26 @@ async def test_what_a_released_long_poll_had_found_is_given_to_the_next(harness)
     assert found(third)[0][1] > 0, "it has not asked beyond it yet"
 
 
+async def test_what_a_released_long_poll_had_seen_move_is_told_by_the_next(harness):
+    """A follower would not hear of the high watermark before the next record, nor consumers that read from it."""
+    for value in (b"a", b"b"):
+        append(harness, value)
+    harness.flush()
+    first = await ask(harness, request(identified("t", wanted(0, 2), wanted(1))))
+    session_id = first.session_id
+    assert found(await ask(harness, request(session_id=session_id, epoch=1))) == {}
+    deferred = start(harness, request(session_id=session_id, epoch=2, max_wait_ms=60_000))
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(deferred.finish)
+            await trio.testing.wait_all_tasks_blocked()
+            harness.leader().delete_records_before(1)
+            await trio.testing.wait_all_tasks_blocked()
+            answer = await ask(harness, request(session_id=session_id, epoch=3))
+    [data] = answer.responses[0].partitions
+    assert (data.partition_index, data.log_start_offset) == (0, 1)
+
+
 async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness):
     first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
     for index in (0, 1):
