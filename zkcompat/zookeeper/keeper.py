@@ -78,7 +78,8 @@ class Keeper(Session):
             await self._ensure_chroot()
             return
         try:
-            await self._answer(self._client.create_async(path, data, acl=self._acl(path)), path)
+            create = self._client.create_async(path, data, acl=self._acl(path))
+            await self._answer(create, path, NodeExistsError, NoNodeError)
         except NodeExistsError:
             return
         except NoNodeError as error:
@@ -95,17 +96,17 @@ class Keeper(Session):
             result = client.handler.async_result()
             client._call(Create(level, b"", self._acl("/"), 0), result)  # noqa: SLF001 - outside the chroot
             with suppress(NodeExistsError):
-                await self._answer(result, level)
+                await self._answer(result, level, NodeExistsError)
 
     async def put_own(self, path: str, data: bytes) -> None:
         """Creates or writes an ephemeral znode outside the guard, for what is nobody else's."""
         self._require_connection()
         try:
-            await self._answer(self._client.set_async(path, data), path)
+            await self._answer(self._client.set_async(path, data), path, NoNodeError)
         except NoNodeError:
             create = self._client.create_async(path, data, acl=self._acl(path), ephemeral=True)
             try:
-                await self._answer(create, path)
+                await self._answer(create, path, NoNodeError, NodeExistsError)
             except (NoNodeError, NodeExistsError) as error:
                 raise UncertainOutcomeError(f"{path} was changed meanwhile") from error
 
@@ -114,7 +115,7 @@ class Keeper(Session):
         self._require_connection()
         acl = acl_of(path, secured=True, secret=True)
         try:
-            await self._answer(self._client.set_acls_async(path, acl), path)
+            await self._answer(self._client.set_acls_async(path, acl), path, NoNodeError)
         except NoNodeError:
             return
 
@@ -127,7 +128,7 @@ class Keeper(Session):
             results = [(self._client.get_acls_async(path), path) for path in part]
             for result, path in results:
                 try:
-                    found.append((await self._answer(result, path))[0])
+                    found.append((await self._answer(result, path, NoNodeError))[0])
                 except (NoNodeError, PathRefusedError):
                     found.append(None)
         return found
@@ -141,7 +142,8 @@ class Keeper(Session):
         self._require_connection()
         watch = None if changed is None else self._watch(changed)
         try:
-            data, stat = await self._answer(self._client.get_async(path, watch=watch), path)
+            asked = self._client.get_async(path, watch=watch)
+            data, stat = await self._answer(asked, path, NoNodeError)
         except NoNodeError:
             if watch is None:
                 return None
@@ -159,8 +161,8 @@ class Keeper(Session):
         self._require_connection()
         watch = None if changed is None else self._watch(changed)
         try:
-            answer = self._answer(self._client.get_children_async(path, watch=watch), path)
-            return sorted(await answer)
+            asked = self._client.get_children_async(path, watch=watch)
+            return sorted(await self._answer(asked, path, NoNodeError))
         except NoNodeError:
             return []
 

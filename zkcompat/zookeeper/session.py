@@ -19,8 +19,6 @@ from kazoo.exceptions import (
     ConnectionDropped,
     ConnectionLoss,
     KazooException,
-    NodeExistsError,
-    NoNodeError,
     OperationTimeoutError,
     SessionExpiredError,
     SessionMovedError,
@@ -132,8 +130,8 @@ class Session:
         if client is not None:
             await run_blocking(_stop, client)
 
-    async def _answer(self, result: Any, path: str = "") -> Any:
-        """The value of a kazoo result. NoNodeError and NodeExistsError come out as kazoo's."""
+    async def _answer(self, result: Any, path: str = "", *meant: type[KazooException]) -> Any:
+        """The value of a kazoo result; those of kazoo's errors that are `meant` come out as they are."""
         done = trio.Event()
         result.rawlink(self._call_soon(done.set))
         # Longer than a session cannot last without its connection being given up.
@@ -143,7 +141,7 @@ class Session:
             raise UncertainOutcomeError("no answer from ZooKeeper within the session timeout")
         try:
             return result.get(block=False)
-        except (NoNodeError, NodeExistsError):
+        except meant:
             raise
         except Exception as error:  # whatever kazoo makes of an answer that is none
             if isinstance(error, KazooException) and not isinstance(error, _OF_CONNECTION) and path:

@@ -59,11 +59,13 @@ class Admin:
         client = self.hands._client
         while True:
             try:
-                return await self.hands._answer(client.set_async(path, data))
+                return await self.hands._answer(client.set_async(path, data), path, NoNodeError)
             except NoNodeError:
                 pass
             try:
-                return await self.hands._answer(client.create_async(path, data))
+                return await self.hands._answer(
+                    client.create_async(path, data), path, NodeExistsError
+                )
             except NodeExistsError:
                 pass
 

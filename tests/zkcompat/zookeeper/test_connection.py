@@ -19,7 +19,7 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.zookeeper.errors import UncertainOutcomeError
+from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
 from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.server_process import start_zookeeper
@@ -99,6 +99,16 @@ async def test_what_is_no_answer_ends_the_connection_and_not_the_session(proxy, 
             await keeper.wait_lost(losses)
         assert await keeper.wait_connected(PATIENCE)
         assert keeper.session_id == session_id
+        assert await keeper.read("/zookeeper") is not None
+
+
+async def test_an_error_that_fits_another_request_is_a_refusal_like_any(proxy):
+    node_exists = struct.pack("!i", -110)
+    async with open_keeper(KeeperConfig(proxy.connect, SESSION_MS)) as keeper:
+        assert await keeper.wait_connected(PATIENCE)
+        lie_once(proxy, lambda frame: frame[:12] + node_exists)
+        with pytest.raises(PathRefusedError, match="NodeExists"):
+            await keeper.read("/zookeeper")
         assert await keeper.read("/zookeeper") is not None
 
 
