@@ -4,7 +4,7 @@
         What it means.
 
 `LOW..HIGH`, either of which may be left out, bounds numbers; `null` is no default; `dynamic` may change while a broker
-runs; `internal` instead of an importance is not shown to clients.
+runs, `per-broker` for one at a time; `internal` instead of an importance is not shown to clients.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import cast
 
-from node.config.config_def import Check, ConfigKey, Importance, Kind, between
+from node.config.config_def import Check, ConfigKey, Importance, Kind, Scope, between
 
 
 def rows(text: str, *, no_effect: str = "") -> tuple[ConfigKey, ...]:
@@ -36,10 +36,16 @@ def _keys(text: str, no_effect: str) -> Iterator[ConfigKey]:
             next(lines),
             _check(bounds),
             importance="low" if internal else cast(Importance, words[0]),
-            scope="cluster-wide" if "dynamic" in words else "read-only",
+            scope=_scope(words),
             internal=internal,
             no_effect=no_effect,
         )
+
+
+def _scope(words: list[str]) -> Scope:
+    if "per-broker" in words:
+        return "per-broker"
+    return "cluster-wide" if "dynamic" in words else "read-only"
 
 
 def _check(bounds: str) -> Check | None:

@@ -135,29 +135,29 @@ sasl.client.callback.handler.class | class | null | medium
     Java class that answers for a client of SASL.
 sasl.jaas.config | password | null | medium
     Login of SASL for all listeners.
-sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium
+sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium per-broker
     Path of the command kinit.
-sasl.kerberos.min.time.before.relogin | long | 60000 | medium
+sasl.kerberos.min.time.before.relogin | long | 60000 | medium per-broker
     Least time between two Kerberos logins.
-sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium
+sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium per-broker
     Rules from Kerberos principals to short names.
-sasl.kerberos.service.name | string | null | medium
+sasl.kerberos.service.name | string | null | medium per-broker
     Kerberos principal of the brokers.
-sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium
+sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium per-broker
     Random part of the time before a Kerberos ticket is renewed.
-sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium
+sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium per-broker
     Share of a Kerberos ticket's life after which it is renewed.
 sasl.login.callback.handler.class | class | null | medium
     Java class that answers for the login of SASL.
 sasl.login.class | class | null | medium
     Java class of the login of SASL.
-sasl.login.refresh.buffer.seconds | short | 300 | medium
+sasl.login.refresh.buffer.seconds | short | 300 | medium per-broker
     Time before its end at which a credential is renewed at the latest.
-sasl.login.refresh.min.period.seconds | short | 60 | medium
+sasl.login.refresh.min.period.seconds | short | 60 | medium per-broker
     Least time between two renewals of a credential.
-sasl.login.refresh.window.factor | double | 0.8 | medium
+sasl.login.refresh.window.factor | double | 0.8 | medium per-broker
     Share of a credential's life after which it is renewed.
-sasl.login.refresh.window.jitter | double | 0.05 | medium
+sasl.login.refresh.window.jitter | double | 0.05 | medium per-broker
     Random part of that share.
 """,
     no_effect="SASL is not Java's here; logins stand in listener.name.LISTENER.MECHANISM.sasl.jaas.config",

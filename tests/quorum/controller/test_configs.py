@@ -249,6 +249,15 @@ def test_what_only_apache_kafka_acts_on_is_kept():
     assert (len(records), codes) == (2, [ErrorCode.NONE])
 
 
+def test_kerberos_may_be_set_for_one_broker():
+    """As in Kafka (`DynamicListenerConfig`), though nothing acts on it; librdkafka's tests do."""
+    of_one = resource(BROKER, "1", ("sasl.kerberos.min.time.before.relogin", SET, "58000"))
+    records, codes = alter(of_one)
+    assert (len(records), codes) == (1, [ErrorCode.NONE])
+    of_all = resource(BROKER, "", ("sasl.kerberos.min.time.before.relogin", SET, "58000"))
+    assert "broker id must be specified" in told(of_all)
+
+
 def test_eligible_leaders_and_min_insync_replicas():
     """KIP-966: with them no broker has its own, the cluster must have one, and a change forgets who was eligible."""
     level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
