@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 
 from wire.transport.rate import Rate, Windows
 
+# A second, in ticks that floats hold exactly: else a window is over a moment earlier here or there.
+TICKS = 1024
 EVENTS = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 1000)), min_size=1, max_size=60)
 
 
 def twin(events, now, windows):
-    """Samples made anew from all events, as Kafka's `SampledStat` has them; milliseconds."""
-    size, samples = windows.seconds * 1000, []
+    """Samples made anew from all events, as Kafka's `SampledStat` has them; in ticks."""
+    size, samples = windows.seconds * TICKS, []
     for at, amount in events:
         if not samples or at - samples[-1][0][0] >= size:
             samples.append([])
@@ -22,7 +24,7 @@ def twin(events, now, windows):
     full = int(elapsed // size)
     elapsed += max(windows.number - 1 - full, 0) * size
     total = sum(amount for one in kept for _, amount in one)
-    return total * 1000 / max(elapsed, 1)
+    return total / max(elapsed / TICKS, 0.001)
 
 
 @given(EVENTS, st.integers(0, 20_000), st.sampled_from([(11, 1), (2, 3), (5, 1)]))
@@ -31,11 +33,11 @@ def test_it_is_the_twins(steps, later, windows):
     rate, events, now = Rate(windows), [], 0
     for wait, amount in steps:
         now += wait
-        rate.record(amount, now / 1000)
+        rate.record(amount, now / TICKS)
         events.append((now, amount))
-        assert abs(rate.per_second(now / 1000) - twin(events, now, windows)) < 1e-3
+        assert abs(rate.per_second(now / TICKS) - twin(events, now, windows)) < 1e-3
     now += later
-    assert abs(rate.per_second(now / 1000) - twin(events, now, windows)) < 1e-3
+    assert abs(rate.per_second(now / TICKS) - twin(events, now, windows)) < 1e-3
 
 
 def test_after_the_delay_the_rate_is_what_it_may_be():
