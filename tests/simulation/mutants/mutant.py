@@ -41,7 +41,18 @@ def both(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
 
 
 def hunt(mutant: Mutant, seeds: int) -> Outcome:
-    """Runs seed after seed until an invariant is broken."""
+    """Runs seed after seed until an invariant is broken.
+
+    Raises:
+        Violation: that seed breaks one without the planted bug, too; so it has found one that nobody planted.
+    """
+    found = _hunt(mutant, seeds)
+    if found.found != SURVIVED:
+        mutant.run_seed(found.seed, **mutant.options)
+    return found
+
+
+def _hunt(mutant: Mutant, seeds: int) -> Outcome:
     with mutant.patch():
         for seed in range(1, seeds + 1):
             try:

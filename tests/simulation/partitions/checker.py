@@ -510,7 +510,9 @@ class Checker:
     # --- the end
 
     def agree(self) -> None:
-        """P15: when nothing happens any more all replicas have the same."""
+        """P15: when nothing happens any more all replicas have the same. P14: what was deleted is nowhere."""
+        for broker in self.world.brokers.values():
+            self._has_only_its_own(broker)
         for key, history in self.histories.items():
             state = self.world.state_of(key)
             assert state is not None
@@ -527,6 +529,17 @@ class Checker:
             if not history.is_unclean:
                 self._acked_are_there(key, leader)
                 self._no_doubles(history)
+
+    def _has_only_its_own(self, broker: SimBroker) -> None:
+        topics = self.world.controller.image.topics.by_name
+        for name, index in broker.directory.partitions():
+            state = topics[name].partitions.get(index) if name in topics else None
+            self.require(
+                state is not None
+                and broker.id in state.replicas
+                and broker.directory.topic_id(name, index) == topics[name].id,
+                *("P14", broker.id, "has still", f"{name}-{index}", "of a topic that is gone"),
+            )
 
     def _acked_are_there(self, key: Key, leader: ReplicaLog) -> None:
         for base, crc in self.acked[key].items():

@@ -14,20 +14,50 @@ from tests.simulation.partitions.world import run_seed
 
 # What a bug needs to be met, where few seeds have it: rules and faults of the run.
 _LATE = {"delay_max": 0.4, "balance_every": 0.4, "isolate_every": 0.6, "min_isr": 1}
+_POWER = {"crash_every": 0.3, "power_cut": 1.0, "slow_flush": 0.9}
 _WIPES = {"wipe": 1.0, "crash_every": 0.5, "elr": True, "min_isr": 2, "factor": 3}
 EMPHASIS: dict[str, dict[str, Any]] = {
     "watermark of the namesake": {"recreate_every": 0.6, "crash_every": 0.4, "power_cut": 1.0},
     "a namesake's log is opened": {"recreate_every": 0.6, "crash_every": 0.4},
-    "deletion forgets the log": {"recreate_every": 0.5},
-    "stale incarnations count": {**_WIPES, "delay_max": 0.4},
+    "stale incarnations count": {
+        **_WIPES,
+        "power_cut": 1.0,
+        "slow_every": 0.2,
+        "delay_max": 0.01,
+    },
     "emptied disks lead": _WIPES,
     "emptied disks stay in sync": _WIPES,
     "emptied disks stay eligible": _WIPES,
     "position never goes back": _WIPES,
-    "old proposals are accepted": {"partition_every": 0.3, "crash_every": 0.5, "delay_max": 0.4},
+    "old proposals are accepted": {
+        "partition_every": 0.3,
+        "crash_every": 0.0,
+        "delay_max": 0.1,
+        "min_isr": 1,
+        "factor": 3,
+    },
     "refused is committed": {"crash_every": 0.3, "delay_max": 0.4},
-    "a flush survives a truncation": {**_LATE, "slow_flush": 0.9},
-    "one answer is enough": _LATE,
+    "a flush survives a truncation": {
+        "slow_flush": 0.9,
+        "balance_every": 0.4,
+        "isolate_every": 0.8,
+        "crash_every": 0.4,
+        "power_cut": 1.0,
+        "delay_max": 0.1,
+        "min_isr": 1,
+    },
+    "deletion forgets the log": {"recreate_every": 0.5, "reassign_every": 0.5},
+    "one answer is enough": {**_LATE, "reassign_every": 0.3},
+    "divergence of an unknown epoch": {
+        "stop_every": 0.4,
+        "balance_every": 0.2,
+        "delay_max": 0.1,
+        "producers": 3,
+        "min_isr": 1,
+        "factor": 3,
+    },
+    "the clean marker stays": {"stop_every": 0.3, **_POWER, "min_isr": 1},
+    "recovery point is the end": {**_POWER, "segment_bytes": 200},
     "takes answers of ended epochs": _LATE,
     "ends while it checks": {"crash_every": 0.4, "power_cut": 1.0, "reassign_every": 0.3},
     "joins with another history": {**_LATE, "delete_records_every": 0.3},
@@ -44,15 +74,25 @@ def _mutant(name: str, patch: Any, expected: tuple[str, ...]) -> Mutant:
 
 PARTITIONS = tuple(_mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *CONTROLLERS))
 
-# Those that no seed has found, and the tests that hold the rule.
-_FOLLOWER, _FETCHER = "tests/broker/partitions/test_follower_rules.py", "tests/broker/replication"
+# The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them
+# with the bug planted, where no seed has found it.
+_FETCHER = "tests/broker/replication/test_fetcher_rules.py"
+_FETCH_CLIENT = "tests/broker/replication/test_fetch_client_rules.py"
+_FOLLOWER = "tests/broker/partitions/test_follower_rules.py"
+_LEADER = "tests/broker/partitions/test_leader.py"
+_REGISTRY = "tests/broker/partitions/test_registry_rules.py"
+_FAULTS = "tests/log/partitions/test_faults.py"
+_RETENTION = "tests/log/partitions/test_retention.py"
 ELSEWHERE = {
-    "stale incarnations count": "tests/broker/handlers/test_fetch.py",
-    "takes any answer": "one request is under way at a time; tests/broker/partitions/test_leader_rules.py",
-    "old proposals are accepted": "tests/quorum/controller",
-    "refused is committed": "tests/broker/partitions/test_leader_rules.py",
-    "one answer is enough": _FOLLOWER,
-    "keeps the watermark when it cuts": f"nothing committed is cut here; {_FOLLOWER}",
-    "takes answers of ended epochs": f"{_FETCHER}/test_fetcher_rules.py",
-    "a flush survives a truncation": "tests/log/partitions",
+    "stale incarnations count": f"{_LEADER}::test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing",
+    "takes any answer": f"{_LEADER}::test_answers_to_what_is_no_longer_wanted_are_ignored",
+    "refused is committed": f"{_LEADER}::test_a_refusal_that_changed_nothing_restores_the_isr",
+    "keeps the watermark when it cuts": f"{_FOLLOWER}::test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes",
+    "start keeps the watermark": f"{_FOLLOWER}::test_a_log_thrown_away_begins_where_the_leader_s_does",
+    "takes answers of ended epochs": f"{_FETCH_CLIENT}::test_an_answer_is_for_whom_its_request_asked",
+    "ends while it checks": f"{_FETCHER}::test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked",
+    "out of range begins anew": f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it",
+    "a flush survives a truncation": f"{_FAULTS}::test_a_truncation_during_a_flush_lowers_what_it_made_durable",
+    "retention passes the watermark": f"{_RETENTION}::test_by_time_and_never_above_the_high_watermark",
+    "deletion forgets the log": f"{_REGISTRY}::test_a_partition_that_moves_to_others_is_deleted_here",
 }

@@ -87,7 +87,8 @@ CONTROLLERS = (
     ("emptied disks lead", _emptied_disks_lead, (*SAFETY, "L1")),
     ("emptied disks stay in sync", _emptied_disks_stay_in_sync, (*SAFETY, "L1")),
     ("emptied disks stay eligible", _emptied_disks_stay_eligible, (*SAFETY, "L1")),
-    ("anybody is elected", _anybody_is_elected, (*SAFETY, "L1")),
+    # Whoever leads and is not in sync asks for an ISR without itself.
+    ("anybody is elected", _anybody_is_elected, (*SAFETY, "P12", "L1")),
     ("all that leave are eligible", _all_that_leave_are_eligible, (*SAFETY, "L1")),
     ("reassignments end at once", _reassignments_end_at_once, (*SAFETY, "P3", "L1")),
     ("no epoch begins", _no_epoch_begins, (*SAFETY, "P10", "P11", "L1", "AssertionError")),
