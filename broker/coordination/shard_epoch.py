@@ -117,10 +117,10 @@ class ShardEpoch(Generic[S, R]):
         try:
             async with open_epoch(self.close) as nursery:
                 self._nursery = nursery
-                if await self._load():
-                    nursery.start_soon(self._keep_time)
-                    nursery.start_soon(self._watch_commits)
-                    await self._state.wait_for(lambda state: state is ShardState.CLOSED)
+                await self._load()
+                nursery.start_soon(self._keep_time)
+                nursery.start_soon(self._watch_commits)
+                await self._state.wait_for(lambda state: state is ShardState.CLOSED)
         except Exception:  # the shards of other partitions are none of its business
             log.exception("%r has failed", self)
 
@@ -134,17 +134,16 @@ class ShardEpoch(Generic[S, R]):
             for token, response in self._shard.take().responses:
                 token.complete(response)
 
-    async def _load(self) -> bool:
-        """False if the epoch ended meanwhile."""
+    async def _load(self) -> None:
+        """Serves from then on, if the epoch has not ended meanwhile."""
         shard, end_offset = await load_shard(
             self._spec, self._name, self._leader.log, lambda: self.state is ShardState.LOADING
         )
         if self.state is not ShardState.LOADING:
-            return False
+            return
         self._shard, self._end_offset = shard, end_offset
         self._state.set(ShardState.ACTIVE)
         self._begin_to_serve()
-        return True
 
     async def wait_loaded(self) -> None:
         """Returns when it serves, or will not any more."""

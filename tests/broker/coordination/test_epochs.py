@@ -170,6 +170,82 @@ async def test_a_shard_that_failed_is_loaded_again_ever_more_seldom(
         assert rig.add("a").ready()
 
 
+class Unreliable:
+    """Shards whose making fails so many times; `loads` has the time of each attempt.
+
+    Time may run ahead of a load, which a thread does: what counts is when it begins.
+    """
+
+    def __init__(self, rig):
+        self.loads = []
+        self.failures = 0
+        self._rig = rig
+        rig.runtime.spec = replace(rig.runtime.spec, make_shard=self._make)
+
+    def _make(self):
+        self.loads.append(trio.current_time())
+        if len(self.loads) <= self.failures:
+            raise OSError("the disk is elsewhere")
+        return CounterShard()
+
+    async def fail(self, times):
+        """Until it has failed so many times and is loaded."""
+        self.loads.clear()
+        self.failures = times
+        current = self._rig.runtime._current[0]
+        for _ in range(times):
+            await current.wait_not(current.value)
+        await self._rig.loaded()
+
+    @property
+    def pauses(self):
+        return [round(later - before) for before, later in pairwise(self.loads)]
+
+
+async def test_another_leadership_does_not_pay_for_the_failures_of_the_last(
+    tmp_path, caplog, autojump_clock
+):
+    async with open_rig(tmp_path) as rig:
+        shards = Unreliable(rig)
+        with failures_expected(caplog):
+            rig.lead()
+            await shards.fail(3)
+            assert shards.pauses == [1, 2, 4]
+            rig.resign()
+            await trio.testing.wait_all_tasks_blocked()
+            rig.lead(1)
+            await shards.fail(2)
+            assert shards.pauses == [1, 2]
+
+
+async def test_a_shard_that_served_for_long_before_it_failed_is_loaded_again_soon(
+    tmp_path, caplog, autojump_clock
+):
+    async with open_rig(tmp_path) as rig:
+        shards = Unreliable(rig)
+        with failures_expected(caplog):
+            rig.lead()
+            await shards.fail(3)
+            await trio.sleep(61)
+            failed_at, served = trio.current_time(), rig.epoch()
+            served.active().replay = None  # a mistake of ours
+            with pytest.raises(TypeError):
+                rig.add("a")
+            await rig.runtime._current[0].wait_not(served)
+            await rig.loaded()
+            assert round(shards.loads[-1] - failed_at) == 1
+
+
+async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="broker.coordination.loading"):
+        async with open_rig(tmp_path) as rig:
+            await rig.serve()
+            assert caplog.text == ""
+            rig.epoch().append([Count("a", 1), Count("b", 2)])
+            await rig.reload()
+            assert "__counters-0: loaded 2 records" in caplog.text
+
+
 async def test_a_shard_whose_state_parted_from_its_log_is_loaded_again(
     tmp_path, caplog, autojump_clock
 ):

@@ -7,9 +7,10 @@ import trio
 import trio.testing
 
 from broker.coordination.responses import CompletableResponse, respond
+from broker.coordination.shard import Completion
 from node.runtime.deferred import Result
 from node.runtime.watermark import Watermark
-from tests.broker.coordination.counters import IDLE_MS, Count
+from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
 from tests.broker.coordination.rig import code_of, open_rig
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.calls import DeferredResponse
@@ -116,6 +117,38 @@ async def test_what_is_appended_is_replayed_and_has_its_effects_at_once(tmp_path
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 2, pending))
         assert rig.epoch().append([Count("a", 1), Count("a", 2)]) == 2
         assert pending.ready()
+
+
+async def test_a_record_is_replayed_with_its_offset(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.epoch().append([Count("a", 1), Count("b", 2)])
+        rig.add("c")
+        offsets = [(offset, record.name) for offset, record, _ in shard.replayed]
+        assert offsets == [(0, "a"), (1, "b"), (2, "c")]
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [(None, E.NONE), (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE)],
+)
+async def test_what_comes_of_a_write_is_carried_out_at_once(
+    tmp_path, monkeypatch, failure, outcome
+):
+    """A shard may answer somebody because its own write is committed, or has failed."""
+    pending = CompletableResponse()
+    monkeypatch.setattr(
+        CounterShard,
+        "written",
+        lambda shard, _write, code, _at: shard._effects.responses.append(Completion(pending, code)),
+    )
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        rig.add("a")
+        leader.failing = failure
+        await forget(rig)
+        assert pending.ready()
+        assert pending.response is outcome
 
 
 async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):

@@ -138,6 +138,16 @@ async def test_a_marker_is_refused_while_the_shard_loads_and_after_its_end(tmp_p
         assert leader.log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("producers", [(7, 8), (8, 7)])
+def test_the_newest_record_of_a_key_is_told_apart_from_older_ones(producers):
+    pending = PendingTransactions()
+    for offset, producer_id in enumerate(producers):
+        pending.add(offset, Producer(producer_id, 0), "a", offset)
+    assert pending.last("a") == 1
+    pending.end(producers[1], is_commit=False)
+    assert pending.last("a") == 0
+
+
 class Twin:
     """Pending records as a list in the order of the log, looked through every time."""
 
