@@ -10,7 +10,7 @@ import pytest
 
 from tests.mutation.operators import mutants_of
 from tests.mutation.running import KILLED, SURVIVED
-from tests.mutation.survivors import Argued, judge
+from tests.mutation.survivors import Argued, judge, read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTED = "tests/mutation/planted/limits.py"
@@ -109,6 +109,15 @@ def test_survivors_that_are_argued_for_do_not_fail_the_run(tmp_path):
     assert "2 survivors are argued for" in done.stdout
     assert "survivor: " not in done.stdout
     assert done.returncode == 0
+
+
+def test_what_is_argued_for_is_there():
+    """Else the code has changed, and the reason may not hold any more."""
+    entries = read()
+    modules = dict.fromkeys(entry.where.partition(":")[0] for entry in entries)
+    paths = {module: ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in modules}
+    mutants = [one for module, path in paths.items() for one in mutants_of(path, module)]
+    assert judge(mutants, {}, entries).gone == []
 
 
 def test_an_entry_that_is_killed_or_gone_is_told():

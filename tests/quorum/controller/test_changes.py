@@ -109,6 +109,14 @@ def test_a_minimum_above_the_replicas_is_the_replicas():
     assert record.eligible_leader_replicas == [2]
 
 
+@pytest.mark.parametrize(("wanted", "counts"), [(1, 1), (2, 2), (5, 2)])
+def test_a_minimum_is_what_the_topic_wants_and_no_more_than_its_replicas(wanted, counts):
+    image = cluster(partition(1, 0, [1, 2]), min_isr=wanted)
+    assert state_of(image).min_isr(image.topics.by_name["t"]) == counts
+    image = cluster(min_isr=wanted)
+    assert state_of(image).min_isr(image.topics.by_name["t"]) == wanted, "it has no partition yet"
+
+
 def test_the_minimum_of_the_cluster_counts_where_the_topic_has_none():
     image = image_of(
         *BROKERS,

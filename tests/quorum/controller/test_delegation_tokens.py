@@ -117,6 +117,7 @@ def test_who_and_what_is_refused():
     no_key = TokenRules("", 1000, 100)
     assert refused(create, rules=no_key) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert refused(create, image_of(features(13))) is ErrorCode.UNSUPPORTED_VERSION
+    assert create(image_of(features(14)))[1].token_requester_principal_name == "alice"
     assert refused(create, renewers=["x"] * 1001) is ErrorCode.INVALID_REQUEST
 
 

@@ -19,6 +19,7 @@ from tests.quorum.metadata.build import broker, config, features, image_of
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.records.brokers import BrokerFeature, ControllerFeature, RegisterControllerRecord
+from wire.records.features import FeatureLevelRecord
 from wire.records.misc import NoOpRecord
 from wire.records.transactions import BeginTransactionRecord
 
@@ -181,6 +182,15 @@ def test_kraft_version_is_the_quorums():
     assert refused(("kraft.version", 0, SAFE_DOWNGRADE), image=AT_29, quorum=upgraded).endswith(
         "Can't downgrade the version of this feature."
     )
+
+
+def test_a_feature_that_was_never_set_is_at_level_0():
+    assert refused((ELR, 1, SAFE_DOWNGRADE), image=image_of(features(29))).endswith(
+        "Can't downgrade to a newer version."
+    )
+    assert update((ELR, 0, UPGRADE), image=image_of(features(29))).records == [
+        FeatureLevelRecord(name=ELR, feature_level=0)
+    ]
 
 
 def test_eligible_leaders_make_min_insync_replicas_the_clusters(monkeypatch):

@@ -18,6 +18,7 @@ def test_a_heartbeat_extends_the_lease():
     leases = Leases(9.0)
     leases.begin(IMAGE, now=100.0)
     leases.extend(1, 101, now=105.0)
+    assert leases.next_deadline() == 109.0, "of the other one"
     assert [lease.broker_id for lease in leases.expired(110.0)] == [2]
     assert leases.is_valid(IMAGE.cluster.brokers[1], 113.9)
     assert not leases.is_valid(IMAGE.cluster.brokers[1], 114.0)

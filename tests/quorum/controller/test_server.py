@@ -1,6 +1,7 @@
 """Real controllers over sockets: the life of brokers, topics, fail-over, bad input."""
 
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -11,7 +12,7 @@ from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
-from quorum.controller.server import run_controller
+from quorum.controller.server import _advertised, run_controller
 from quorum.formatting.storage import format_paths
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
@@ -27,6 +28,16 @@ from wire.messages.alter_partition import (
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.records.misc import NoOpRecord
 from wire.transport.calls import ConnectionInfo
+
+
+@pytest.mark.parametrize(("configured", "advertised"), [(0, 4711), (9093, 9093)])
+def test_a_port_that_is_configured_is_advertised_and_else_the_one_that_was_found(
+    configured, advertised
+):
+    config = config_of(advertised_listeners=f"CONTROLLER://front.example:{configured}")
+    listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 4711))
+    (endpoint,) = _advertised(config, [listening])
+    assert (endpoint.host, endpoint.port) == ("front.example", advertised)
 
 
 def creation(*names, partitions=2, factor=1, **more):

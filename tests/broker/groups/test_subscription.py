@@ -1,0 +1,31 @@
+"""What the coordinator reads of a member's subscription."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.subscription import _topics_of
+from wire.errors import RemoteProtocolError
+
+
+def subscription(count: int, *topics: bytes) -> bytes:
+    names = b"".join(len(name).to_bytes(2, "big") + name for name in topics)
+    return b"\0\1" + count.to_bytes(4, "big", signed=True) + names + b"what newer versions add"
+
+
+def test_topics_are_those_that_are_named():
+    assert _topics_of(subscription(2, b"orders", b"")) == ["orders", ""]
+    assert _topics_of(subscription(0)) == []
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 24, 1 << 30])
+def test_a_count_beyond_the_bytes_is_refused(count):
+    with pytest.raises(RemoteProtocolError, match="without topics"):
+        _topics_of(subscription(count, b"orders"))
+
+
+def test_a_name_that_is_cut_off_or_no_text_is_refused():
+    with pytest.raises(RemoteProtocolError, match="cut off"):
+        _topics_of(subscription(1)[:6] + b"\0\5abc")
+    with pytest.raises(RemoteProtocolError, match="UTF-8"):
+        _topics_of(subscription(1, b"\xff"))

@@ -1,0 +1,107 @@
+"""Single rules at their edges: what is persisted, promised, lost and refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
+from quorum.raft.roles import Unattached
+from quorum.raft.types import Election, OffsetAndEpoch, Timeouts
+from tests.quorum.raft.test_core import Talk, log_of, vote
+from wire.errors import ErrorCode
+
+
+def test_an_epoch_that_was_only_heard_of_is_persisted():
+    """Though nothing is sent because of it, as while all peers back off, and no record written."""
+    talk = Talk()
+    talk.raft._state.become_unattached(9, talk.now)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert (ready.election, ready.sends) == (Election(9), ())
+
+
+def test_the_bootstrap_file_is_no_snapshot_to_be_fetched():
+    log = log_of((5, 1))
+    log.add_snapshot(OffsetAndEpoch(0, 0), b"what the first leader writes")
+    talk = Talk(log, Election(1)).lead()
+    asked = core.FetchSnapshotRequest(
+        cluster_id="ours",
+        epoch=2,
+        replica=core.ReplicaKey(2),
+        snapshot_id=OffsetAndEpoch(0, 0),
+        position=0,
+        max_bytes=10,
+    )
+    answer = talk.ask(asked)
+    assert answer is not None
+    assert answer.error == ErrorCode.SNAPSHOT_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "position"),
+    [
+        (OffsetAndEpoch(0, 0), ON_OUR_LOG),
+        (OffsetAndEpoch(1, 1), FetchPosition(snapshot_id=OffsetAndEpoch(1, 1))),
+        (OffsetAndEpoch(5, 1), FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))),
+    ],
+)
+def test_an_empty_log_begins_with_the_snapshot_if_there_is_one(snapshot_id, position):
+    log = log_of((1, 1), (4, 1))
+    log.add_snapshot(snapshot_id, b"x")
+    assert validate_fetch(log, 0, 0) == position
+
+
+@pytest.mark.parametrize(
+    ("refetch_upto", "watermark", "keeps"),
+    [(None, None, True), (8, None, False), (8, 7, False), (8, 8, True), (8, 9, True)],
+)
+def test_who_lost_flushed_data_is_trusted_when_all_of_it_is_known_to_be_committed(
+    refetch_upto, watermark, keeps
+):
+    """R15: in its promises others count on what it had."""
+    log = log_of((5, 1))
+    log.refetch_upto = refetch_upto
+    state = Talk(log, Election(1)).raft._state
+    state.high_watermark = watermark
+    assert state.keeps_promises is keeps
+
+
+def test_what_waits_for_company_is_lost_with_the_epoch():
+    """Nobody has it, and its proposer is told: in a later epoch of the same leader it must not come back."""
+    timeouts = Timeouts(append_linger=5.0, linger_max_bytes=100)
+    talk = Talk(timeouts=timeouts).lead()
+    talk.raft.propose(b"xy", 2, talk.raft.epoch)
+    end = talk.log.end_offset
+    talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
+    assert isinstance(talk.raft.role, Unattached)
+    talk.now = talk.raft.role.deadline - timeouts.retry_backoff  # what else was due is over
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    talk.lead()
+    leader_change = 1
+    talk.now += timeouts.append_linger
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert talk.log.end_offset == end + leader_change
+
+
+def test_a_snapshot_that_nobody_asks_for_any_more_changes_nothing():
+    talk = Talk()
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None))
+    snapshot_id = OffsetAndEpoch(9, 2)
+    talk.answer(core.FetchResponse(epoch=3, leader_id=2, snapshot_id=snapshot_id))
+    assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
+    asked = talk.tokens[-1]
+    state = talk.raft._state
+    role = state.role
+    state.update(role._replace(snapshot=None))
+    talk.raft.receive(
+        asked,
+        core.FetchSnapshotResponse(
+            epoch=3, leader_id=2, snapshot_id=snapshot_id, size=4, position=0, data=b"data"
+        ),
+        talk.now,
+    )
+    ready = talk.raft.ready()
+    assert ready is None or ready.snapshot is None
