@@ -30,6 +30,8 @@ from wire.messages.add_partitions_to_txn import (
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import cluster, topics, transactional_ids
 from wire.transport.calls import Call
+from wire.transport.events import yield_to_loop
+from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -104,7 +106,7 @@ async def _of_client(
     if not may(ctx, call, of_transaction):
         return _fail(request, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
     partitions = _partitions(asked)
-    codes = _refused(partitions, ctx, call)
+    codes = await _refused(partitions, ctx, call)
     if not codes:
         code = await _add(
             ctx,
@@ -121,14 +123,16 @@ async def _of_client(
     )
 
 
-def _refused(
+async def _refused(
     partitions: Sequence[TopicPartition], ctx: Context, call: Call
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Those that cannot be written to."""
+    """Those that cannot be written to, looked at some at a time."""
     may_write = may_with_topic(ctx, call, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
     codes = {}
-    for name, index in partitions:
+    for number, (name, index) in enumerate(partitions, 1):
+        if number % JUDGED_PER_TURN == 0:
+            await yield_to_loop()
         if not may_write(name):
             codes[name, index] = E.TOPIC_AUTHORIZATION_FAILED
         elif name in INTERNAL_TOPICS:

@@ -6,6 +6,8 @@ it.
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.groups.consumer import describe
 from broker.groups.consumer.group import ConsumerGroup
 from broker.handlers.consumer_group_heartbeat import check_served
@@ -56,19 +58,24 @@ def consumer_group_describe(
     check_served(ctx)
     found = ctx.groups.find_consumer_groups(request.group_ids)
 
-    def respond() -> ConsumerGroupDescribeResponse:
-        described = [
+    def described() -> list[DescribedGroup]:
+        return [
             ctx.groups.describe_consumer_group(one) if isinstance(one, ConsumerGroup) else one
             for one in found
         ]
+
+    def respond(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+        """On the loop: the authorizer is no thread's."""
         return ConsumerGroupDescribeResponse(
-            groups=[_seen_by(one, request, ctx, call) for one in described]
+            groups=[_seen_by(one, request, ctx, call) for one in groups]
         )
 
-    members = sum(len(one.members) for one in found)
-    if members <= INLINE_MEMBERS_MAX:
-        return respond()
-    return DeferredResponse(lambda: run_apart(respond))
+    async def finish() -> ConsumerGroupDescribeResponse:
+        return respond(await run_apart(described))
+
+    if sum(len(one.members) for one in found) <= INLINE_MEMBERS_MAX:
+        return respond(described())
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 def _seen_by(

@@ -6,11 +6,14 @@ the answer is UNSUPPORTED_VERSION, as Kafka's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from uuid import uuid4
 
 from broker.coordination.responses import respond
 from broker.groups.consumer.groups import ConsumerHeartbeat
 from broker.handlers.context import Context
+from node.runtime.steps import pieces
 from quorum.metadata.features import GROUP_VERSION
 from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
@@ -20,7 +23,9 @@ from wire.messages.consumer_group_heartbeat import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse
+from wire.transport.calls import Call, DeferredResponse, finished
+from wire.transport.events import yield_to_loop
+from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -54,8 +59,32 @@ def consumer_group_heartbeat(
     check_served(ctx)
 
     may_name = may_with_topic(ctx, call, Operation.DESCRIBE)
-    if not all(map(may_name, request.subscribed_topic_names or ())):
+    names = request.subscribed_topic_names or ()
+    if len(names) > JUDGED_PER_TURN and ctx.authorizer is not None:
+        judging = partial(_of_many, request, ctx, call, may_name)
+        return DeferredResponse(judging, on_error=partial(_fail, request))
+    if not all(map(may_name, names)):
         return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+    return _beat(request, ctx, call)
+
+
+async def _of_many(
+    request: ConsumerGroupHeartbeatRequest,
+    ctx: Context,
+    call: Call,
+    may_name: Callable[[str], bool],
+) -> ConsumerGroupHeartbeatResponse:
+    """Who subscribes to many topics: they are judged some at a time."""
+    for some in pieces(request.subscribed_topic_names or (), JUDGED_PER_TURN):
+        if not all(map(may_name, some)):
+            return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+        await yield_to_loop()
+    return await finished(_beat(request, ctx, call))
+
+
+def _beat(
+    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
+) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
     pending = ctx.groups.consumer_heartbeat(
         ConsumerHeartbeat(
             request=request,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
@@ -31,7 +32,7 @@ from wire.primitives import NIL_UUID
 from wire.schema import encode_element
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
+from wire.transport.calls import Call, CloseConnection, DeferredResponse
 from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
@@ -44,6 +45,8 @@ TOPICS_PER_TURN = 200
 def _fail(
     request: DescribeTopicPartitionsRequest, code: ErrorCode, _message: str
 ) -> DescribeTopicPartitionsResponse:
+    if not request.topics:  # of all topics: none and no error would say that there are none
+        raise CloseConnection(f"DescribeTopicPartitions of all topics failed: {code.name}")
     return DescribeTopicPartitionsResponse(
         topics=[_error(code, topic.name) for topic in request.topics]
     )
@@ -95,7 +98,7 @@ def describe_topic_partitions(
             await yield_to_loop()
         return await shown(page)
 
-    return DeferredResponse(finish)
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:

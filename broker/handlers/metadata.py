@@ -9,6 +9,7 @@ alive: clients send it admin requests, and it forwards them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
@@ -35,7 +36,7 @@ from wire.messages.metadata import (
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse, finished
+from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
 from wire.transport.events import yield_to_loop
 from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
@@ -53,7 +54,9 @@ Topics = list[TopicImage | MetadataResponseTopic]
 
 
 def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
-    topics = [_error(code, one.name, one.topic_id) for one in request.topics or ()]
+    if not request.topics:  # of all topics: none and no error would say that there are none
+        raise CloseConnection(f"Metadata of all topics failed: {code.name}")
+    topics = [_error(code, one.name, one.topic_id) for one in request.topics]
     return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 
@@ -80,7 +83,8 @@ def metadata(
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=not wants_all)
     if wants_all:
         if ctx.authorizer is not None:
-            return DeferredResponse(lambda: _of_all(request, ctx, call, may_see))
+            judging = partial(_of_all, request, ctx, call, may_see)
+            return DeferredResponse(judging, on_error=partial(_fail, request))
         return _answer(request, ctx, call, [*ctx.metadata.image.topics.by_name.values()])
     missing = _missing(request, ctx, may_see)
     if not missing:
@@ -91,7 +95,7 @@ def metadata(
         wanted = _wanted(request, ctx.metadata.image, may_see, codes)
         return await finished(_answer(request, ctx, call, wanted))
 
-    return DeferredResponse(finish)
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 async def _of_all(
@@ -174,7 +178,7 @@ def _answer(
         await view.fill(images)
         return response()
 
-    return DeferredResponse(finish)
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 def _brokers(

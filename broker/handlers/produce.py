@@ -22,7 +22,7 @@ from broker.partitions.leader import ACKS_ALL
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from broker.partitions.partition import Partition
 from broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
-from broker.producing.authorize import authorize, may_use_transactional_id
+from broker.producing.authorize import authorize, authorize_in_turns, may_use_transactional_id
 from broker.producing.await_replicas import await_replicas, replicated, settle
 from broker.producing.count import count
 from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
@@ -85,7 +85,8 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     if ctx.authorizer is not None:
         if not may_use_transactional_id(request.transactional_id, appends, ctx, call):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        authorize(appends, may_with_topic(ctx, call, Operation.WRITE))
+        if len(appends) <= APPENDS_PER_TURN:
+            authorize(appends, may_with_topic(ctx, call, Operation.WRITE))
     work = _Produce(
         ctx, call, acks, request.timeout_ms, response, appends, request.transactional_id
     )
@@ -118,6 +119,8 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
     """The same stages with pauses between; None, which is not answered, for acks=0."""
     ctx, call, appends = work.ctx, work.call, work.appends
     try:
+        if len(appends) > APPENDS_PER_TURN and ctx.authorizer is not None:
+            await authorize_in_turns(appends, may_with_topic(ctx, call, Operation.WRITE))
         await open_leaders(_unopened(work))
         if over_budget or not _validated(work):
             await validate_in_thread(

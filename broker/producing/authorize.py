@@ -6,15 +6,18 @@ and for WRITE on each topic before it looks whether there is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.producing.partition_append import PartitionAppend
 from log.batches.batch import begins_transactional
+from node.runtime.steps import pieces
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import Guarded, may
 from wire.errors import ErrorCode, KafkaError
 from wire.security.acls import Operation, ResourceType
 from wire.transport.calls import Call
+from wire.transport.events import yield_to_loop
+from wire.transport.guard import JUDGED_PER_TURN
 
 MayWrite = Callable[[str], bool]
 """Whether the client may write to the topic of that name."""
@@ -25,6 +28,13 @@ def authorize(appends: Iterable[PartitionAppend], may_write: MayWrite) -> None:
     for one in appends:
         if not one.failed and not may_write(one.topic):
             one.fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+async def authorize_in_turns(appends: Sequence[PartitionAppend], may_write: MayWrite) -> None:
+    """As `authorize`, a few at a time."""
+    for some in pieces(appends, JUDGED_PER_TURN):
+        authorize(some, may_write)
+        await yield_to_loop()
 
 
 def may_use_transactional_id(

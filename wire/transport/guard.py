@@ -9,18 +9,19 @@ Left out: items that name a topic by its id, which the handler of that request m
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Protocol
 
 from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import ITSELF, JudgedBy, Need
-from wire.transport.calls import Call, CloseConnection, DeferredResponse
+from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
 from wire.transport.error_answers import OnError
 from wire.transport.events import yield_to_loop
+from wire.transport.heavy import run_apart
 
 Handler = Callable[..., Any]
 
@@ -111,9 +112,37 @@ class _Guard:
         Raises:
             KafkaError: the whole of it is refused.
         """
+        if not self._is_judged_by_item(request, context, call):
+            return request, _NOTHING
+        names = self._names(request)
+        # A name that is asked for many times is judged once.
+        verdicts = {one: self._may(context, call, one) for one in dict.fromkeys(names)}
+        return self._divide(request, names, verdicts, call)
+
+    async def admit_in_turns(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
+        """As `admit`, some names at a time."""
+        if not self._is_judged_by_item(request, context, call):
+            return request, _NOTHING
+        names = self._names(request)
+        verdicts: dict[str, bool] = {}
+        for number, one in enumerate(dict.fromkeys(names), 1):
+            verdicts[one] = self._may(context, call, one)
+            if number % JUDGED_PER_TURN == 0:
+                await yield_to_loop()
+        if len(names) <= JUDGED_PER_TURN:
+            return self._divide(request, names, verdicts, call)
+        return await run_apart(self._divide, request, names, verdicts, call)
+
+    def has_many_items(self, request: Any) -> bool:
+        """Whether judging them takes more than one turn."""
+        field, _, name = self.need.asked.partition(".")
+        return bool(name) and len(getattr(request, field) or ()) > JUDGED_PER_TURN
+
+    def _is_judged_by_item(self, request: Any, context: Any, call: Call) -> bool:
+        """Raises KafkaError: the whole of it is refused."""
         need = self.need
         if self._may_on_cluster(context, call):
-            return request, _NOTHING
+            return False
         field, _, name = need.asked.partition(".")
         if need.resource_type is ResourceType.CLUSTER:
             if not self._may(context, call, CLUSTER_NAME):
@@ -122,9 +151,11 @@ class _Guard:
             one = getattr(request, field) if field else None
             if one is not None and not self._may(context, call, one):
                 raise self._refusal(call, f"{need.resource_type.name} {one}")
-        elif getattr(request, field):
-            return self._divide(request, field, name, context, call)
-        return request, _NOTHING
+        return bool(name and getattr(request, field))
+
+    def _names(self, request: Any) -> list[str]:
+        field, _, name = self.need.asked.partition(".")
+        return [one if name == ITSELF else getattr(one, name) for one in getattr(request, field)]
 
     def filter(self, response: Any, context: Any, call: Call) -> Any:
         """The response without what may not be seen."""
@@ -154,14 +185,12 @@ class _Guard:
         ]
 
     def _divide(
-        self, request: Any, field: str, name: str, context: Any, call: Call
+        self, request: Any, names: Sequence[str], verdicts: Mapping[str, bool], call: Call
     ) -> tuple[Any, _Refused]:
-        items = getattr(request, field)
-        # A name that is asked for many times is judged once.
-        names = [one if name == ITSELF else getattr(one, name) for one in items]
-        verdicts = {one: self._may(context, call, one) for one in dict.fromkeys(names)}
         if all(verdicts.values()):
             return request, _NOTHING
+        field = self.need.asked.partition(".")[0]
+        items = getattr(request, field)
         left = [item for item, one in zip(items, names, strict=True) if verdicts[one]]
         out = [item for item, one in zip(items, names, strict=True) if not verdicts[one]]
         refusal = self._refusal(call, f"each {self.need.resource_type.name}")
@@ -195,6 +224,9 @@ class _Guard:
 def _behind(guard: _Guard, handler: Handler) -> Handler:
     @wraps(handler)
     def begin(request: Message, context: Any, call: Call) -> Any:
+        if call.heavy and guard.has_many_items(request):
+            on_error = None if guard.on_error is None else partial(guard.on_error, request)
+            return DeferredResponse(lambda: in_turns(request, context, call), on_error=on_error)
         left, refused = guard.admit(request, context, call)
         if left is None:
             return refused.response
@@ -203,9 +235,16 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
             return _later(response, lambda one: guard.filter(refused.merged(one), context, call))
         return guard.filter(refused.merged(response), context, call)
 
+    async def in_turns(request: Message, context: Any, call: Call) -> Any:
+        left, refused = await guard.admit_in_turns(request, context, call)
+        if left is None:
+            return refused.response
+        response = await finished(handler(left, context, call))
+        return await guard.filter_in_turns(refused.merged(response), context, call)
+
     @wraps(handler)
     async def handle(request: Message, context: Any, call: Call) -> Any:
-        left, refused = guard.admit(request, context, call)
+        left, refused = await guard.admit_in_turns(request, context, call)
         if left is None:
             return refused.response
         handling: Awaitable[Any] = handler(left, context, call)

@@ -39,7 +39,6 @@ LEFT_OUT = {
     "controllers",
     "current_leader",
     "entity",
-    "entries",
     "node_endpoints",
     "nodes",
 }
@@ -58,6 +57,8 @@ def _of_struct(struct, names):
         value = getattr(struct, one.name)
         if one.name == "topic_id":
             found.append((one.name, names.get(value, "made anew")))
+        elif one.name == "entries" and value is None:
+            found.append((one.name, ()))
         elif one.name in COUNTED:
             found.append((one.name, bool(value)))
         elif one.name in TOLD:

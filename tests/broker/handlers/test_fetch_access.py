@@ -1,0 +1,196 @@
+"""Who may not read a topic gets nothing of it: in sessions, by ids, and after waits in which ACLs changed."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+
+from broker.handlers.fetch import fetch
+from broker.handlers.metadata import metadata
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from quorum.metadata.image import EMPTY
+from quorum.metadata.loader import Manifest
+from tests.broker.batches import append
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from tests.quorum.metadata.build import SOMEWHERE, replay, uid
+from wire.errors import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+
+REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+E = ErrorCode
+
+
+class Acls:
+    """An authorizer, and ACLs that come and go as if the controller had written them."""
+
+    def __init__(self):
+        self.authorizer = Authorizer()
+        self.authorizer.complete_initial_load()
+        self._image = EMPTY
+
+    def allow(self, number, name, operation=Operation.READ, kind=ResourceType.TOPIC):
+        acl = Acl(kind, name, PatternType.LITERAL, "User:*", "*", operation, Permission.ALLOW)
+        fields = acl._asdict()
+        fields["permission_type"] = fields.pop("permission")
+        self._publish(AccessControlEntryRecord(id=uid(number), **fields))
+
+    def revoke(self, number):
+        self._publish(RemoveAccessControlEntryRecord(id=uid(number)))
+
+    def _publish(self, record):
+        delta = replay([record], self._image)
+        self.authorizer.publish(delta, self._image, Manifest(SOMEWHERE))
+        self._image = delta.apply(SOMEWHERE)
+
+
+@pytest.fixture
+def acls():
+    return Acls()
+
+
+@pytest.fixture
+def harness(tmp_path, acls):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()), topic("secret", partition()))
+    harness.context = replace(harness.context, authorizer=acls.authorizer)
+    for name in ("t", "secret"):
+        append(harness, b"a", name=name)
+    harness.flush()
+    return harness
+
+
+def request(*names, version=17, max_wait_ms=0, min_bytes=1, **session):
+    key = "topic_id" if version >= 13 else "topic"
+    wanted = [FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+    topics = [
+        FetchTopic(**{key: topic_id(name) if version >= 13 else name}, partitions=wanted)
+        for name in names
+    ]
+    session = {"session_epoch": -1, **session}
+    message = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics, **session)
+    return through_wire(message, version)
+
+
+async def told(harness, message, version=17, client=None):
+    answer = await finished(fetch(message, harness.context, call(message, version, client)))
+    found = {
+        (one.topic or one.topic_id): E.of(one.partitions[0].error_code) for one in answer.responses
+    }
+    return answer, found
+
+
+@pytest.mark.parametrize("version", [4, 12])
+async def test_by_name_nothing_tells_a_secret_topic_from_none(harness, acls, version):
+    acls.allow(1, "t")
+    _, found = await told(harness, request("t", "secret", "none", version=version), version)
+    assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
+
+
+async def test_by_id(harness, acls):
+    acls.allow(1, "t")
+    _, found = await told(harness, request("t", "secret", "none"))
+    expected = {"t": E.NONE, "secret": REFUSED, "none": E.UNKNOWN_TOPIC_ID}
+    assert found == {topic_id(name): code for name, code in expected.items()}
+
+
+async def test_a_session_is_judged_again_when_acls_change(harness, acls):
+    """Also of partitions in which nothing happens."""
+    acls.allow(1, "t")
+    client = connection()
+    answer, found = await told(harness, request("t", session_epoch=0), client=client)
+    assert found == {topic_id("t"): E.NONE}
+    session = {"session_id": answer.session_id}
+    # The reader has it all: nothing is left to look at.
+    reader = harness.context.fetch_sessions._sessions[answer.session_id].reader
+    reader.changed.clear()
+    _, found = await told(harness, request(session_epoch=1, **session), client=client)
+    assert found == {}
+    acls.revoke(1)
+    _, found = await told(harness, request(session_epoch=2, **session), client=client)
+    assert found == {topic_id("t"): REFUSED}
+    _, found = await told(harness, request(session_epoch=3, **session), client=client)
+    assert found == {topic_id("t"): REFUSED}
+    acls.allow(1, "t")
+    _, found = await told(harness, request(session_epoch=4, **session), client=client)
+    assert found == {topic_id("t"): E.NONE}
+
+
+async def test_a_fetch_that_waits_is_judged_again(harness, acls, autojump_clock):
+    """What it had found before counts as little as what comes."""
+    acls.allow(1, "t")
+    message = request("t", max_wait_ms=5000, min_bytes=1 << 20)
+    results = []
+
+    async def ask():
+        results.append((await told(harness, message))[1])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        acls.revoke(1)
+        append(harness, b"b")
+        harness.flush()
+    assert results == [{topic_id("t"): REFUSED}]
+
+
+async def listed(harness, version, *names, create=False, **fields):
+    topics = [MetadataRequestTopic(name=name) for name in names] if names else None
+    if version >= 4:
+        fields["allow_auto_topic_creation"] = create
+    message = through_wire(MetadataRequest(topics=topics, **fields), version)
+    answer = await finished(metadata(message, harness.context, call(message, version)))
+    answer = through_wire(answer, version)
+    return {one.name or one.topic_id: E.of(one.error_code) for one in answer.topics}
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+async def test_metadata_leaves_out_what_may_not_be_seen(harness, acls, version):
+    acls.allow(1, "t")
+    assert await listed(harness, version) == {"t": E.NONE}
+    found = await listed(harness, version, "t", "secret", "none")
+    assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
+
+
+async def test_metadata_by_id_tells_no_name(harness, acls):
+    acls.allow(1, "t")
+    topics = [MetadataRequestTopic(topic_id=topic_id(one), name=None) for one in ("t", "secret")]
+    message = through_wire(MetadataRequest(topics=topics), 12)
+    answer = await finished(metadata(message, harness.context, call(message, 12)))
+    answer = through_wire(answer, 12)
+    found = [(one.name, one.topic_id, one.error_code) for one in answer.topics]
+    assert found == [("t", topic_id("t"), 0), (None, topic_id("secret"), REFUSED)]
+
+
+class Creation:
+    """Makes every topic that it is asked for."""
+
+    def __init__(self):
+        self.made = []
+
+    async def create(self, names):
+        self.made += names
+        return dict.fromkeys(names, E.NONE)
+
+
+async def test_metadata_creates_for_who_may_create(harness, acls):
+    creation = Creation()
+    harness.context = replace(harness.context, topic_creation=creation)
+    for number, name in enumerate(("new", "seen", "bad name")):
+        acls.allow(number, name, Operation.DESCRIBE)
+    acls.allow(7, "new", Operation.CREATE)
+    names = ("new", "seen", "hidden", "bad name")
+    found = await listed(harness, 9, *names, create=True)
+    assert creation.made == ["new"]
+    unknown = E.UNKNOWN_TOPIC_OR_PARTITION
+    assert found == {"new": unknown} | dict.fromkeys(names[1:], REFUSED)
+    acls.allow(8, CLUSTER_NAME, Operation.CREATE, ResourceType.CLUSTER)
+    found = await listed(harness, 9, *names, create=True)
+    assert creation.made == ["new", "new", "seen"]
+    assert found["seen"] is unknown
+    assert (found["bad name"], found["hidden"]) == (E.INVALID_TOPIC_EXCEPTION, REFUSED)

@@ -1,0 +1,107 @@
+"""Default-deny: who may nothing gets nothing, from any API in any version, of brokers and of controllers.
+
+The requests are those that Apache Kafka is asked as well (`tests/interop/authorization`).
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.broker.calls import connection
+from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.interop.authorization.answers import comparable
+from tests.interop.authorization.requests import BY_NAME, LISTENERS, World, request_of
+from tests.test_access import OPEN, REGISTRIES
+from wire.errors import ErrorCode
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.security.principal import Principal
+from wire.transport.calls import CloseConnection
+
+E = ErrorCode
+REFUSALS = {one for one in E if one.name.endswith("AUTHORIZATION_FAILED")}
+# Ids are no secret, and who came without a login is told so before anybody looks at tokens.
+REFUSALS |= {E.UNKNOWN_TOPIC_ID, E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
+TITLES = {"CLIENTS": "Brokers", "ADMINS": "Controllers"}
+
+
+def codes(told):
+    """Every error code in what is told of items."""
+    for name, value in told:
+        if name in ("error_code", "partition_error_code"):
+            yield value
+        elif isinstance(value, tuple):
+            for one in value:
+                yield from codes(one)
+
+
+def gives_nothing(told):
+    """It is refused at the top, or each item is, or there is none where there could be some."""
+    if told == "closed":
+        return True
+    if any(name == "error_code" and value in REFUSALS for name, value in told):
+        return True
+    lists = [value for _, value in told if isinstance(value, tuple)]
+    items = [code for some in lists for one in some for code in codes(one)]
+    if any(lists):
+        return REFUSALS & set(items) and E.NONE not in items
+    return bool(lists)
+
+
+async def answer(registry, context, request, version):
+    client = connection()
+    client.principal = Principal("nobody")
+    frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
+    try:
+        said = registry.dispatch(frame, context, client)
+        data = bytes(await said.finish() if hasattr(said, "finish") else said)
+    except CloseConnection:
+        return None
+    _, body = decode_response_header(data, request.KEY, version)
+    return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+@pytest.fixture
+async def contexts(tmp_path):
+    async with asked(tmp_path, **AUTHORIZER) as one:
+        await one.create("orders", "orders-eu", "secret")
+        ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
+        (controller,) = one.cluster.controllers.values()
+        yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
+
+
+async def test_who_may_nothing_gets_nothing(contexts):
+    contexts, ids = contexts
+    wrong = []
+    for listener, builders in LISTENERS.items():
+        title = TITLES[listener]
+        registry = REGISTRIES[title]
+        world = World(None)
+        world.ids = ids
+        for key, handled in registry.handled().items():
+            name = handled.request.__name__.removesuffix("Request")
+            if name in OPEN[title]:
+                continue
+            versions = registry.api_versions()[key]
+            for version in range(versions.low, versions.high + 1):
+                request = request_of(name, builders, version, world, f"{name}{version}")
+                told = comparable(await answer(registry, contexts[listener], request, version), {})
+                if not gives_nothing(told):
+                    wrong.append((listener, name, version, request, told))
+    assert not [(*one[:3], one[4]) for one in wrong]
+
+
+async def test_before_all_acls_are_known_nobody_is_judged(contexts):
+    """Nor is anything told: the answer is an error, for every API that is judged at once."""
+    contexts, ids = contexts
+    context = contexts["CLIENTS"]
+    unloaded = type(context.authorizer)()
+    context = replace(context, authorizer=unloaded)
+    for name in ("Produce", "Fetch", "Metadata", "ListGroups", "DescribeTopicPartitions"):
+        registry = REGISTRIES["Brokers"]
+        version = registry.api_versions()[BY_NAME[name].KEY].high
+        world = World(None)
+        world.ids = ids
+        request = request_of(name, LISTENERS["CLIENTS"], version, world, name)
+        told = comparable(await answer(registry, context, request, version), {})
+        assert told == "closed" or set(codes(told)) - {E.NONE}, (name, told)

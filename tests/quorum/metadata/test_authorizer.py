@@ -1,0 +1,138 @@
+"""Verdicts with their reasons, on one resource and on some of a type; what is kept of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import (
+    KEPT_MAX,
+    KEPT_NAME_MAX,
+    NO_ACL,
+    SUPER_USER,
+    AclIndex,
+    Action,
+    Authorizer,
+    judge,
+    judge_by_type,
+)
+from quorum.metadata.image import EMPTY
+from quorum.metadata.loader import Manifest
+from tests.quorum.metadata.build import SOMEWHERE, replay, uid
+from wire.records.security import AccessControlEntryRecord
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from wire.security.principal import Principal
+
+TOPIC, LITERAL, PREFIXED = ResourceType.TOPIC, PatternType.LITERAL, PatternType.PREFIXED
+ALLOW, DENY = Permission.ALLOW, Permission.DENY
+WRITE = Action(Operation.WRITE, TOPIC, "orders")
+ALICE = Principal("alice")
+
+
+def acl(name, permission=ALLOW, pattern=LITERAL, operation=Operation.WRITE, **changes):
+    made = Acl(TOPIC, name, pattern, "User:alice", "*", operation, permission)
+    return made._replace(**changes)
+
+
+def test_a_verdict_tells_the_acl_that_it_follows_from():
+    allowing, denying = acl("orders"), acl("ord", DENY, PREFIXED)
+    index = AclIndex.of([allowing])
+    assert judge(index, "User:alice", "h", WRITE) == (True, allowing, "")
+    index.add(denying)
+    assert judge(index, "User:alice", "h", WRITE) == (False, denying, "")
+    index.remove(denying)
+    index.remove(denying)
+    assert judge(index, "User:alice", "h", WRITE).acl == allowing
+    assert judge(index, "User:bob", "h", WRITE).acl is None
+    assert judge(index, "User:bob", "h", WRITE._replace(resource_name="other")) is NO_ACL
+
+
+@pytest.mark.parametrize(
+    ("acls", "allowed"),
+    [
+        ([], False),
+        ([acl("t")], True),
+        ([acl("t", pattern=PREFIXED)], True),
+        ([acl("*")], True),
+        ([acl("t", operation=Operation.ALL)], True),
+        ([acl("t", operation=Operation.READ)], False),
+        ([acl("t", principal="User:*")], True),
+        ([acl("t", principal="User:bob")], False),
+        ([acl("t", host="h")], True),
+        ([acl("t", host="elsewhere")], False),
+        ([acl("t", resource_type=ResourceType.GROUP)], False),
+        ([acl("t"), acl("t", DENY)], False),
+        ([acl("t"), acl("*", DENY)], False),
+        ([acl("*"), acl("*", DENY)], False),
+        ([acl("*"), acl("t", DENY)], True),
+        ([acl("team"), acl("te", DENY, PREFIXED)], False),
+        ([acl("team", pattern=PREFIXED), acl("te", DENY, PREFIXED)], False),
+        ([acl("te", pattern=PREFIXED), acl("team", DENY, PREFIXED)], True),
+        ([acl("t", pattern=PREFIXED), acl("t", DENY)], True),
+        ([acl("t"), acl("t", DENY), acl("u")], True),
+    ],
+)
+def test_some_resource_of_a_type(acls, allowed):
+    """KIP-679: an ALLOW counts unless a DENY covers all that it covers."""
+    assert judge_by_type(AclIndex.of(acls), "User:alice", "h", WRITE).allowed == allowed
+
+
+NAMES = st.sampled_from(["a", "ab", "abc", "b", "*"])
+ACLS = st.builds(
+    acl, NAMES, st.sampled_from([ALLOW, DENY]), st.sampled_from([LITERAL, PREFIXED])
+).filter(lambda one: one.resource_name != "*" or one.pattern_type == LITERAL)
+
+
+@given(st.lists(ACLS, max_size=5))
+def test_who_may_write_somewhere_is_told_so(acls):
+    """Whatever is allowed by name is allowed by type; Kafka's rule may only say yes to more."""
+    index = AclIndex.of(acls)
+    names = ("a", "ab", "abc", "abcd", "ax", "b", "bx", "hardcode")
+    somewhere = any(
+        judge(index, "User:alice", "h", WRITE._replace(resource_name=name)).allowed
+        for name in names
+    )
+    everything_denied = acl("*", DENY) in acls
+    if somewhere:
+        assert judge_by_type(index, "User:alice", "h", WRITE).allowed
+    if everything_denied:
+        assert not judge_by_type(index, "User:alice", "h", WRITE).allowed
+
+
+def authorizer(*super_users, **options):
+    made = Authorizer(super_users, **options)
+    made.complete_initial_load()
+    return made
+
+
+def test_super_users_and_open_clusters_by_type():
+    denied = acl("*", DENY, principal="User:*")
+    made = authorizer("User:root")
+    made._index.add(denied)
+    assert made.judge_by_type(Principal("root"), "h", WRITE) is SUPER_USER
+    assert not made.judge_by_type(ALICE, "h", WRITE).allowed
+    assert authorizer(allow_if_no_acl=True).judge_by_type(ALICE, "h", WRITE).allowed
+
+
+def test_what_was_decided_counts_until_an_acl_changes():
+    made = authorizer()
+    assert not made.judge(ALICE, "h", WRITE).allowed
+    assert not made.judge_by_type(ALICE, "h", WRITE).allowed
+    fields = acl("orders")._asdict()
+    record = AccessControlEntryRecord(id=uid(1), permission_type=fields.pop("permission"), **fields)
+    epoch = made.epoch
+    made.publish(replay([]), EMPTY, Manifest(SOMEWHERE))
+    assert made.epoch == epoch
+    made.publish(replay([record]), EMPTY, Manifest(SOMEWHERE))
+    assert made.epoch == epoch + 1
+    assert made.judge(ALICE, "h", WRITE).allowed
+    assert made.judge_by_type(ALICE, "h", WRITE).allowed
+
+
+def test_what_is_kept_is_bounded():
+    made = authorizer()
+    for number in range(KEPT_MAX + 10):
+        made.judge(ALICE, "h", WRITE._replace(resource_name=f"t{number}"))
+    assert len(made._kept) == 10
+    made.judge(ALICE, "h", WRITE._replace(resource_name="x" * (KEPT_NAME_MAX + 1)))
+    assert len(made._kept) == 10

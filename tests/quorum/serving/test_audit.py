@@ -1,0 +1,59 @@
+"""The audit log: what is refused, by which ACL, in a line that no name can break."""
+
+import logging
+
+import pytest
+
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import NO_ACL, SUPER_USER, Action, Verdict
+from quorum.serving import audit
+from tests.broker.calls import call
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.security.acls import Operation, ResourceType
+
+CALL = call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+READ = Action(Operation.READ, ResourceType.GROUP, "g")
+
+
+@pytest.fixture
+def lines(caplog, monkeypatch):
+    caplog.set_level(logging.DEBUG, audit.log.name)
+    monkeypatch.setattr(audit, "_DENIED", audit._Bound())
+    return lambda: [(one.levelname, one.getMessage()) for one in caplog.records]
+
+
+def test_its_logger_has_kafkas_name():
+    assert audit.log.name == "kafka.authorizer.logger"
+
+
+def test_a_refusal_tells_who_what_and_why(lines):
+    denying = Acl(ResourceType.GROUP, "g\n", 4, "User:*", "*", Operation.ALL, 2)
+    audit.note(CALL, READ._replace(resource_name="g\nfake"), Verdict(False, denying))
+    assert lines() == [
+        (
+            "INFO",
+            "denied principal='User:ANONYMOUS' host=127.0.0.1 listener=PLAINTEXT operation=READ "
+            "resource=GROUP:'g\\nfake' request=Heartbeat "
+            "by=DENY ALL to 'User:*' from '*' on GROUP:PREFIXED:'g\\n'",
+        )
+    ]
+
+
+def test_what_is_allowed_or_only_looked_at_is_told_at_debug(lines):
+    audit.note(CALL, READ, SUPER_USER)
+    audit.note(CALL, READ, NO_ACL, asked_for=False)
+    assert [(level, text.split()[0], text.split("by=")[1]) for level, text in lines()] == [
+        ("DEBUG", "allowed", "super user"),
+        ("DEBUG", "denied", "no ACL is about the resource"),
+    ]
+
+
+def test_refusals_are_bounded_and_counted(lines, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(audit.time, "monotonic", lambda: now[0])
+    for _ in range(audit.LINES_MAX + 7):
+        audit.note(CALL, READ, NO_ACL)
+    assert len(lines()) == audit.LINES_MAX
+    now[0] += audit.INTERVAL_SECONDS
+    audit.note(CALL, READ, NO_ACL)
+    assert lines()[-1][1].endswith("(and 7 more such lines left out)")

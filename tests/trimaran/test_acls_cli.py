@@ -1,0 +1,90 @@
+"""`trimaran acls` against a broker, and what its words mean."""
+
+import json
+from functools import partial
+
+import pytest
+import trio
+
+from tests.broker.handlers.asking import AUTHORIZER, asked
+from trimaran.cli import acls
+from trimaran.cli.acls import parse_operations, parse_pattern
+from trimaran.cli.connect import Brokers
+from trimaran.errors import Exit, UserError
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
+
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("topic/orders", (ResourceType.TOPIC, "orders", LITERAL)),
+        ("topic/orders-*", (ResourceType.TOPIC, "orders-", PREFIXED)),
+        ("group/*", (ResourceType.GROUP, "*", LITERAL)),
+        ("transactional-id/a/b", (ResourceType.TRANSACTIONAL_ID, "a/b", LITERAL)),
+        ("user/User:bob", (ResourceType.USER, "User:bob", LITERAL)),
+        ("cluster", (ResourceType.CLUSTER, CLUSTER_NAME, LITERAL)),
+    ],
+)
+def test_resources(text, expected):
+    assert parse_pattern(text) == expected
+
+
+@pytest.mark.parametrize("text", ["orders", "topic/", "topic", "any/x", "", "unknown/x"])
+def test_what_no_acl_is_about(text):
+    with pytest.raises(UserError) as caught:
+        parse_pattern(text)
+    assert caught.value.exit_code is Exit.USAGE
+
+
+def test_operations():
+    assert parse_operations("read, DESCRIBE_CONFIGS,alter-configs") == [
+        Operation.READ,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ]
+    for text in ("", "reed", "any", "read,"):
+        with pytest.raises(UserError):
+            parse_operations(text)
+
+
+async def test_acls_come_are_explained_and_go(tmp_path, capsys):
+    async with asked(tmp_path, **AUTHORIZER) as one:
+        brokers = Brokers(bootstrap=one.cluster.bootstrap)
+
+        async def run(command, *words, **options):
+            done = partial(command, *words, brokers=brokers, **options)
+            code = await trio.to_thread.run_sync(done)
+            return code, capsys.readouterr().out
+
+        async def explained(*words, **options):
+            code, out = await run(acls.explain, *words, output="json", **options)
+            told = json.loads(out)
+            assert code == (Exit.OK if told["allowed"] else Exit.NO)
+            return told["allowed"], told["by"]
+
+        question = ("User:alice", "read", "topic/orders-eu")
+        assert await explained(*question) == (False, "no ACL is about the resource")
+        await run(acls.add, "User:alice", "read,write", "topic/orders-*", host="10.0.0.1")
+        await run(acls.add, "User:alice", "read", "topic/orders-eu", deny=True)
+        await one.seen(lambda image: len(image.acls) == 3)
+        found = json.loads((await run(acls.list_acls, "topic/orders-eu", output="json"))[1])
+        assert [(row["permission"], row["resource"]) for row in found] == [
+            ("allow", "topic/orders-*"),
+            ("allow", "topic/orders-*"),
+            ("deny", "topic/orders-eu"),
+        ]
+        assert json.loads((await run(acls.list_acls, "topic/other", output="json"))[1]) == []
+        denied = "DENY READ to 'User:alice' from '*' on TOPIC:LITERAL:'orders-eu'"
+        assert await explained(*question, host="10.0.0.1") == (False, denied)
+        await run(acls.remove, "User:alice", "read", "topic/orders-eu", deny=True)
+        await one.seen(lambda image: len(image.acls) == 2)
+        allowed = "ALLOW READ to 'User:alice' from '10.0.0.1' on TOPIC:PREFIXED:'orders-'"
+        assert await explained(*question, host="10.0.0.1") == (True, allowed)
+        assert (await explained(*question, host="10.0.0.2"))[0] is False
+        assert await explained("User:ANONYMOUS", "alter", "cluster") == (True, "super user")
+        with pytest.raises(UserError, match="there is no such ACL"):
+            await run(acls.remove, "User:alice", "read", "topic/orders-eu", deny=True)
+        with pytest.raises(UserError, match="more than one question"):
+            await run(acls.explain, "User:alice", "read", "topic/orders-*")
