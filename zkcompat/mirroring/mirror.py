@@ -106,7 +106,9 @@ class Mirror:
         await self.status.wait_for(wanted)
 
     async def run(self) -> None:
-        """Mirrors until cancelled. Raises WrongClusterError."""
+        """Mirrors until cancelled. Raises WrongClusterError if the tree is another cluster's at the start; where it
+        becomes so later, which may be somebody's mischief, it waits until it is ours again.
+        """
         reporting = Reporting(self.feed, self.keeper, self.status, self.quarantine)
         try:
             async with trio.open_nursery() as nursery:
@@ -132,7 +134,9 @@ class Mirror:
             except TurnOverError:
                 log.info("The mirror stands by: another controller leads")
                 self.status.tell("standby")
-            except _ENDINGS as problem:
+            except (*_ENDINGS, WrongClusterError) as problem:
+                if isinstance(problem, WrongClusterError) and not admitted.is_set():
+                    raise
                 if trio.current_time() - began > GOOD_TENURE_SECONDS:
                     connection.succeeded()
                     fenced.succeeded()
@@ -159,6 +163,8 @@ class Mirror:
         connect = self.keeper.config.connect
         if isinstance(problem, UncertainOutcomeError):
             log.warning("Lost ZooKeeper at %s (%s); trying again", connect, problem)
+        elif isinstance(problem, WrongClusterError):
+            log.error("%s; waiting until it is ours again", problem)
         elif isinstance(problem, PathRefusedError):
             log.warning(
                 "ZooKeeper at %s refuses what the mirror's claim needs, %s; give the mirror's user all rights there; "

@@ -19,6 +19,8 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
+from zkcompat.claim import Step
+from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
 from zkcompat.zookeeper.keeper import open_keeper
@@ -100,6 +102,27 @@ async def test_what_is_no_answer_ends_the_connection_and_not_the_session(proxy, 
         assert await keeper.wait_connected(PATIENCE)
         assert keeper.session_id == session_id
         assert await keeper.read("/zookeeper") is not None
+
+
+async def test_another_clusters_id_while_it_runs_is_waited_for_and_written_over_by_nobody(
+    proxy, connect
+):
+    """One false answer, or an outsider, must not end the mirror; and a tree that is another's is left alone."""
+    source = Source(build.broker(1), *topics(1))
+    through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
+    async with running(through, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        ours = (await person.read("/cluster/id")).data
+        await person.transact([Step("set", "/cluster/id", ClusterId("another").encode())])
+        proxy.cut()
+        await reached(mirror, lambda s: "WrongCluster" in s.last_problem)
+        claims, writes = mirror.status.claims, mirror.status.writes
+        source.say(build.config(2, "topic-1", "retention.ms", "1"))
+        await reached(mirror, lambda s: s.state == "connecting")  # again
+        assert (mirror.status.claims, mirror.status.writes) == (claims, writes)
+        await person.transact([Step("set", "/cluster/id", ours)])
+        await in_step(mirror, source)
+        assert await differences(person, source) == ()
 
 
 async def test_an_error_that_fits_another_request_is_a_refusal_like_any(proxy):
