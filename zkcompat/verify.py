@@ -46,14 +46,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """`lag_records` is how far the published offset is behind the quorum's newest; `settled` is False when the tree
-    never held still (or nothing was published) within the time limit, and the differences are against the nearest
-    image.
+    """`lag_records` is how far the published offset is behind the quorum's newest, None where the image is one of the
+    past. `settled` is False when the tree never held still (or nothing was published) within the time limit, and the
+    differences are against the nearest image.
     """
 
     compared: int
     offset: int
-    lag_records: int
+    lag_records: int | None
     settled: bool
     differences: tuple[Difference, ...] = field(default=())
 
@@ -72,10 +72,12 @@ class VerifyReport:
             if self.count(kind)
         ]
         counts = [f"{self.count(kind)} {kind}" for kind in ("missing", "extra", "different")]
-        return (
-            f"{self.compared} znodes compared, {', '.join(counts + seldom)}, "
-            f"mirror lag {self.lag_records} records"
+        lag = (
+            f"with offset {self.offset}"
+            if self.lag_records is None
+            else f"mirror lag {self.lag_records} records"
         )
+        return f"{self.compared} znodes compared, {', '.join(counts + seldom)}, {lag}"
 
 
 def compare(
@@ -140,7 +142,7 @@ class Verification:
         """Compares once, with any image; the claim is left out."""
         compared, found = await self._compare(image)
         offset = image.provenance.offset
-        return VerifyReport(compared, offset, 0, settled=True, differences=tuple(found))
+        return VerifyReport(compared, offset, None, settled=True, differences=tuple(found))
 
     async def attempt(self) -> VerifyReport:
         """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""

@@ -1,6 +1,7 @@
 """`zk start` and `zk mirror` when they are stopped, or what they need is away."""
 
 import contextlib
+import json
 import signal
 import socket
 import subprocess
@@ -79,3 +80,26 @@ def test_a_mirror_says_at_once_what_it_waits_for(tmp_path):
         assert "no controller answers" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == Exit.OK
+
+
+def test_an_operator_looks_at_the_tree(tmp_path):
+    needs_zookeeper()
+    options = ("--controllers", "1", "--brokers", "1", "--zk")
+    with LocalCluster(tmp_path / "cluster", *options) as cluster:
+
+        def zk(*words):
+            return cluster.run("zk", *words, check=False)
+
+        until(lambda: zk("verify").returncode == Exit.OK, "it is in step")
+        assert "quorum_alive" in zk("status").stdout
+        assert json.loads(zk("resync", "-o", "json").stdout) == {"compared": True}
+        planned = zk("resync", "--dry-run", "-o", "json")
+        assert (planned.returncode, json.loads(planned.stdout)) == (Exit.OK, [])
+        published = json.loads(zk("status", "-o", "json").stdout)["published_offset"]
+        then = zk("diff", "--at", str(published))
+        assert (then.returncode, "with offset" in then.stdout) == (Exit.OK, True), then
+        missing = zk("tree", "/nowhere")
+        assert (missing.returncode, missing.stderr) == (Exit.NO, "/nowhere does not exist\n")
+        relative = zk("get", "brokers/ids")
+        assert relative.returncode == Exit.USAGE
+        assert "begin with a slash" in relative.stderr

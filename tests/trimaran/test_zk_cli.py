@@ -2,7 +2,10 @@
 
 import pytest
 
+from trimaran.cli import zk
 from trimaran.cli.zk import mirror
+from trimaran.errors import Exit
+from zkcompat.commands import ZooKeeperStatus
 
 
 def test_keys_without_effect_are_told_once(tmp_path, capsys):
@@ -18,3 +21,14 @@ def test_keys_without_effect_are_told_once(tmp_path, capsys):
     assert line.startswith(
         f"warning: {file}:4: zookeeper.max.in.flight.requests has no effect here"
     )
+
+
+def test_a_tree_without_a_mirror_is_told_in_words(monkeypatch, capsys):
+    fields = dict.fromkeys(ZooKeeperStatus.__slots__)
+    empty = ZooKeeperStatus(
+        **{**fields, "standbys": (), "live_brokers": (), "topics": 0, "asked_ms": 0}
+    )
+    monkeypatch.setattr("zkcompat.commands.status", lambda *_: empty)
+    monkeypatch.setattr(zk, "zookeeper_to_ask", lambda *_: "z:1")
+    assert zk.status() == Exit.NO
+    assert "no mirror tells of itself: is one running?" in capsys.readouterr().err

@@ -222,7 +222,18 @@ def status(
         show_fields(_status_fields(found), output)
         for refusal in found.mirror.refusals if found.mirror else ():
             print(f"held back: {refusal}")
+    for why in _unhealthy(found):
+        say(why)
     return Exit.OK if found.mirror_alive and found.quorum_alive else Exit.NO
+
+
+def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
+    """What is not as it should be, and what to look at."""
+    if not found.mirror_alive:
+        silent = " for 15 s" if found.mirror is not None else ""
+        yield f"no mirror tells of itself{silent}: is one running? trimaran ps, and its log"
+    elif not found.quorum_alive:
+        yield "the mirror hears nothing of its quorum: trimaran quorum status"
 
 
 def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
@@ -240,6 +251,7 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
         "live_brokers": found.live_brokers,
         "topics": found.topics,
         "mirror_alive": found.mirror_alive,
+        "quorum_alive": found.quorum_alive,
     }
     if mirror is not None:
         fields |= {
@@ -269,20 +281,23 @@ def tree(
     data: Data = DEFAULT_DATA,
     config: Config = None,
     output: Format = "table",
-) -> None:
-    """Prints the znodes at and below a path."""
+) -> int:
+    """Prints the znodes at and below a path; exit code 1 when it is not there."""
     from zkcompat import commands
 
     with explained():
+        _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         entries = commands.tree(where, path, properties=properties)
     if output == "json":
         show_json([asdict(entry) for entry in entries])
-        return
-    for entry in entries:
+    elif not entries:
+        say(f"{path} does not exist")
+    for entry in entries if output != "json" else ():
         mark = " (ephemeral)" if entry.ephemeral else ""
         print(f"{entry.path}{mark}" + ("" if entry.text is None else f"  {entry.text}"))
+    return Exit.OK if entries else Exit.NO
 
 
 def get(
@@ -297,6 +312,7 @@ def get(
     from zkcompat import commands
 
     with explained():
+        _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         entry = commands.get(where, path, properties)
@@ -308,3 +324,13 @@ def get(
     else:
         print(entry.text or "")
     return Exit.OK
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/"):
+        raise UserError(
+            f"{path} is no path",
+            "paths of ZooKeeper begin with a slash, below the chroot of -z",
+            f"trimaran zk tree /{path}",
+            exit_code=Exit.USAGE,
+        )

@@ -105,6 +105,7 @@ def resync(
     data: Data = DEFAULT_DATA,
     config: Config = None,
     dry_run: DryRun = False,
+    output: Format = "table",
 ) -> int:
     """Has the mirror that leads compare everything now, and write what differs.
 
@@ -117,11 +118,18 @@ def resync(
         target = _target(controllers, zookeeper, data, config)
         if not dry_run:
             done = checks.resync(target)
+            if output == "json":
+                show_json({"compared": done})
             say("the mirror compared everything" if done else "no mirror answered within a minute")
             return Exit.OK if done else Exit.TIMEOUT
         operations = checks.planned_repairs(target)
-    for operation in operations:
-        print(operation.sentence)
+    if output == "json":
+        fields = ("kind", "path", "sentence")
+        rows = [(one.kind.value, one.path, one.sentence) for one in operations]
+        show_json([dict(zip(fields, row, strict=True)) for row in rows])
+    else:
+        for operation in operations:
+            print(operation.sentence)
     say(f"{len(operations)} operations would be written")
     return Exit.NO if operations else Exit.OK
 
