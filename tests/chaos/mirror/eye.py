@@ -44,6 +44,20 @@ class Sight:
     pulses: dict[int, float] = field(default_factory=dict)
     gone_seconds: float = 0.0
 
+    def behind(self, acked: Mapping[int, float]) -> list[float]:
+        """For how many seconds after its answer each pulse was still missing in ZooKeeper, at least.
+
+        Infinity if neither it nor a later one was ever seen there.
+        """
+        seen = dict(self.pulses)
+        found: list[float] = []
+        first = float("inf")
+        for number in sorted({*acked, *seen}, reverse=True):
+            first = min(first, seen.get(number, first))
+            if number in acked:
+                found.append(max(0.0, first - acked[number]))
+        return found
+
 
 class Eye:
     def __init__(self, controllers: str, connect: str, brokers: frozenset[int]) -> None:
@@ -73,24 +87,14 @@ class Eye:
         """
         return trio.from_thread.run(self._equal, seconds, trio_token=self._token)
 
-    def delays(self, acked: Mapping[int, float]) -> list[float]:
-        """For how many seconds after its answer each pulse was still missing in ZooKeeper, at least.
-
-        Infinity if neither it nor a later one was ever seen there.
-        """
+    def behind(self, acked: Mapping[int, float]) -> list[float]:
+        """`Sight.behind`, once the last pulse was seen or cannot come any more."""
         deadline = time.monotonic() + LAST_PULSE_SECONDS
         while acked and max(self.sight.pulses, default=0) < max(acked):
             if time.monotonic() > deadline:
                 break
             time.sleep(LOOK_SECONDS)
-        seen = dict(self.sight.pulses)
-        found: list[float] = []
-        first = float("inf")
-        for number in sorted({*acked, *seen}, reverse=True):
-            first = min(first, seen.get(number, first))
-            if number in acked:
-                found.append(max(0.0, first - acked[number]))
-        return found
+        return self.sight.behind(acked)
 
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()

@@ -99,7 +99,7 @@ def play(fault: Fault, quorum: Quorum, name: str, folder: Path, changes: Changes
                 _play_once(played, outcome)
         sight = played.eye.sight
         outcome.gone = sight.gone_seconds
-        outcome.behind = max(played.eye.delays(pulses.acked), default=0.0)
+        outcome.behind = max(played.eye.behind(pulses.acked), default=0.0)
         outcome.verify = _verify(played)
     return outcome
 

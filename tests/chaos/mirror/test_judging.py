@@ -1,0 +1,70 @@
+"""Each mark that a fault misses is told, and nothing else is; what was never seen in ZooKeeper is behind for ever."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.mirror.eye import Sight
+from tests.chaos.mirror.fault import Fault
+from tests.chaos.mirror.faults import FAULTS
+from tests.chaos.mirror.run import Outcome, table
+
+
+def nothing(_scene):
+    """Nothing."""
+    yield
+
+
+ONE_ZNODE = Fault(nothing, one_znode=True)
+SOUND = Outcome(ONE_ZNODE, "own", converged=2.9, behind=0.09, stood=10.0, cpu_seconds=0.4)
+
+
+def test_a_sound_outcome():
+    assert (SOUND.ok, list(SOUND.misses())) == (True, [])
+    assert SOUND.row()[-1] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("worse", "told"),
+    [
+        ({"converged": 3.1}, "in step after 3.1 s"),
+        ({"converged": float("inf"), "slowest": "/a"}, "in step after inf s (/a)"),
+        ({"gone": 0.004}, "brokers gone for 0.00 s"),
+        ({"behind": 0.2}, "others 200 ms behind"),
+        ({"cpu_seconds": 0.6}, "CPU 6.0%"),
+        ({"verify": "1 missing"}, "zk verify: 1 missing"),
+        ({"problem": "no mirror leads"}, "no mirror leads"),
+    ],
+)
+def test_a_missed_mark(worse, told):
+    outcome = replace(SOUND, **worse)
+    assert (outcome.ok, list(outcome.misses())) == (False, [told])
+    assert told in table([SOUND, outcome])
+
+
+@pytest.mark.parametrize(
+    ("kind", "worse"),
+    [
+        ({"brokers_go": True}, {"gone": 1.0}),
+        ({"one_znode": False}, {"behind": 1.0}),
+        ({"is_load": True}, {"cpu_seconds": 5.0}),
+        ({"mark_seconds": 6.0}, {"converged": 5.9}),
+    ],
+)
+def test_what_belongs_to_the_fault_is_no_miss(kind, worse):
+    assert not replace(SOUND, **worse).ok
+    assert replace(SOUND, fault=replace(ONE_ZNODE, **kind), **worse).ok
+
+
+def test_how_far_zookeeper_was_behind():
+    """A later pulse stands for an earlier one; an answer may come after the znode."""
+    acked = {1: 10.0, 2: 11.0, 3: 12.0, 4: 13.0}
+    assert sorted(Sight({1: 10.2, 3: 11.9}).behind(acked)) == pytest.approx(
+        [0.0, 0.2, 0.9, float("inf")]
+    )
+    assert Sight().behind({}) == []
+
+
+def test_each_fault_has_a_name_and_a_story_of_one_line():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert all(fault.what and "\n" not in fault.what for fault in FAULTS)
