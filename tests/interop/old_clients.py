@@ -17,6 +17,11 @@ SCALA = {
     "3.9.1": "2.13",
 }
 VERSIONS = tuple(SCALA)
+# Classes by which kafka-acls writes to ZooKeeper itself.
+AUTHORIZERS = {
+    "1.1.1": "kafka.security.auth.SimpleAclAuthorizer",
+    "2.8.2": "kafka.security.authorizer.AclAuthorizer",
+}
 # Reporting tools that ZooKeeper 3.4 names and no repository has any more, and loggers of which one is enough.
 EXCLUDED = (
     ("com.sun.jmx", "jmxri"),
@@ -88,6 +93,13 @@ def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> s
     )
     assert done.returncode == 0, f"{version} {main}: {done.stdout[-500:]}\n{done.stderr[-2000:]}"
     return done.stdout
+
+
+def acls(version: str, zookeeper: str, *arguments: str) -> str:
+    """What kafka-acls prints, that asks no broker."""
+    properties = ("--authorizer-properties", f"zookeeper.connect={zookeeper}")
+    authorizer = ("--authorizer", AUTHORIZERS[version], *properties)
+    return run(version, "kafka.admin.AclCommand", *authorizer, *arguments)
 
 
 def produce(version: str, bootstrap: str, topic: str, codec: str, lines: str, *more: str) -> None:

@@ -143,23 +143,16 @@ def test_quotas_and_what_cannot_be_obeyed(obeying, version):
     until(lambda: said in log.read_text(), "it is said", SECONDS)
 
 
-def test_acls(obeying):
-    """1.1's kafka-acls knows no ACLs for users, whose parent every tree has since 3.0: it ends at its start."""
-    authorizer = (
-        "--authorizer",
-        "kafka.security.authorizer.AclAuthorizer",
-        "--authorizer-properties",
-        f"zookeeper.connect={obeying.zookeeper}",
-    )
-
+@pytest.mark.parametrize("version", list(old_clients.AUTHORIZERS))
+def test_acls(obeying, version):
     def acls(*arguments):
-        return old_clients.run("2.8.2", "kafka.admin.AclCommand", *authorizer, *arguments)
+        return old_clients.acls(version, obeying.zookeeper, *arguments)
 
     def by_the_quorum():
         listed = ("--bootstrap-server", obeying.bootstrap, "--list")
         return old_clients.run("2.8.2", "kafka.admin.AclCommand", *listed)
 
-    principal = "User:of-old"
+    principal = f"User:of-old-{version}"
     acl = ("--allow-principal", principal, "--operation", "Alter", "--cluster")
     acls("--add", *acl)
     until(lambda: principal in by_the_quorum(), "the quorum has it", SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Of users since Kafka 3.0 (KIP-373). Older tools of ACLs end at the sight of a type that they do not know.
+# Of users since Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 ends when it sees them.
 USER_ACL_PARENTS = ("/kafka-acl/User", "/kafka-acl-extended/prefixed/User")
 ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "TransactionalId")
 _OF_OLD = tuple(kind for kind in ACL_TYPES if kind != "User")

@@ -81,7 +81,7 @@ def test_quotas_stand_where_kafka_put_them():
 
 
 def test_parents_of_acls_for_users_come_with_the_first_and_stay():
-    """kafka-acls before 3.0 ends at the sight of them."""
+    """kafka-acls of Kafka 1.1 ends when it sees them."""
     parents = ["create /kafka-acl/User", "create /kafka-acl-extended/prefixed/User"]
     lines, image = written(EMPTY, build.acl(1, "orders"))
     assert not set(parents) & set(render_paths(EMPTY) | render_paths(image))
