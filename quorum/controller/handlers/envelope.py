@@ -13,26 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from quorum.controller.context import ControllerContext
-from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
-from quorum.controller.handlers.alter_configs import alter_configs
-from quorum.controller.handlers.alter_partition_reassignments import alter_partition_reassignments
-from quorum.controller.handlers.alter_user_scram_credentials import alter_user_scram_credentials
-from quorum.controller.handlers.create_acls import create_acls
-from quorum.controller.handlers.create_delegation_token import create_delegation_token
-from quorum.controller.handlers.create_partitions import create_partitions
-from quorum.controller.handlers.create_topics import create_topics
-from quorum.controller.handlers.delete_acls import delete_acls
-from quorum.controller.handlers.delete_topics import delete_topics
-from quorum.controller.handlers.elect_leaders import elect_leaders
-from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
-from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
-from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
-from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
-from quorum.controller.handlers.unregister_broker import unregister_broker
-from quorum.controller.handlers.update_features import update_features
-from quorum.handlers.add_raft_voter import add_raft_voter
-from quorum.handlers.describe_quorum import describe_quorum
-from quorum.handlers.remove_raft_voter import remove_raft_voter
+from quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from quorum.serving.authorization import ACL_JUDGE
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
@@ -49,31 +30,7 @@ from wire.transport.registry import Registry, handles
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
 
-FORWARDED: Registry[ControllerContext] = Registry(
-    (
-        alter_configs,
-        create_topics,
-        delete_topics,
-        create_partitions,
-        incremental_alter_configs,
-        alter_partition_reassignments,
-        list_partition_reassignments,
-        elect_leaders,
-        unregister_broker,
-        describe_quorum,
-        add_raft_voter,
-        remove_raft_voter,
-        alter_client_quotas,
-        alter_user_scram_credentials,
-        create_acls,
-        create_delegation_token,
-        delete_acls,
-        expire_delegation_token,
-        renew_delegation_token,
-        update_features,
-    ),
-    judge=ACL_JUDGE,
-)
+FORWARDED: Registry[ControllerContext] = Registry(FORWARDED_HANDLERS, judge=ACL_JUDGE)
 
 
 @handles(EnvelopeRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
