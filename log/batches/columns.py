@@ -22,6 +22,7 @@ from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchVie
 from log.batches.columns_walk import COMPILED, Problem, Walker
 from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
 from wire.errors import RemoteProtocolError
+from wire.primitives import read_varint
 
 __all__ = [
     "COMPILED",
@@ -36,11 +37,13 @@ __all__ = [
     "decode_columns",
     "decode_columns_within",
     "decode_headers",
+    "decode_next",
     "retain",
 ]
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as Arrow's are
+_VARINT_BYTES_MAX = 5
 _GROWTH_BYTES_MAX = (
     13  # of a record whose timestamp delta is written anew: ten bytes for one, five for two
 )
@@ -117,6 +120,12 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def cut(self, count: int) -> None:
+        """Leaves the first `count` records."""
+        for name in self.__slots__:
+            if name != "data":
+                setattr(self, name, getattr(self, name)[:count])
 
     def key(self, row: int) -> bytes | None:
         start, size = self.key_start[row], self.key_size[row]
@@ -200,6 +209,50 @@ def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
     if problem and (problem != Problem.TRAILING_BYTES or count == batch.count):
         raise MalformedRecords(Problem(problem), record)
     return columns
+
+
+def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns, int]:
+    """The whole records that `data` begins with, `count_max` at most, and where they end; more bytes may follow.
+
+    None are there where the first one goes on behind the end of the data.
+
+    Raises:
+        MalformedRecords: a record that lies in the data is not one; its index is that in `data`.
+    """
+    columns = Columns(data, min(count_max, len(data) // RECORD_BYTES_MIN))
+    walker = Walker(data)
+    walker.write_to(columns)
+    appended = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
+    problem, whole = walker.fill(
+        0,
+        len(data),
+        0,
+        len(columns),
+        batch.base_offset,
+        min(batch.last_offset_delta, INT64_MAX - batch.base_offset),
+        batch.base_timestamp,
+        batch.max_timestamp if appended else None,
+    )
+    if not problem or problem == Problem.TRAILING_BYTES:
+        whole = len(columns)
+    end = _end_of_record(data, columns.record_start[whole - 1]) if whole else 0
+    if problem and problem != Problem.TRAILING_BYTES and _is_whole_record(data, end):
+        raise MalformedRecords(Problem(problem), whole)
+    columns.cut(whole)
+    return columns, end
+
+
+def _end_of_record(data: Buffer, start: int) -> int:
+    size, begin = read_varint(memoryview(data), start)
+    return begin + size
+
+
+def _is_whole_record(data: Buffer, start: int) -> bool:
+    """Whether the bytes that a record claims, or a length that is none, lie in the data."""
+    try:
+        return _end_of_record(data, start) <= len(data)
+    except RemoteProtocolError:
+        return len(data) - start >= _VARINT_BYTES_MAX
 
 
 def decode_columns_within(

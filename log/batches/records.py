@@ -6,7 +6,7 @@ Left out: checks that belong to Produce (`log/validation/validate.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
 import crc32c
@@ -29,7 +29,7 @@ from log.batches.batch import (
     Buffer,
     TimestampType,
 )
-from log.codecs.compression import Compression, compress, decompress
+from log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
 
@@ -75,6 +75,16 @@ def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buf
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
         return payload
     return decompress(batch.compression, payload, limit_bytes, may_be_followed=True)
+
+
+def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
+    """As `records_bytes`, in pieces that end anywhere: of records that are too many to be held at once. Raises as
+    `decompress_in_pieces`.
+    """
+    payload = memoryview(batch.buffer)[HEADER_BYTES:]
+    if not batch.attributes & ATTRIBUTES_COMPRESSION:
+        return (payload[at : at + piece_bytes] for at in range(0, len(payload), piece_bytes))
+    return decompress_in_pieces(batch.compression, payload, piece_bytes)
 
 
 def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:

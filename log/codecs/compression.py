@@ -1,17 +1,19 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
 
 Source: Kafka's `compress` package. A codec is a module of its own in `log.codecs`, imported together with its library
-at its first use, with two functions:
+at its first use, with three functions:
 
 ```
 compress(data, level)            framed as Kafka's Java producer frames it
 decompress(data, limit_bytes)    stops at an output limit of ours, so a small batch cannot grow without bound in memory
 (CVE-2023-34455)
+pieces(data, piece_bytes)        the same in pieces, for what is too large to be held at once
 ```
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
@@ -35,6 +37,7 @@ class Compression(IntEnum):
 class _Codec(Protocol):
     def compress(self, data: Bytes, level: int | None) -> bytes: ...
     def decompress(self, data: Bytes, limit_bytes: int) -> bytes | bytearray: ...
+    def pieces(self, data: Bytes, piece_bytes: int) -> Iterator[bytes | bytearray]: ...
 
 
 @cache
@@ -82,3 +85,16 @@ def decompress(
         if may_be_followed:
             return error.output
         raise
+
+
+def decompress_in_pieces(
+    kind: Compression, data: Bytes, piece_bytes: int
+) -> Iterator[bytes | bytearray]:
+    """As `decompress` of format v2 with `may_be_followed`, in pieces of `piece_bytes` at the most.
+
+    Raises:
+        OutputTooLarge: a block of snappy, which comes out at once, is larger than a piece.
+        RemoteProtocolError: the stream is damaged or cut short; pieces before that were given.
+        MemoryError: this process has no room.
+    """
+    return _codec(kind).pieces(data, piece_bytes)

@@ -5,6 +5,7 @@ sizes are the same.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged
 
@@ -42,4 +43,23 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
             return out.joined
         if rest[: len(_MAGIC)] != _MAGIC:
             raise BytesAfterEnd("gzip", out.joined)
+    raise damaged("gzip", f"more than {MEMBERS_MAX} members")
+
+
+def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
+    rest: Bytes = data
+    for _ in range(MEMBERS_MAX):
+        member = inflating.decompressobj(wbits=_GZIP_WRAPPER)
+        while not member.eof:
+            try:
+                piece = member.decompress(rest, piece_bytes)
+            except inflating.error as error:  # type: ignore[misc] # in its stub an instance, not a class
+                raise damaged("gzip", error) from None
+            rest = member.unconsumed_tail
+            if not piece and not rest and not member.eof:
+                raise damaged("gzip", "cut short")
+            yield piece
+        rest = member.unused_data
+        if rest[: len(_MAGIC)] != _MAGIC:
+            return
     raise damaged("gzip", f"more than {MEMBERS_MAX} members")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lz4 import frame
 
 from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged, step_bytes
@@ -52,3 +54,13 @@ def _next(context: object, data: memoryview, bytes_max: int) -> tuple[bytes, mem
             raise MemoryError(str(error)) from None
         raise damaged("lz4", error) from None
     return piece, data[taken:], ended
+
+
+def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
+    context = frame.create_decompression_context()
+    rest, ended = memoryview(data), False
+    while not ended:
+        if not rest:
+            raise damaged("lz4", "cut short")
+        piece, rest, ended = _next(context, rest, piece_bytes)
+        yield piece

@@ -14,6 +14,13 @@ class OutputTooLarge(RemoteProtocolError):
     """The decompressed bytes would exceed the caller's limit."""
 
 
+class TooManyParts(RemoteProtocolError):
+    """More blocks or members than are taken at once: `pieces` takes any number of them."""
+
+    def __init__(self, codec: str, parts_max: int, what: str) -> None:
+        super().__init__(f"damaged {codec} data: more than {parts_max} {what}")
+
+
 class BytesAfterEnd(RemoteProtocolError):
     """The stream is whole, and something else follows it: `output` is what Java's readers of gzip and lz4
     take it for.

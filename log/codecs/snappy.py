@@ -14,11 +14,12 @@ Blocks are read by cramjam, which python-snappy wraps: it puts each straight to 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import cramjam
 import snappy
 
-from log.codecs.output import Bytes, damaged, too_large
+from log.codecs.output import Bytes, TooManyParts, damaged, too_large
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(">8sii")
@@ -60,7 +61,7 @@ def decompress(data: Bytes, limit_bytes: int) -> bytearray:
     return out
 
 
-def _blocks(data: memoryview) -> list[memoryview]:
+def _blocks(data: memoryview, blocks_max: int = BLOCKS_MAX) -> list[memoryview]:
     """The blocks of xerial framing; all of it is one without."""
     if data[:8] != XERIAL_MAGIC:
         return [data]
@@ -71,8 +72,8 @@ def _blocks(data: memoryview) -> list[memoryview]:
     parts = 0
     while position < end:
         parts += 1
-        if parts > BLOCKS_MAX:
-            raise damaged("snappy", f"more than {BLOCKS_MAX} blocks")
+        if parts > blocks_max:
+            raise TooManyParts("snappy", blocks_max, "blocks")
         if end - position < _SIZE.size:
             raise damaged("snappy", "cut short")
         (size,) = _SIZE.unpack_from(data, position)
@@ -98,3 +99,18 @@ def _length(block: memoryview) -> int:
     if length > EXPANSION_MAX * (len(block) + 1):
         raise damaged("snappy", f"claims {length} bytes from {len(block)}")
     return length
+
+
+def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytearray]:
+    for block in _blocks(memoryview(data), len(data)):
+        size = _length(block)
+        if size > piece_bytes:
+            raise too_large(piece_bytes)
+        piece = bytearray(size)
+        try:
+            done = cramjam.snappy.decompress_raw_into(block, piece)
+        except cramjam.DecompressionError as error:
+            raise damaged("snappy", error) from None
+        if done != size:
+            raise damaged("snappy", f"{done} bytes instead of {size}")
+        yield piece

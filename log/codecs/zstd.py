@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import local
 
 import zstandard
 
-from log.codecs.output import CHUNK_BYTES, Bytes, Output, damaged, step_bytes
+from log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts, damaged, step_bytes
 
 # What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
 # few bytes gets address space only: pages of a window come into memory as output fills them, and that has the caller's
@@ -67,15 +69,35 @@ def _window_of_one_block(data: Bytes) -> int | None:
 def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     out = Output(limit_bytes)
     step = step_bytes(data)
-    try:
-        decompressor = _decompressor(_check_frames(data))
-        reader = decompressor.stream_reader(data, read_across_frames=True)
+    with _told():
+        reader = _reader(data)
         while True:
             wanted = min(step, out.room)
             piece = reader.read(wanted)
             out.add(piece)
             if len(piece) < wanted:
                 return out.joined
+
+
+def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
+    with _told():
+        reader = _reader(data, len(data))
+        while piece := reader.read(piece_bytes):
+            yield piece
+
+
+def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompressionReader:
+    """Reads all frames, whose headers were walked."""
+    return _decompressor(_check_frames(data, parts_max)).stream_reader(
+        data, read_across_frames=True
+    )
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """The library's errors as those of `decompress`."""
+    try:
+        yield
     except zstandard.ZstdError as error:
         if _NO_MEMORY in str(error):  # that says nothing about the data
             raise MemoryError(str(error)) from None
@@ -100,7 +122,7 @@ def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
     return made
 
 
-def _check_frames(data: Bytes) -> int:
+def _check_frames(data: Bytes, parts_max: int) -> int:
     """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the
     largest window.
     """
@@ -114,23 +136,23 @@ def _check_frames(data: Bytes) -> int:
             frame = zstandard.get_frame_parameters(start)
             window_bytes = max(window_bytes, frame.window_size)
             position += zstandard.frame_header_size(start)
-            position, parts = _end_of_blocks(data, position, parts)
+            position, parts = _end_of_blocks(data, position, parts, parts_max)
             position += _CHECKSUM_BYTES if frame.has_checksum else 0
         else:
             raise damaged("zstd", "no frame")
         if position > len(data):
             raise damaged("zstd", "cut short")
-        if parts > PARTS_MAX:
-            raise damaged("zstd", f"more than {PARTS_MAX} blocks")
+        if parts > parts_max:
+            raise TooManyParts("zstd", parts_max, "blocks")
     return window_bytes
 
 
-def _end_of_blocks(data: Bytes, position: int, parts: int) -> tuple[int, int]:
+def _end_of_blocks(data: Bytes, position: int, parts: int, parts_max: int) -> tuple[int, int]:
     """Where the blocks of a frame end, and how many parts there are then; it stops when one lies outside, or there are
     too many.
     """
     last = False
-    while not last and position <= len(data) and parts <= PARTS_MAX:
+    while not last and position <= len(data) and parts <= parts_max:
         header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")
         last = bool(header & _LAST_BLOCK)
         size = 1 if header >> 1 & 3 == _RLE else header >> 3

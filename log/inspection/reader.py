@@ -57,11 +57,13 @@ def scan_batches(
     *,
     files: Files = REAL_FILES,
     check_crc: bool = True,
+    batch_bytes_max: int = BATCH_BYTES_MAX,
 ) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) for every whole batch that begins in [start, end), the bytes of each in its `buffer`.
 
     `start_position` must be that of a batch. Ends early, and silently, where something else than a valid batch begins:
-    a live directory's torn end. Compare with the file's size if that matters. Raises OSError.
+    a live directory's torn end, or a batch of more than `batch_bytes_max`. Compare with the file's size if that
+    matters. Raises OSError.
     """
     file = files.open(Path(path), write=False)
     size = files.size(file)
@@ -71,7 +73,7 @@ def scan_batches(
         block = memoryview(files.pread(file, min(READ_BYTES, size - position), position))
         at = 0
         while position + at < end:
-            size_wanted = _batch_size(block, at)
+            size_wanted = _batch_size(block, at, batch_bytes_max)
             if size_wanted is None:
                 return
             if at + size_wanted > len(block):
@@ -86,19 +88,19 @@ def scan_batches(
         if at:
             position += at
             continue
-        large = _read_large(files, file, position, _batch_size(block, 0), size)
+        large = _read_large(files, file, position, _batch_size(block, 0, batch_bytes_max), size)
         if large is None or (check_crc and not has_valid_crc(large)):
             return
         yield position, opened(large)
         position += large.size
 
 
-def _batch_size(block: memoryview, at: int) -> int | None:
+def _batch_size(block: memoryview, at: int, batch_bytes_max: int) -> int | None:
     """Bytes needed from `at` on: the batch's size, or a header's while that is cut; None when no batch begins there."""
     header = header_at(block, at)
     if header is None:
         return HEADER_BYTES
-    if not is_plausible(header) or header.size > BATCH_BYTES_MAX:
+    if not is_plausible(header) or header.size > batch_bytes_max:
         return None
     return header.size
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_valid_crc
 from log.batches.columns import DATA_BYTES_MAX, decode_columns
-from log.batches.records import records_bytes
+from log.batches.records import records_in_pieces
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from spark.column import TIMESTAMP
+from spark.kafka_log.large_batches import PIECE_BYTES
 from spark.kafka_log.wanted import Wanted
 from spark.origins.damage import lose
 from spark.origins.origin import Located, Range
@@ -105,7 +106,8 @@ def _uncompressed_bytes(row: BatchRow) -> int:
     if row.body is not None:
         return HEADER_BYTES + len(row.body)
     batch = row.batch
-    return HEADER_BYTES + (len(records_bytes(as_v2(batch), DATA_BYTES_MAX)) if batch.count else 0)
+    pieces = records_in_pieces(as_v2(batch), PIECE_BYTES) if batch.count else ()
+    return HEADER_BYTES + sum(map(len, pieces))
 
 
 BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[BatchRow], object]]] = {

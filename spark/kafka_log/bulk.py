@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log.batches.batch import BatchView, Buffer
-from log.batches.columns import decode_bodies, decode_headers
+from log.batches.columns import Columns, decode_bodies, decode_headers
 from wire.errors import RemoteProtocolError
 
 Ints = npt.NDArray[np.int64]
@@ -85,7 +85,11 @@ def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Decoded:
     Raises:
         RemoteProtocolError: the records are not what the headers say.
     """
-    columns = decode_bodies(batches, bodies)
+    return decoded(decode_bodies(batches, bodies))
+
+
+def decoded(columns: Columns) -> Decoded:
+    """Columns as numpy sees them, without a copy."""
     return Decoded(
         columns.data,
         _int32s(columns.batch),

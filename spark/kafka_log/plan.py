@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 
 from spark.kafka_log.filters import EVERYTHING, OffsetFilter
 from spark.kafka_log.limits import Resolving
@@ -14,6 +15,7 @@ from spark.origins.directories import DirectoryOrigin
 from spark.origins.origin import Bounds, DataUnreadable, Origin, Range, TopicPartition
 
 Task = tuple[Range, ...]
+FOUND_LETTERS_MAX = 300  # of the names of topics that an error tells
 
 
 def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Origin:
@@ -38,7 +40,7 @@ def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartiti
     absent = sorted((topics.assigned or frozenset()) - set(there))
     missing += [f"{topic}-{partition}" for topic, partition in absent]
     if missing:
-        shown = ", ".join(sorted(known_topics)[:10]) or "none"
+        shown = shorten(" ".join(sorted(known_topics)), FOUND_LETTERS_MAX) or "none"
         raise DataUnreadable(f"there is no {', '.join(missing[:5])}; topics found: {shown}")
     return [key for key in there if key in topics]
 

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from log.batches.batch import BatchView, Buffer
-from log.batches.columns import DATA_BYTES_MAX
 from log.batches.records import records_bytes
+from log.codecs.output import OutputTooLarge, TooManyParts
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, timestamps
 from spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
+from spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
 from spark.kafka_log.wanted import Wanted
 from spark.origins.damage import lose
 from spark.origins.origin import Located, Range, Reading
@@ -30,12 +31,15 @@ ARROW_BYTES_MAX = (
 
 
 class Chunk(NamedTuple):
-    """Some batches of a range in a row, their old formats made new, with their decompressed records."""
+    """Some batches of a range in a row, their old formats made new, with their decompressed records.
+
+    `bodies` is None of a single batch whose records are too many to be held.
+    """
 
     piece: Range
     located: Sequence[Located]
     batches: Sequence[BatchView]
-    bodies: Sequence[Buffer]
+    bodies: Sequence[Buffer] | None
 
 
 def read_records(ranges: Iterable[Range], wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -68,13 +72,17 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
             continue
         try:
             batch = as_v2(one.batch)
-            body = records_bytes(batch, DATA_BYTES_MAX)
+            body = _body(batch)
         except (RemoteProtocolError, KafkaError) as error:
             _lose_batch(piece, one.batch, error, reading)
             continue
-        if located and (records + batch.count > CHUNK_RECORDS or size + len(body) > CHUNK_BYTES):
+        body_bytes = CHUNK_BYTES if body is None else len(body)
+        if located and (records + batch.count > CHUNK_RECORDS or size + body_bytes > CHUNK_BYTES):
             yield Chunk(piece, located, batches, bodies)
             located, batches, bodies, records, size = [], [], [], 0, 0
+        if body is None:
+            yield Chunk(piece, [one], [batch], None)
+            continue
         located.append(one)
         batches.append(batch)
         bodies.append(body)
@@ -84,8 +92,24 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
         yield Chunk(piece, located, batches, bodies)
 
 
+def _body(batch: BatchView) -> Buffer | None:
+    """Decompressed, None where it is too large to be held. Raises RemoteProtocolError, KafkaError."""
+    try:
+        body = records_bytes(batch, LARGE_BYTES)
+    except (OutputTooLarge, TooManyParts):
+        return None
+    return body if len(body) <= LARGE_BYTES else None
+
+
 def _rows(chunk: Chunk, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    records = decode(chunk.batches, chunk.bodies)
+    if chunk.bodies is not None:
+        yield from _arrow(chunk, decode(chunk.batches, chunk.bodies), wanted)
+        return
+    for some in decode_in_pieces(chunk.batches[0], wanted.reading.batch_bytes_max):
+        yield from _arrow(chunk, some, wanted)
+
+
+def _arrow(chunk: Chunk, records: Decoded, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     piece = chunk.piece
     start: int | Ints = piece.start_offset
     if chunk.located[-1].log_start > start:  # batches that were read before it moved are given
@@ -103,7 +127,7 @@ def _column(name: str, chunk: Chunk, records: Decoded) -> pa.Array:
     kind, value = BATCH_COLUMNS[name]
     rows = [
         BatchRow(chunk.piece, one, body)
-        for one, body in zip(chunk.located, chunk.bodies, strict=True)
+        for one, body in zip(chunk.located, chunk.bodies or (None,), strict=True)
     ]
     return pa.array([value(row) for row in rows], kind).take(pa.array(records.batch))
 

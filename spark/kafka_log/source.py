@@ -141,6 +141,7 @@ def wanted_of(
     reading = Reading(
         include_control=options.include_control,
         verify_crc=options.verify_crc,
+        batch_bytes_max=options.batch_bytes_max,
         committed=options.committed,
         fail_on_data_loss=options.fail_on_data_loss,
         timestamp_min_ms=filters.timestamp_ms if options.level == "records" else None,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from log.batches.batch import HEADER_BYTES, BatchView
+from log.batches.batch import HEADER_BYTES, BatchView, header_at
 from log.disk.files import Files
 from log.inspection.reader import Boundary, scan_batches
-from log.segments.scan import scan_headers
+from log.segments.scan import is_plausible, scan_headers
 from log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from spark.origins.damage import lose, next_sound
 from spark.origins.discovery import PartitionFound
@@ -130,7 +130,12 @@ class FileRange:
         position, expected = self.start_position, self._expected()
         while position < self.end_position and expected < self.end_offset:
             for at, batch in scan_batches(
-                path, position, self.end_position, files=self.files, check_crc=reading.verify_crc
+                path,
+                position,
+                self.end_position,
+                files=self.files,
+                check_crc=reading.verify_crc,
+                batch_bytes_max=reading.batch_bytes_max,
             ):
                 if batch.next_offset <= expected and batch.next_offset > self.base_offset:
                     break  # offsets go back: a block that was not meant to be here
@@ -141,6 +146,9 @@ class FileRange:
                     return
             if position >= self.end_position:
                 break
+            if (large := self._too_large(path, position, reading)) is not None:
+                position, expected = position + large.size, large.next_offset
+                continue
             self._tell_damage(position, expected, reading)
             file = self.files.open(path, write=False)
             sound = next_sound(self.files, file, position, self.end_position, expected)
@@ -189,6 +197,22 @@ class FileRange:
             "is there",
             fail=reading.fail_on_data_loss,
         )
+
+    def _too_large(self, path: Path, position: int, reading: Reading) -> BatchView | None:
+        """The batch there, if it is left out for its size: nobody looks whether it is sound."""
+        file = self.files.open(path, write=False)
+        found = header_at(self.files.pread(file, HEADER_BYTES, position), 0)
+        if found is None or not is_plausible(found) or found.size <= reading.batch_bytes_max:
+            return None
+        if found.size > self.files.size(file) - position:
+            return None  # torn, or no batch
+        lose(
+            f"{self.name}: the batch at position {position}, offsets {found.base_offset} to {found.last_offset}, has "
+            f"{found.size:,} bytes, more than maxBatchBytes ({reading.batch_bytes_max:,}): raise it, and the memory of "
+            "executors with it",
+            fail=reading.fail_on_data_loss,
+        )
+        return found
 
     def _existing(self, reading: Reading) -> Path | None:
         """The planned file, also when retention has renamed it meanwhile; None when it is lost."""

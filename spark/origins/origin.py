@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 from log.batches.batch import BatchView
 
 TopicPartition = tuple[str, int]
+# Of a batch as it is stored, and of a record: so much is held at once, besides some pieces of 24 MB, of a worker's 400.
+BATCH_BYTES_MAX = 128 << 20
 
 
 class DataUnreadable(Exception):
@@ -39,6 +41,7 @@ class Reading:
         verify_crc: a wrong CRC is damage; without it the batch is given as it is.
         committed: batches of transactions that were aborted are left out.
         fail_on_data_loss: what is damaged or gone raises; without it, it is warned of and left out.
+        batch_bytes_max: a batch that is stored in more, or a record that expands to more, cannot be given.
         timestamp_min_ms: batches that hold only earlier records may be left out.
     """
 
@@ -47,6 +50,7 @@ class Reading:
     committed: bool = False
     fail_on_data_loss: bool = True
     timestamp_min_ms: int | None = None
+    batch_bytes_max: int = BATCH_BYTES_MAX
 
 
 DEFAULT_READING = Reading()
