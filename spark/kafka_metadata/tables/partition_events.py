@@ -1,7 +1,7 @@
 """`isr_changes` and `leader_changes`: one row for each change of a partition's ISR or leader, with the reason.
 
-The reason is what the log says of the broker that left: a controller writes the changes of partitions and the fencing
-of the broker into one batch, so it is looked at when the batch has been seen whole.
+The reason is what the log says of the broker that left: a controller writes the changes of partitions first, and the
+fencing of the broker behind them, in the same batch or in one soon after.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
 from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, folded
+from spark.kafka_metadata.tables.fold import EventFold, Row, folded
 from spark.kafka_metadata.tables.partitions import (
     BROKER_RECORDS,
     RECOVERING,
@@ -67,6 +67,10 @@ LEADER_COLUMNS = (
 )
 
 
+# A controller that fences a broker takes its partitions away first, ours in several batches, Kafka's in one.
+FENCE_MS = 1000
+
+
 class Pending(NamedTuple):
     """A change whose batch is not yet whole."""
 
@@ -86,8 +90,12 @@ class PartitionEvents(EventFold):
         super().__init__()
         self.topics = Topics()
         self._pending: list[Pending] = []
+        # Those of earlier batches that wait to hear why, and all behind them; told ones have their cells.
+        self._waiting: list[tuple[Pending, Row | None]] = []
+        self._has_news = False  # of a broker, in this batch
 
     def take(self, step: Step) -> None:
+        self._has_news |= isinstance(step.message, BROKER_RECORDS)
         for topic, number, before, after in self.topics.changes(step):
             if before is None or step.from_snapshot or isinstance(step.message, PartitionRecord):
                 continue
@@ -95,15 +103,36 @@ class PartitionEvents(EventFold):
                 self._pending.append(Pending(step.moment, topic, number, before, after))
 
     def settle(self) -> None:
+        if self._waiting and (self._has_news or self._waits_in_vain()):
+            self._tell()
         for one in self._pending:
-            place = (
-                *one.moment,
-                self.topics.id_text(one.topic.id),
-                one.topic.name,
-                one.number,
-            )
-            self.rows.append((*place, *self.row(one)))
+            self._waiting.append((one, None if self._is_open(one) else self.row(one)))
         self._pending.clear()
+        self._has_news = False
+        if all(cells is not None for _, cells in self._waiting):
+            self._tell()
+
+    def finish(self, last: Moment) -> None:
+        super().finish(last)
+        self._tell()
+
+    def _waits_in_vain(self) -> bool:
+        first = self._waiting[0][0].moment.timestamp_ms
+        return any(one.moment.timestamp_ms - first > FENCE_MS for one in self._pending[:1])
+
+    def _is_open(self, one: Pending) -> bool:
+        """Whether brokers that lost the partition serve by what was read: a fence may follow in a later batch."""
+        lost = set(one.before.isr).difference(one.after.isr)
+        if one.before.leader not in (one.after.leader, NO_LEADER):
+            lost.add(one.before.leader)
+        return bool(lost) and not any(map(self.topics.why_gone, lost))
+
+    def _tell(self) -> None:
+        for one, cells in self._waiting:
+            topic = one.topic
+            place = (*one.moment, self.topics.id_text(topic.id), topic.name, one.number)
+            self.rows.append((*place, *(self.row(one) if cells is None else cells)))
+        self._waiting.clear()
 
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
         raise NotImplementedError

@@ -104,6 +104,26 @@ def test_leader_changes(told):
     assert [r["leader_epoch"] for r in found] == [1, 2, 3]
 
 
+def test_a_fence_in_a_later_batch_is_the_cause(tmp_path):
+    """As our controllers write it, which fence in steps."""
+    log = cluster()
+    log.write(11_000, fence(13, fenced=-1))
+    log.write(12_000, change(isr=[12, 13], leader_recovery_state=0))
+    log.write(20_000, change(leader=13, isr=[13]))
+    log.write(20_004, fence(12, fenced=1))
+    log.write(30_000, fence(12, fenced=-1))
+    log.write(31_000, change(isr=[13, 12]))
+    log.write(32_000, change(isr=[13]))  # of lag: what follows is long after
+    log.write(40_000, change(isr=[13, 12]))
+    store(tmp_path, 1, log.write(41_000, fence(12, fenced=1)).batches)
+    assert rows(tmp_path, "leader_changes")[-1]["cause"] == "fenced"
+    found = rows(tmp_path, "isr_changes")[5:]
+    causes = ["caught_up", "fenced", "caught_up", "lag", "caught_up"]
+    assert [row["cause"] for row in found] == causes
+    offsets = [row["offset"] for row in found]
+    assert offsets == sorted(offsets)
+
+
 def test_topics_are_chosen_and_options_without_effect_refused(told):
     assert rows(told, "isr_changes", topics="other") == []
     assert len(rows(told, "isr_changes", topics="orders,other")) == 5
