@@ -139,12 +139,14 @@ class ZooKeeperStatus:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """`text` is None for no data."""
+    """`text` is None for no data; times are by the clock of ZooKeeper's leader."""
 
     path: str
     text: str | None
     ephemeral: bool
     version: int
+    created_ms: int
+    modified_ms: int
 
 
 def run_mirror(
@@ -259,7 +261,9 @@ def _decoded(
 
 def _entry(path: str, znode: FoundZnode) -> TreeEntry:
     text = None if znode.data is None else znode.data.decode("utf-8", "replace")
-    return TreeEntry(path, text, znode.owner != 0, znode.version)
+    return TreeEntry(
+        path, text, znode.owner != 0, znode.version, znode.created_ms, znode.modified_ms
+    )
 
 
 def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:

@@ -31,6 +31,7 @@ class FoundZnode(NamedTuple):
     modified_zxid: int = 0
     refusal: str = ""
     children: int = 0
+    modified_ms: int = 0
 
 
 Tree = Mapping[str, Znode]

@@ -65,7 +65,10 @@ def test_tree_and_get(mirrored):
         "/config/topics/topic-1",
         "/config/topics/topic-2",
     ]
-    assert entries[1] == TreeEntry("/config/topics/topic-1", '{"version":1,"config":{}}', False, 0)
+    times = (entries[1].created_ms, entries[1].modified_ms)
+    assert 0 < times[0] <= times[1]
+    data = '{"version":1,"config":{}}'
+    assert entries[1] == TreeEntry("/config/topics/topic-1", data, False, 0, *times)
     assert get(connect, "/config/topics/topic-1") == entries[1]
     assert get(connect, "/config/topics").text is None
     assert get(connect, "/nowhere") is None

@@ -151,7 +151,8 @@ class Keeper(Session):
                 return None
             return await self.read(path, changed)
         return FoundZnode(
-            data, stat.ephemeralOwner, stat.version, stat.ctime, stat.czxid, stat.mzxid
+            *(data, stat.ephemeralOwner, stat.version, stat.ctime, stat.czxid, stat.mzxid),
+            modified_ms=stat.mtime,
         )
 
     async def children(self, path: str, changed: Callable[[], object] | None = None) -> list[str]:

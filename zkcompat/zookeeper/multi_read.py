@@ -60,10 +60,11 @@ class MultiRead:
                 data, offset = read_buffer(buffer, offset)
                 stat = _STAT.unpack_from(buffer, offset)
                 offset += _STAT.size
-                created, modified, created_ms, _, version, _, _, owner, _, children, _ = stat
-                answers.append(
-                    FoundZnode(data, owner, version, created_ms, created, modified, "", children)
+                created, modified, created_ms, modified_ms, version, _, _, owner, _, children, _ = (
+                    stat
                 )
+                times = (created_ms, created, modified, "", children, modified_ms)
+                answers.append(FoundZnode(data, owner, version, *times))
             else:
                 names = GetChildren.deserialize(buffer, offset)
                 offset += 4 + sum(4 + len(name.encode()) for name in names)
