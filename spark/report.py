@@ -141,6 +141,8 @@ TIMES = {
     "broker_history": "to_ts",
     "quorum_epochs": "to_ts",
 }
+ZNODES = "znodes"  # not a log: what ZooKeeper showed, in a file beside the nodes' directories
+ZNODES_FILE = "znodes.json"
 LASTING = "to_ts"  # what has it lasts for a time, of which only the part since then counts
 
 
@@ -149,6 +151,8 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
     from spark.sources import VIEWS
 
     def load(view: str, schema: str) -> DataFrame:
+        if view == ZNODES:
+            return _znodes(spark, job.data / ZNODES_FILE, schema)
         source, options = VIEWS[view]
         time = TIMES.get(view)
         if job.since_ms is None or time is None:
@@ -162,6 +166,15 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
         return _clipped(frame, job.since_ms) if time == LASTING else frame
 
     return load
+
+
+def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
+    """Raises PySparkException: there is no such file."""
+    from pyspark.errors import PySparkException
+
+    if not path.is_file():
+        raise PySparkException(f"there is no {path}; trimaran zk tree -o json writes its rows")
+    return spark.read.schema(schema).option("multiLine", "true").json(str(path))
 
 
 def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -88,3 +88,18 @@ def count_text(number: float, noun: str) -> str:
     if noun.endswith(("atch", "ss")) and ending:
         ending = "es"
     return f"{number:,.0f} {noun}{ending}"
+
+
+IDS_SHOWN = 20
+
+
+def ids_text(noun: str, ids: Iterable[float]) -> str:
+    """`broker 11`, `brokers 11, 12`; of many the first."""
+    shown = [f"{one:.0f}" for one in sorted(ids)]
+    more = f" and {len(shown) - IDS_SHOWN} more" if len(shown) > IDS_SHOWN else ""
+    return f"{noun}{'' if len(shown) == 1 else 's'} {', '.join(shown[:IDS_SHOWN])}{more}"
+
+
+def times_text(number: int) -> str:
+    """`never`, `once`, `3 times`."""
+    return {0: "never", 1: "once"}.get(number, f"{number:,} times")

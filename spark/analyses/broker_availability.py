@@ -8,8 +8,10 @@ from spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
+    ids_text,
     run,
     seconds_text,
+    times_text,
 )
 from spark.analyses.plots import (
     nothing,
@@ -76,7 +78,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     share = 100 * brokers["active_seconds"].sum() / max(brokers["known_seconds"].sum(), 1e-9)
     text = (
         f"{count_text(len(brokers), 'broker')}, active {share:.4g} % of their time; "
-        f"{count_text(restarts, 'restart')}, fenced {fences} times"
+        f"{count_text(restarts, 'restart')}, fenced {times_text(fences)}"
     )
     verdicts = [Verdict("warn" if fences else "ok", f"Brokers: {text}.")]
     slow = brokers[brokers["unfence_max"] > UNFENCE_SECONDS_MAX]
@@ -86,8 +88,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         verdicts.append(Verdict("warn", f"Until they served: {text}."))
     gone = brokers[brokers["state_at_end"].isin(["fenced", "registered", "controlled_shutdown"])]
     if len(gone):
-        told = ", ".join(str(b) for b in sorted(gone["broker_id"])[:20])
-        verdicts.append(Verdict("warn", f"Not serving at the end of the log: brokers {told}."))
+        told = ids_text("broker", gone["broker_id"])
+        verdicts.append(Verdict("warn", f"Not serving at the end of the log: {told}."))
     return verdicts
 
 

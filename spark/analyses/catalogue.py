@@ -38,6 +38,7 @@ from spark.analyses import (
     timestamps,
     topic_lifecycle,
     unclean_elections,
+    zookeeper_parity,
 )
 from spark.analyses.analysis import Analysis
 
@@ -68,6 +69,7 @@ ANALYSES: dict[str, Analysis] = {
         reassignments,
         metadata_churn,
         log_matching,
+        zookeeper_parity,
         producer_id_rate,
         features_and_voters,
         partition_skew,

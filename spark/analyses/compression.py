@@ -30,6 +30,8 @@ SAMPLE_BYTES = 1 << 20  # of each topic
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WORTH_IT = 0.8  # a codec that stores at most this much of what is stored now is worth a thought
 
+NAME_LETTERS = 20  # of a topic below its bars: longer ones leave no room for these
+
 SAMPLE_SQL = f"""
 SELECT topic, key, value FROM (
   SELECT topic, key, value, row_number() OVER (PARTITION BY topic, partition ORDER BY offset DESC) AS nth
@@ -93,7 +95,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         return nothing("no records to sample")
     topics = list(dict.fromkeys(shown["topic"]))[:12]
     made = figure(barmode="group", yaxis_title="% of the plain bytes", height=380)
-    labels = dict(zip(topics, distinct_labels(topics), strict=True))
+    labels = dict(zip(topics, distinct_labels(topics, NAME_LETTERS), strict=True))
     for codec in CODECS:
         rows = shown[(shown["codec"] == codec) & shown["topic"].isin(topics)]
         made.add_bar(x=[labels[t] for t in rows["topic"]], y=100 * rows["ratio"], name=codec)

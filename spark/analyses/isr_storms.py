@@ -8,6 +8,7 @@ from spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
+    ids_text,
     run,
     seconds_text,
 )
@@ -92,8 +93,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         )
     out = frame[frame["kind"] == "still_out"]
     if len(out):
-        brokers = ", ".join(f"{b:.0f}" for b in sorted(out["broker"]))
-        told = f"{count_text(out['shrinks'].sum(), 'replica')} (brokers {brokers})"
+        brokers = ids_text("broker", out["broker"])
+        told = f"{count_text(out['shrinks'].sum(), 'replica')} ({brokers})"
         verdicts.append(Verdict("warn", f"Out of the ISR and not back at the end: {told}."))
     return verdicts
 

@@ -24,27 +24,36 @@ if TYPE_CHECKING:
 TOP = 20
 HEAVY_SHARE = 0.2  # of a topic's records in one key: one partition, one consumer carries them
 
+# Numbers only are aggregated over all records; the names of the heaviest are looked up afterwards. An aggregate of
+# names makes Spark sort all records instead of hashing them.
 SQL = f"""
 WITH keyed AS (
-  SELECT topic, xxhash64(key) AS hash, any_value(key) AS key, count(*) AS records, min(partition) AS low,
+  SELECT topic, key IS NULL AS is_null, xxhash64(key) AS hash, count(*) AS records, min(partition) AS low,
          max(partition) AS high
-  FROM {{records}} WHERE key IS NOT NULL GROUP BY topic, xxhash64(key)
+  FROM {{records}} GROUP BY topic, key IS NULL, xxhash64(key)
 ), topics AS (
-  SELECT topic, count(*) AS topic_records, sum(CASE WHEN key IS NULL THEN 1 ELSE 0 END) AS null_keys
-  FROM {{records}} GROUP BY topic
-), keys AS (
-  SELECT topic, count(*) AS distinct_keys, sum(CASE WHEN low != high THEN 1 ELSE 0 END) AS on_two_partitions
+  SELECT topic, sum(records) AS topic_records, sum(CASE WHEN is_null THEN records ELSE 0 END) AS null_keys,
+         sum(CASE WHEN is_null THEN 0 ELSE 1 END) AS distinct_keys,
+         sum(CASE WHEN low != high AND NOT is_null THEN 1 ELSE 0 END) AS on_two_partitions
   FROM keyed GROUP BY topic
-), ranked AS (
-  SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank FROM keyed
+), heaviest AS (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank FROM keyed WHERE NOT is_null
+  ) WHERE rank <= {TOP}
+), names AS (
+  SELECT topic, hash, any_value(key) AS key FROM (
+    SELECT /*+ BROADCAST(h) */ DISTINCT topic, h.hash, key
+    FROM {{records}} r JOIN (SELECT topic AS heavy_topic, hash FROM heaviest) h
+      ON r.topic = heavy_topic AND xxhash64(r.key) = h.hash
+    WHERE key IS NOT NULL
+  ) GROUP BY topic, hash
 )
 SELECT t.topic, r.rank,
-       CASE WHEN CAST(r.key AS STRING) RLIKE '^[ -~]*$' THEN left(CAST(r.key AS STRING), 40)
-            ELSE concat('0x', hex(substring(r.key, 1, 16))) END AS key,
+       CASE WHEN CAST(n.key AS STRING) RLIKE '^[ -~]*$' THEN left(CAST(n.key AS STRING), 40)
+            ELSE concat('0x', hex(substring(n.key, 1, 16))) END AS key,
        r.records, r.records / t.topic_records AS share, r.low != r.high AS on_two, t.topic_records, t.null_keys,
-       coalesce(k.distinct_keys, 0) AS distinct_keys, coalesce(k.on_two_partitions, 0) AS on_two_partitions
-FROM topics t LEFT JOIN keys k USING (topic)
-LEFT JOIN (SELECT * FROM ranked WHERE rank <= {TOP}) r USING (topic)
+       t.distinct_keys, t.on_two_partitions
+FROM topics t LEFT JOIN heaviest r USING (topic) LEFT JOIN names n ON n.topic = t.topic AND n.hash = r.hash
 ORDER BY share DESC NULLS LAST, topic, rank
 """
 

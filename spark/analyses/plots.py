@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,10 @@ POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
 ROWS_SHOWN = 40  # bars or spans that a person can tell apart
 BESIDE = 20  # widths of a bar that stand empty on both sides of an only one
 FEW = 6  # counts up to this are labelled one by one
+TEXT_WIDTH = 110  # letters of a line where words stand in place of a plot
+TEXT_MAX = 3 * TEXT_WIDTH
+LABEL_MIN = 6  # letters of a table's narrowest column
+OTHERS = "others"  # than the largest, of more than there are colours
 LABEL_MAX = 36  # letters; the whole name stands where the pointer is
 
 BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
@@ -62,27 +67,28 @@ def nothing(text: str) -> go.Figure:
     made = figure(height=140)
     made.update_xaxes(visible=False)
     made.update_yaxes(visible=False)
+    text = "<br>".join(textwrap.wrap(textwrap.shorten(text, TEXT_MAX), TEXT_WIDTH))
     made.add_annotation(text=text, showarrow=False, font={"size": 15, "color": "#586473"})
     return made
 
 
-def short(name: object) -> str:
+def short(name: object, letters: int = LABEL_MAX) -> str:
     """A name as a label: the middle of a long one left out, its end kept (it tells partitions apart)."""
     text = str(name)
-    if len(text) <= LABEL_MAX:
+    if len(text) <= letters:
         return text
-    tail = LABEL_MAX // 3
-    return f"{text[: LABEL_MAX - tail - 1]}…{text[-tail:]}"
+    tail = letters // 3
+    return f"{text[: letters - tail - 1]}…{text[-tail:]}"
 
 
-def distinct_labels(names: Sequence[object]) -> list[str]:
+def distinct_labels(names: Sequence[object], letters: int = LABEL_MAX) -> list[str]:
     """Labels that stay apart where shortening made two names the same."""
     seen: dict[str, str] = {}
     labels = []
     for name in map(str, names):
-        label, count = short(name), 2
+        label, count = short(name, letters), 2
         while seen.setdefault(label, name) != name:
-            label, count = f"{short(name)} ({count})", count + 1
+            label, count = f"{short(name, letters)} ({count})", count + 1
         labels.append(label)
     return labels
 
@@ -128,6 +134,11 @@ def over_time(
 
     made = figure(barmode="stack" if stacked else "group", yaxis_title=y_title)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
+    if len(order) > len(PALETTE):  # colours would come twice
+        kept = order[: len(PALETTE) - 1]
+        frame = frame.assign(**{by: frame[by].where(frame[by].isin(kept), OTHERS)})
+        frame = frame.groupby(["ts", by], as_index=False)[value].sum()
+        order = [*kept, OTHERS]
     for key in order:
         rows = frame[frame[by] == key]
         made.add_bar(
@@ -193,6 +204,7 @@ def heat(
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="YlOrRd",
+        zmin=0,
         colorbar={"title": title},
         hoverongaps=False,
     )
@@ -242,9 +254,12 @@ def spans(
 def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60) -> go.Figure:
     """The first rows as a table; `columns` maps names to headings."""
     shown = frame.head(rows_max)
-    made = figure(height=min(900, 120 + 32 * (len(shown) + 1)))
+    made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
     cells = [[_cell(value) for value in shown[name]] for name in columns]
-    widths = [3 if hasattr(shown[name].iloc[0], "isoformat") else 2 for name in columns]
+    widths = [
+        max(LABEL_MIN, len(title), *map(len, column))
+        for title, column in zip(columns.values(), cells, strict=True)
+    ]
     made.add_table(
         columnwidth=widths,
         header={"values": [f"<b>{t}</b>" for t in columns.values()], "align": "left"},

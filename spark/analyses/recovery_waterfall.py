@@ -8,6 +8,7 @@ from spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
+    ids_text,
     run,
     seconds_text,
 )
@@ -118,6 +119,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         step = (shown[column] - reached).clip(lower=0).fillna(0)
         series[label] = step
         reached = reached + step
+    if not any(step.any() for step in series.values()):
+        return nothing("leaders moved at once; no broker that was lost came back")
     colours = {"all leaders moved": RED, "broker back": AMBER, "in sync": BLUE}
     return bars(names, series, x_title="seconds since the loss", colours=colours)
 
@@ -128,8 +131,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     losses = int(frame["losses"].iloc[0])
     leaders = frame["all_leaders_seconds"].dropna()
     slowest = float(leaders.max()) if len(leaders) else 0.0
-    text = f"{count_text(losses, 'broker loss')}; all their partitions had leaders again after at most "
-    text += seconds_text(slowest)
+    when = f"after at most {seconds_text(slowest)}" if slowest else "at once"
+    text = f"{count_text(losses, 'broker loss')}; all their partitions had leaders again {when}"
     verdicts = [Verdict("warn" if slowest > LEADERLESS_SECONDS_MAX else "ok", f"Recovery: {text}.")]
     synced = frame["in_sync_seconds"].dropna()
     if len(synced):
@@ -139,8 +142,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     latest = frame.drop_duplicates("broker_id")
     gone = latest[latest["back_seconds"].isna()]
     if len(missing) and len(gone):
-        told = ", ".join(str(b) for b in sorted(gone["broker_id"])[:20])
-        verdicts.append(Verdict("info", f"Lost last and not back: brokers {told}."))
+        told = ids_text("broker", gone["broker_id"])
+        verdicts.append(Verdict("info", f"Lost last and not back: {told}."))
     return verdicts
 
 

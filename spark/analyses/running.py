@@ -26,6 +26,7 @@ SETTINGS = {
 # What is said where there is nothing to read, as opposed to data that cannot be read.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
+RECORDS = "records"  # the view whose rows are the data itself
 Load = Callable[[str, str], "DataFrame"]  # view, schema
 
 
@@ -51,7 +52,10 @@ def run_all(spark: SparkSession, analyses: Sequence[Analysis], load: Load) -> It
 
 
 class Views:
-    """DataFrames by view, each loaded once with all columns that any of the analyses reads."""
+    """DataFrames by view, each loaded once with all columns that any of the analyses reads, and kept.
+
+    But for records: no memory holds them, so each analysis reads its own columns of them anew.
+    """
 
     def __init__(self, analyses: Sequence[Analysis], load: Load) -> None:
         self._load = load
@@ -63,8 +67,10 @@ class Views:
                 self._users[view] = self._users.get(view, 0) + 1
         self._frames: dict[str, DataFrame] = {}
 
-    def frame(self, view: str) -> DataFrame:
+    def frame(self, analysis: Analysis, view: str) -> DataFrame:
         """Raises PySparkException: it cannot be read."""
+        if view == RECORDS:
+            return self._load(view, analysis.views[view])
         if view not in self._frames:
             schema = ", ".join(f"{name} {kind}" for name, kind in self._schemas[view].items())
             frame = self._load(view, schema)
@@ -101,7 +107,7 @@ def _run(analysis: Analysis, views: Views) -> Outcome:
     except PySparkException as error:
         why = cause_of(error)
         if any(word in why for word in ABSENT):
-            return outcome([not_applicable(analysis, why)], None)
+            return outcome([not_applicable(analysis, why.partition("; topics found")[0])], None)
         return outcome([Verdict("bad", f"{analysis.title}: not possible: {why}")], None)
     verdicts = analysis.evaluate(frame)
     return outcome(verdicts or [not_applicable(analysis)], frame)
@@ -116,9 +122,13 @@ def not_applicable(analysis: Analysis, why: str = "") -> Verdict:
 def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
     from pyspark.errors import PySparkException
 
-    required = {view: views.frame(view) for view in analysis.views if view not in analysis.optional}
+    required = {
+        view: views.frame(analysis, view)
+        for view in analysis.views
+        if view not in analysis.optional
+    }
     try:
-        optional = {view: views.frame(view) for view in analysis.optional}
+        optional = {view: views.frame(analysis, view) for view in analysis.optional}
         made = analysis.compute(**required, **optional)
         return _collected(made)
     except PySparkException:  # such as a directory without a metadata log

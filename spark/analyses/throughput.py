@@ -100,6 +100,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="Blues",
+        zmin=0,
         colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
         hoverongaps=False,
         row=2,

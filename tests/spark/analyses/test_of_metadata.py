@@ -37,6 +37,77 @@ def test_leaders(spark):
     assert "6 changes of leaders: 5 × fenced, 1 × preferred; most away from broker 11" in told.text
 
 
+STATE = '{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":4,"isr":%s}'
+
+
+def znodes(*more):
+    """What a mirror showed at offset 50, as `zk tree -o json` tells: path, text, created_ms, modified_ms."""
+    began, later = at(0).timestamp() * 1000, at(20).timestamp() * 1000 + 30
+    shown = [
+        ("/migration", '{"version":0,"kraft_metadata_offset":50}'),
+        ("/brokers/topics/orders/partitions/0/state", STATE % (11, "[12,11]")),
+        ("/brokers/topics/orders/partitions/1/state", STATE % (-1, "[]")),
+        ("/config/topics/orders", '{"version":1,"config":{"retention.ms":"5"}}'),
+        ("/brokers/ids/11", "{}"),
+        ("/brokers/topics", None),
+        *more,
+    ]
+    return [(path, text, int(began), int(later)) for path, text in shown]
+
+
+ZOOKEEPER_STORY = {
+    "partition_history": [
+        ("orders", 0, 10, 30, at(10), 12, 3, [11, 12], "ok"),
+        ("orders", 0, 30, None, at(20), 11, 4, [11, 12], "ok"),
+        ("orders", 1, 10, None, at(-5), None, 4, [], "offline"),
+        ("later", 0, 51, None, at(60), 11, 0, [11], "ok"),
+        ("gone", 0, 40, None, at(15), None, 0, [], "deleted"),
+    ],
+    "broker_history": [
+        (11, 5, None, at(1), "active"),
+        (12, 5, 29, at(1), "active"),
+        (12, 29, None, at(19), "fenced"),
+    ],
+    "config_history": [
+        (12, at(11), "topic", "orders", "retention.ms", "9"),
+        (13, at(20), "topic", "orders", "retention.ms", "5"),
+        (14, at(12), "topic", "orders", "cleanup.policy", "compact"),
+        (15, at(12), "topic", "orders", "cleanup.policy", None),
+        (60, at(70), "topic", "orders", "retention.ms", "7"),
+    ],
+}
+
+
+def test_zookeeper_in_step(spark):
+    told = analysed(spark, "zookeeper_parity", znodes=znodes(), **ZOOKEEPER_STORY)
+    assert "4 znodes at offset 50, no difference" in told.text
+    assert "written after the record: median 30 ms, longest 19.0 s" in told.text
+    delays = {row["path"]: row["delay_seconds"] for row in told.rows()}
+    assert delays["/config/topics/orders"] == 0.03
+    assert delays["/brokers/ids/11"] == 19.03
+    before = delays["/brokers/topics/orders/partitions/1/state"]
+    assert before != before  # its record is older than the mirror
+
+
+def test_zookeeper_that_differs(spark):
+    wrong = [
+        ("/brokers/ids/12", "{}"),
+        ("/brokers/topics/orders/partitions/2/state", STATE % (11, "[11]")),
+    ]
+    story = {**ZOOKEEPER_STORY, "partition_history": [*ZOOKEEPER_STORY["partition_history"]]}
+    story["partition_history"].append(("orders", 2, 10, None, at(10), 12, 4, [11, 12], "ok"))
+    story["partition_history"].append(("orders", 3, 10, None, at(10), 12, 4, [11, 12], "ok"))
+    told = analysed(spark, "zookeeper_parity", znodes=znodes(*wrong), **story)
+    outcomes = {row["path"]: row["outcome"] for row in told.rows()}
+    assert outcomes["/brokers/ids/12"] == "extra"
+    assert outcomes["/brokers/topics/orders/partitions/2/state"] == "different"
+    assert outcomes["/brokers/topics/orders/partitions/3/state"] == "missing"
+    assert "3 differences in 7 znodes at offset 50" in told.text
+    assert told.levels[0] == "bad"
+    nothing = analysed(spark, "zookeeper_parity", znodes=[], **ZOOKEEPER_STORY)
+    assert "not applicable: there are no znodes of a mirror" in nothing.text
+
+
 def test_isr_storms(spark):
     changes = []
     for i in range(12):
@@ -50,7 +121,7 @@ def test_isr_storms(spark):
     assert "15 shrinks" in told.text
     assert "broker 12 left the ISR of nnn" in told.text
     assert "3 times, the most of all" in told.text
-    assert "Out of the ISR and not back at the end: 1 replica (brokers 13)" in told.text
+    assert "Out of the ISR and not back at the end: 1 replica (broker 13)" in told.text
 
 
 def test_availability(spark):
@@ -99,9 +170,9 @@ def test_brokers(spark):
         (12, "r", 4, at(50), None, 150.0, "fenced", "fenced"),
     ]
     told = analysed(spark, "broker_availability", broker_history=history)
-    assert "2 brokers, active 52 % of their time; 1 restart, fenced 1 times" in told.text
+    assert "2 brokers, active 52 % of their time; 1 restart, fenced once" in told.text
     assert "broker 11 took 40.0 s" in told.text
-    assert "Not serving at the end of the log: brokers 12" in told.text
+    assert "Not serving at the end of the log: broker 12" in told.text
 
 
 def test_recovery(spark):
