@@ -29,12 +29,16 @@ def width_for(span_ms: int) -> int:
 
 
 def window_of(frame: DataFrame, column: str) -> Window:
-    """The window of a DataFrame's times; runs a small job."""
-    row = frame.selectExpr(
-        f"unix_millis(min({column})) AS first",
-        f"unix_millis(max({column})) AS last",
-        f"percentile_approx(unix_millis({column}), array(0.01, 0.99)) AS middle",
-    ).first()
+    """The window of a DataFrame's times, of which those before 1970 are none; runs a small job."""
+    row = (
+        frame.where(f"unix_millis({column}) >= 0")
+        .selectExpr(
+            f"unix_millis(min({column})) AS first",
+            f"unix_millis(max({column})) AS last",
+            f"percentile_approx(unix_millis({column}), array(0.01, 0.99)) AS middle",
+        )
+        .first()
+    )
     if row is None or row["first"] is None:
         return Window(WIDTHS_MS[0], 0, 0)
     return window_for(row["first"], row["last"], row["middle"][0], row["middle"][1])

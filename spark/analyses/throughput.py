@@ -131,8 +131,9 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     peak = float((topics.groupby("ts")["records"].sum() / width).max())
     span = (topics["ts"].max() - topics["ts"].min()).total_seconds() + width
     text = (
-        f"{one['all_records']:,} records ({bytes_text(float(one['all_bytes']))} stored) in {one['partitions']:,} "
-        f"partitions (topics: {one['topics']:,}) over {seconds_text(span)}; peak {peak:,.0f} records/s"
+        f"{count_text(one['all_records'], 'record')} ({bytes_text(float(one['all_bytes']))} stored) in "
+        f"{count_text(one['partitions'], 'partition')} of {count_text(one['topics'], 'topic')} "
+        f"over {seconds_text(span)}; peak {peak:,.0f} records/s"
     )
     verdicts = [Verdict("info", f"Throughput: {text}.")]
     if one["outside"]:

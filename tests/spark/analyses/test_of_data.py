@@ -17,7 +17,7 @@ def test_throughput(spark):
     batches += [(f"{LONG_NAME[:-3]}{i:03}", 0, 1, 10, at(i % 100)) for i in range(200)]
     told = analysed(spark, "throughput", batches=batches)
     assert "1,200 records" in told.text
-    assert "in 202 partitions (topics: 201)" in told.text
+    assert "in 202 partitions of 201 topics" in told.text
     topics = {row["topic"] for row in told.rows("topic")}
     assert len(topics) == 11  # ten and the rest
     assert sum(row["records"] for row in told.rows("topic")) == 1200
@@ -34,7 +34,7 @@ def test_throughput_with_a_clock_that_is_off(spark):
 
 def test_throughput_of_one_bin(spark):
     told = analysed(spark, "throughput", batches=[("orders", 0, 1, 10, at(0))])
-    assert "1 records (10 B stored) in 1 partitions" in told.text
+    assert "1 record (10 B stored) in 1 partition of 1 topic" in told.text
 
 
 def test_skew(spark):
