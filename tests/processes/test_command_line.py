@@ -63,6 +63,8 @@ def test_topics_records_and_groups(cluster):
         assert len(described["members"]) == 1
         assert sum(row["committed"] for row in described["offsets"]) == 100
         assert {row["lag"] for row in described["offsets"]} == {0}
+        busy = cluster.run("groups", "delete", "readers", check=False)
+        assert (busy.returncode, "has members" in busy.stderr) == (Exit.REFUSED, True)
     assert [g["group"] for g in cluster.json("groups", "list")] == ["readers"]
     refused = cluster.run("groups", "describe", "nobody", check=False)
     assert refused.returncode in {Exit.OK, Exit.REFUSED}
@@ -71,6 +73,43 @@ def test_topics_records_and_groups(cluster):
 def _collected(seen, member):
     seen += member.poll()
     return len(seen)
+
+
+def test_offsets_are_put_back_and_groups_deleted(cluster):
+    cluster.run("topics", "create", "ledger", "-p", 2, "-r", 2)
+    cluster.run("produce", "ledger", stdin="".join(f"{n}\n" for n in range(50)))
+
+    def reset(*words):
+        return cluster.json("groups", "reset-offsets", "audit", "--to", *words)
+
+    def lags():
+        rows = cluster.json("groups", "describe", "audit")["offsets"]
+        return {row["partition"]: row["lag"] for row in rows}
+
+    assert len(reset("end", "-t", "ledger", "--execute")) == 2
+    ends = {row["partition"]: row["committed"] for row in reset("start")}
+    assert (sum(ends.values()), lags()) == (50, {0: 0, 1: 0})
+    reset("-2", "-t", "ledger:0", "--execute")
+    assert lags() == {0: min(2, ends[0]), 1: 0}
+    reset("@-1h", "--execute")
+    assert lags() == ends
+    cluster.run("groups", "delete-offsets", "audit", "-t", "ledger:1")
+    assert lags() == {0: ends[0]}
+    cluster.run("groups", "delete", "audit")
+    assert "audit" not in {row["group"] for row in cluster.json("groups", "list")}
+    last = cluster.run("consume", "ledger", "-e", "--offset", "-1").stdout
+    assert len(last.splitlines()) == sum(end > 0 for end in ends.values())
+
+
+def test_a_topic_grows_and_brokers_are_told_with_their_state(cluster):
+    cluster.run("topics", "create", "growing", "-p", 1, "-r", 2)
+    cluster.run("topics", "alter", "growing", "-p", 3, "--dry-run")
+    assert sorted(cluster.partitions("growing")) == [0]
+    cluster.run("topics", "alter", "growing", "-p", 3)
+    assert sorted(cluster.partitions("growing")) == [0, 1, 2]
+    brokers = cluster.json("brokers", "list")
+    assert {row["state"] for row in brokers} == {"active"}
+    assert sum(row["replicas"] for row in brokers) >= 6
 
 
 def test_configs_of_every_kind_of_resource(cluster):

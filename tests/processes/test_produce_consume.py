@@ -135,7 +135,7 @@ def test_a_partition_that_is_not_there_is_told_at_once(cluster, command, partiti
         (("produce", "slow", "-k", ""), "for -k"),
         (("produce", "slow", "-f", "no-such-file"), "no-such-file"),
         (("consume", "slow", "-n", "-1"), "for -n"),
-        (("consume", "slow", "-e", "--offset", "-5"), "--offset"),
+        (("consume", "slow", "-e", "--offset", "soon"), "'soon'"),
         (("consume", "slow", "-e", "--offset", "999"), "offset 999"),
         (("consume", "a b"), "a b"),
     ],

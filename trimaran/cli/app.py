@@ -129,6 +129,7 @@ COMMANDS = (
         "trimaran.cli.topics:describe",
         "Leaders, replicas and ISR of a topic's partitions.",
     ),
+    (("topics", "alter"), "trimaran.cli.topics:alter", "Give a topic more partitions."),
     (("topics", "delete"), "trimaran.cli.topics:delete", "Delete a topic."),
     (
         ("partitions", "list"),
@@ -170,6 +171,17 @@ COMMANDS = (
         ("groups", "describe"),
         "trimaran.cli.groups:describe",
         "Members, committed offsets and lag of a group.",
+    ),
+    (
+        ("groups", "reset-offsets"),
+        "trimaran.cli.groups_change:reset_offsets",
+        "Have a group consume again, or skip; a dry run without --execute.",
+    ),
+    (("groups", "delete"), "trimaran.cli.groups_change:delete", "Delete groups."),
+    (
+        ("groups", "delete-offsets"),
+        "trimaran.cli.groups_change:delete_offsets",
+        "Delete what a group has committed of a topic.",
     ),
     (
         ("groups", "migrate-offsets"),
@@ -305,7 +317,8 @@ def build() -> App:
         name="trimaran",
         help="A Kafka-compatible broker with a KRaft quorum, a ZooKeeper mirror and Spark sources.",
         help_epilogue=EPILOGUE,
-        version_flags=[],
+        version=_version,
+        version_flags=["--version"],
     )
     nouns: dict[tuple[str, ...], App] = {(): app}
     for name, text in NOUNS.items():
@@ -317,6 +330,12 @@ def build() -> App:
         if path:
             nouns[path[:-1]].command(noun)
     return app
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("trimaran")
 
 
 def _exit_by(number: int, _frame: object) -> None:

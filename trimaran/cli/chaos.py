@@ -32,7 +32,7 @@ def resume(node: str, *, data: Data = DEFAULT_DATA) -> int:
 
 
 def _send(command: str, node: str, data: Data, done: str) -> int:
-    state = state_file.read(data.resolve())
+    state = state_file.read(state_file.nearest(data))
     if not state.is_up():
         raise UserError(
             f"the cluster in {data} is not running",

@@ -202,7 +202,7 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     """Shows the nodes of the local cluster; exit code 1 when one that should run does not."""
     from trimaran.local.readiness import roles_now
 
-    state = roles_now(state_file.read(data.resolve()))
+    state = roles_now(state_file.read(state_file.nearest(data)))
     if output == "json":
         show_json(_as_json(state))
     else:
@@ -222,7 +222,7 @@ def _columns(state: ClusterState) -> list[str]:
 
 def down(*, data: Data = DEFAULT_DATA) -> int:
     """Stops the local cluster; its data stays."""
-    path = data.resolve()
+    path = state_file.nearest(data)
     state = state_file.read(path)
     if state.is_up():
         control.ask(state.control, "stop")

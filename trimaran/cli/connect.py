@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wire.errors import KafkaError
     from wire.security.listener import ClientSecurity
 
-ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
+ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 COMMAND_CONFIG_OPTION = "--command-config"
 COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
 DEFAULT_DATA = Path(".trimaran")
@@ -96,10 +96,14 @@ CONTROLLERS = Controllers()
 
 def bootstrap_of(given: str | None, data: Path) -> str:
     """The brokers to ask."""
-    found = given or os.environ.get(ENVIRONMENT) or _local(data, "bootstrap")
+    found = given or _from_environment() or _local(data, "bootstrap")
     if not found:
         raise _no_target("broker", "-b HOST:PORT")
     return found
+
+
+def _from_environment() -> str | None:
+    return next((os.environ[name] for name in ENVIRONMENTS if os.environ.get(name)), None)
 
 
 def controllers_of(given: str | None, data: Path) -> str:
@@ -119,9 +123,10 @@ def zookeeper_of(given: str | None, data: Path) -> str:
 
 
 def _local(data: Path, field: str) -> str | None:
-    if not (data / state_file.FILE_NAME).exists():
+    path = state_file.nearest(data)
+    if not (path / state_file.FILE_NAME).exists():
         return None
-    value = getattr(state_file.read(data), field)
+    value = getattr(state_file.read(path), field)
     return str(value) if value else None
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from node.runtime.clock import now_ms
 from trimaran.cli.connect import BROKERS, Brokers, check
-from trimaran.cli.output import Format, show_json, show_rows
+from trimaran.cli.offsets import end_offset
+from trimaran.cli.output import Format, counted, show_json, show_rows
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
-
-LATEST_TIMESTAMP = -1
 
 
 def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
@@ -23,18 +23,23 @@ def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None
         for node_id in sorted(client.routing.nodes):
             answer = client.call(node_id, ListGroupsRequest())
             rows += [
-                {"group": g.group_id, "state": g.group_state, "coordinator": node_id}
+                {
+                    "group": g.group_id,
+                    "type": g.group_type,
+                    "state": g.group_state,
+                    "coordinator": node_id,
+                }
                 for g in answer.groups
             ]
     show_rows(
         sorted(rows, key=lambda r: str(r["group"])),
         output,
-        columns=["group", "state", "coordinator"],
+        columns=["group", "type", "state", "coordinator"],
     )
 
 
 def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Shows members, committed offsets and lag in records."""
+    """Shows members, committed offsets and lag: in records, and as the age of the first record not consumed."""
     with brokers.connected() as client:
         answer = _described(client, group)
         check(answer.error_code, answer.error_message)
@@ -48,10 +53,15 @@ def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table"
             {"group": group, "state": answer.group_state, "members": members, "offsets": offsets}
         )
         return
-    print(f"{group}: {answer.group_state}, {len(members)} members")
-    show_rows(members, output, columns=["member", "client", "host"])
-    print()
-    show_rows(offsets, output, columns=["topic", "partition", "committed", "end", "lag"])
+    lag = sum(row["lag"] for row in offsets)
+    print(
+        f"{group}: {answer.group_state}, {counted(len(members), 'member')}, {counted(lag, 'record')} behind"
+    )
+    if members:
+        show_rows(members, output, columns=["member", "client", "host"])
+        print()
+    columns = ["topic", "partition", "committed", "end", "lag", "lag_seconds"]
+    show_rows(offsets, output, columns=columns)
 
 
 def _described(client: BlockingClient, group: str) -> Any:
@@ -72,55 +82,45 @@ def _described(client: BlockingClient, group: str) -> Any:
     return classic if answer.error_code else answer
 
 
-def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed, by topic and partition; nothing for a group that there is not."""
     from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
     from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    rows = []
-    answer = client.call(Coordinator(group), request, version=8)
-    for topic in the_one(answer.groups, "group").topics:
-        for partition in topic.partitions:
-            end = end_offset(client, topic.name, partition.partition_index)
-            rows.append(
-                {
-                    "topic": topic.name,
-                    "partition": partition.partition_index,
-                    "committed": partition.committed_offset,
-                    "end": end,
-                    "lag": max(0, end - max(0, partition.committed_offset)),
-                }
-            )
-    return sorted(rows, key=lambda r: (r["topic"], r["partition"]))
-
-
-def end_offset(
-    client: BlockingClient,
-    topic: str,
-    partition: int,
-    timestamp: int = LATEST_TIMESTAMP,
-    *,
-    isolation: int = 0,
-) -> int:
-    """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
-    another special timestamp.
-    """
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.list_offsets import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsTopic,
-    )
-
-    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
-    )
-    topics = client.call(Leader(topic, partition), request).topics
-    answer = the_one(the_one(topics, "topic").partitions, "partition")
+    answer = the_one(client.call(Coordinator(group), request, version=8).groups, "group")
     check(answer.error_code, None)
-    return int(answer.offset)
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+    rows = []
+    for (topic, partition), committed in sorted(committed_offsets(client, group).items()):
+        end = end_offset(client, topic, partition)
+        lag = max(0, end - max(0, committed))
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "committed": committed,
+                "end": end,
+                "lag": lag,
+                "lag_seconds": _age(client, topic, partition, committed) if lag else 0,
+            }
+        )
+    return rows
+
+
+def _age(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
+    """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
+    from trimaran.cli.records import Reader
+
+    timestamp_ms = Reader(client, topic, [partition], is_committed=False).timestamp_at(
+        partition, max(0, offset)
+    )
+    return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, Zookeeper, check
+from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
+from trimaran.cli.groups import committed_offsets
+from trimaran.cli.groups_change import commit_offsets
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.zk import explained, zookeeper_to_ask
 from trimaran.errors import Exit, UserError
@@ -67,7 +69,10 @@ def migrate_offsets(
     found = _in_zookeeper(group, zookeeper, brokers)
     with brokers.connected() as client:
         rows = plan(
-            found.offsets, _in_kafka(client, group), _existing(client, found), overwrite=overwrite
+            found.offsets,
+            committed_offsets(client, group),
+            _existing(client, found),
+            overwrite=overwrite,
         )
         show_rows(rows, output, columns=list(COLUMNS))
         wanted = {
@@ -78,7 +83,7 @@ def migrate_offsets(
             return Exit.OK
         if found.consumers and not while_running:
             raise _still_running(group, found.consumers)
-        _commit(client, group, wanted)
+        commit_offsets(client, group, wanted)
     say(f"{len(wanted)} offsets committed to Kafka")
     return Exit.OK
 
@@ -159,48 +164,6 @@ def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]
         if not topic.error_code
         for partition in topic.partitions
     }
-
-
-def _in_kafka(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    answer = the_one(client.call(Coordinator(group), request, version=8).groups, "group")
-    check(answer.error_code, None)
-    return {
-        (topic.name, partition.partition_index): partition.committed_offset
-        for topic in answer.topics
-        for partition in topic.partitions
-    }
-
-
-def _commit(client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """Raises KafkaError with the first refusal."""
-    from wire.client.destinations import Coordinator
-    from wire.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
-    if not wanted:
-        return
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, index), offset in wanted.items():
-        by_topic.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=""
-            )
-        )
-    request = OffsetCommitRequest(
-        group_id=group,
-        topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
-    )
-    for topic in client.call(Coordinator(group), request, version=8).topics:
-        for partition in topic.partitions:
-            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
 
 
 def _still_running(group: str, consumers: Sequence[str]) -> UserError:

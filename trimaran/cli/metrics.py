@@ -60,7 +60,7 @@ def sources_of(
     """Addresses of metrics by the name of their node: those given, or of the local cluster. Raises UserError."""
     if addresses:
         return {one: one for one in addresses}
-    state = state_file.read(data.resolve())
+    state = state_file.read(state_file.nearest(data))
     chosen = list(state.nodes)
     if names:
         found = {name: state.node(name) for name in names}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import BROKERS, Brokers, check
-from trimaran.cli.groups import LATEST_TIMESTAMP, end_offset
+from trimaran.cli.offsets import LATEST_TIMESTAMP, end_offset
 from trimaran.cli.output import Format, show_json_line
+from trimaran.cli.positions import Position, parse_position
 from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors import Exit
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
-EARLIEST_TIMESTAMP = -2
 READ_COMMITTED = 1
 Isolation = Literal["read_uncommitted", "read_committed"]
 NOT_NEGATIVE = validators.Number(gte=0)
@@ -33,7 +33,7 @@ def consume(
     topic: str,
     *,
     partition: Annotated[list[int] | None, Parameter(name=["-p", "--partition"])] = None,
-    offset: Annotated[int | None, Parameter(validator=NOT_NEGATIVE)] = None,
+    offset: str | None = None,
     count: Annotated[int | None, Parameter(name=["-n", "--count"], validator=NOT_NEGATIVE)] = None,
     exit_at_end: Annotated[bool, Parameter(name=["-e", "--exit"])] = False,
     isolation: Isolation = "read_uncommitted",
@@ -45,18 +45,22 @@ def consume(
     Args:
         topic: what to read.
         partition: only these partitions.
-        offset: the first offset of each partition instead of its beginning.
+        offset: where to begin in each partition: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00,
+            @-15m, or @MILLISECONDS; its start when not given.
         count: stop after so many records.
         exit_at_end: stop at the end instead of waiting for more.
         isolation: read_committed leaves out aborted transactions, and ends where the oldest open one begins.
         output: table for values only, json for whole records, one object a line.
     """
+    begin = parse_position(offset or "start")
     with brokers.connected() as client:
         available = len(leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
         ensure_partitions_exist(topic, partitions, available)
         reader = Reader(client, topic, partitions, is_committed=isolation == "read_committed")
-        for index, record in islice(reader.records(offset, exit_at_end), count):
+        for index, record in islice(
+            reader.records(begin, exit_at_end, on_turn=_ensure_reader), count
+        ):
             _show(topic, index, record, output)
     return Exit.OK
 
@@ -94,16 +98,22 @@ class Reader:
         self._partitions = partitions
         self._isolation = READ_COMMITTED if is_committed else 0
 
-    def records(self, start: int | None, exit_at_end: bool) -> Iterator[tuple[int, Record]]:
-        """Each partition in order."""
+    def records(
+        self,
+        begin: Position,
+        exit_at_end: bool,
+        on_turn: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[int, Record]]:
+        """Each partition in order; `on_turn` is called before all of them are asked again."""
         self._client.refresh([self._topic])
-        positions = {p: self._offset_at(p, EARLIEST_TIMESTAMP) for p in self._partitions}
-        if start is not None:
-            positions = dict.fromkeys(self._partitions, start)
+        positions = {
+            p: begin.offset_in(self._client, self._topic, p, isolation=self._isolation)
+            for p in self._partitions
+        }
         ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
         waiting = self._partitions
         while waiting:
-            _ensure_reader()
+            on_turn()
             for index in waiting:
                 for batch in self._fetch(index, positions[index], wait=not exit_at_end):
                     for record in batch.records():
@@ -114,6 +124,14 @@ class Reader:
             waiting = [
                 p for p in self._partitions if not exit_at_end or positions[p] < ends.get(p, 0)
             ]
+
+    def timestamp_at(self, partition: int, offset: int) -> int | None:
+        """Of the record at `offset`, or of the next one; None at the end."""
+        for batch in self._fetch(partition, offset, wait=False):
+            for record in batch.records():
+                if record.offset >= offset:
+                    return record.timestamp_ms
+        return None
 
     def _offset_at(self, partition: int, timestamp: int) -> int:
         return end_offset(

@@ -1,4 +1,4 @@
-"""`topics list|create|describe|delete`."""
+"""`topics list|create|alter|describe|delete`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers, DryRun, check
 from trimaran.cli.output import Format, counted, say, show_json, show_rows
 from trimaran.cli.partitions import (
     is_at_min_isr,
@@ -105,6 +105,33 @@ def create(
         f"created {name}: {counted(result.num_partitions, 'partition')}, "
         f"{counted(result.replication_factor, 'replica')}"
     )
+
+
+def alter(
+    name: str,
+    *,
+    partitions: Annotated[int, Parameter(name=["-p", "--partitions"])],
+    dry_run: DryRun = False,
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Gives a topic more partitions; for its configs there is configs set topic/NAME.
+
+    Records with a key may go to other partitions from then on.
+
+    Args:
+        name: which topic.
+        partitions: how many it has then.
+        dry_run: only have it checked.
+    """
+    from wire.client.answers import the_one
+    from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+    topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
+    with brokers.connected() as client:
+        result = the_one(client.call(None, request, retry_unknown=False).results, "topic")
+        check(result.error_code, result.error_message)
+    say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
 def delete(name: str, *, brokers: Brokers = BROKERS) -> None:

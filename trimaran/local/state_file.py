@@ -96,6 +96,19 @@ def write(data: Path, state: ClusterState) -> None:
     temporary.replace(data / FILE_NAME)
 
 
+def nearest(data: Path) -> Path:
+    """Where the local cluster lies that commands mean: `data`, or its namesake in the nearest directory above that has
+    one, as git finds its repository.
+    """
+    path = data.resolve()
+    for parent in path.parent.parents:
+        if (path / FILE_NAME).exists():
+            break
+        if (parent / data.name / FILE_NAME).exists():
+            return parent / data.name
+    return path
+
+
 def read(data: Path) -> ClusterState:
     """Reads `cluster.json`; a UserError where there is no cluster, or somebody else wrote the file."""
     try:

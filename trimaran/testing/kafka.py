@@ -84,10 +84,12 @@ class Kafka:
         """All that is in a topic now, partition by partition; without the records of transactions that are open or
         were aborted, unless `committed` is false.
         """
+        from trimaran.cli.positions import parse_position
         from trimaran.cli.records import Reader
         from trimaran.cli.topic_partitions import leaders_of
 
         with self._client() as client:
+            start = parse_position("start")
             partitions = list(range(len(leaders_of(client, topic))))
             reader = Reader(client, topic, partitions, is_committed=committed)
             return [
@@ -99,7 +101,7 @@ class Kafka:
                     one.value,
                     tuple((header.key, header.value) for header in one.headers),
                 )
-                for index, one in reader.records(None, exit_at_end=True)
+                for index, one in reader.records(start, exit_at_end=True)
             ]
 
     def eventually_consumes(

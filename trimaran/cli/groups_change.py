@@ -1,0 +1,214 @@
+"""`groups reset-offsets|delete|delete-offsets`: what a group has committed, changed while nobody consumes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.groups import committed_offsets
+from trimaran.cli.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.cli.output import Format, counted, say, show_rows
+from trimaran.cli.positions import parse_position
+from trimaran.cli.topic_partitions import leaders_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TopicPartition = tuple[str, int]
+Topics = Annotated[
+    list[str] | None,
+    Parameter(name=["-t", "--topic"], negative=(), help="TOPIC, or TOPIC:PARTITION,PARTITION."),
+]
+Execute = Annotated[
+    bool, Parameter(name="--execute", negative="", help="Do it; without it nothing changes.")
+]
+
+
+def reset_offsets(
+    group: str,
+    *,
+    to: str,
+    topic: Topics = None,
+    execute: Execute = False,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Shows where a group would go on consuming; commits it with --execute. The group must have no members.
+
+    Args:
+        group: whose offsets.
+        to: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00, @-15m, or @MILLISECONDS.
+        topic: only these; all that the group has committed when none is given.
+        output: table, or json.
+    """
+    position = parse_position(to)
+    with brokers.connected() as client:
+        before = committed_offsets(client, group)
+        wanted = _wanted(client, topic) if topic else sorted(before)
+        if not wanted:
+            raise _nothing(group)
+        after = {one: _within(client, one, position.offset_in(client, *one)) for one in wanted}
+        rows = [
+            {"topic": t, "partition": p, "committed": before.get((t, p)), "new": after[t, p]}
+            for t, p in wanted
+        ]
+        show_rows(rows, output, columns=["topic", "partition", "committed", "new"])
+        changed = {one: offset for one, offset in after.items() if before.get(one) != offset}
+        if not execute:
+            say(
+                f"{counted(len(changed), 'offset')} would change; nothing was changed, --execute does it"
+            )
+            return Exit.OK
+        commit_offsets(client, group, changed)
+    say(f"{counted(len(changed), 'offset')} committed")
+    return Exit.OK
+
+
+def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartition]:
+    found = []
+    for text in topics:
+        topic, colon, indexes = text.rpartition(":")
+        if not colon or not all(one.isdecimal() for one in indexes.split(",")):
+            found += [(text, index) for index in range(len(leaders_of(client, text)))]
+            continue
+        count = len(leaders_of(client, topic))
+        for index in map(int, indexes.split(",")):
+            if index >= count:
+                raise UserError(
+                    f"topic {topic} has no partition {index}",
+                    f"it has {counted(count, 'partition')}",
+                    f"name one below {count}",
+                    exit_code=Exit.USAGE,
+                )
+            found.append((topic, index))
+    return sorted(set(found))
+
+
+def _within(client: BlockingClient, where: TopicPartition, offset: int) -> int:
+    """As Kafka's tool: what lies outside the log becomes its nearest end."""
+    low = end_offset(client, *where, EARLIEST_TIMESTAMP)
+    high = end_offset(client, *where, LATEST_TIMESTAMP)
+    return min(max(offset, low), high)
+
+
+def _nothing(group: str) -> UserError:
+    return UserError(
+        f"group {group} has committed no offsets",
+        "there is nothing to reset",
+        "name topics with --topic to give it offsets",
+        exit_code=Exit.NO,
+    )
+
+
+def commit_offsets(
+    client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
+) -> None:
+    """As somebody who is no member: the coordinator refuses while there are members."""
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    if not wanted:
+        return
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in wanted.items():
+        by_topic.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=""
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+    )
+    for topic in client.call(Coordinator(group), request, version=8).topics:
+        for partition in topic.partitions:
+            _check_idle(group, partition.error_code)
+            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+
+
+def delete(
+    *groups: str,
+    brokers: Brokers = BROKERS,
+) -> int:
+    """Deletes groups with all that they have committed. A group must have no members.
+
+    Args:
+        groups: which.
+    """
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.messages.delete_groups import DeleteGroupsRequest
+
+    with brokers.connected() as client:
+        for group in groups:
+            answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
+            code = the_one(answer.results, "group").error_code
+            _check_idle(group, code)
+            check(code, f"group {group}")
+            say(f"deleted group {group}")
+    return Exit.OK
+
+
+def delete_offsets(group: str, *, topic: Topics = None, brokers: Brokers = BROKERS) -> int:
+    """Deletes what a group has committed of topics that none of its members consumes.
+
+    Args:
+        group: whose offsets.
+        topic: of which topics.
+    """
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_delete import (
+        OffsetDeleteRequest,
+        OffsetDeleteRequestPartition,
+        OffsetDeleteRequestTopic,
+    )
+
+    if not topic:
+        raise UserError(
+            "no topic is named",
+            "offsets are deleted topic by topic",
+            "name one with --topic, or delete the whole group: trimaran groups delete",
+            exit_code=Exit.USAGE,
+        )
+    with brokers.connected() as client:
+        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for name, index in _wanted(client, topic):
+            by_topic.setdefault(name, []).append(
+                OffsetDeleteRequestPartition(partition_index=index)
+            )
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+        )
+        answer = client.call(Coordinator(group), request)
+        check(answer.error_code, f"group {group}")
+        deleted = [one for found in answer.topics for one in _deleted(found)]
+    say(f"deleted {counted(len(deleted), 'offset')}")
+    return Exit.OK
+
+
+def _deleted(topic: Any) -> list[int]:
+    for one in topic.partitions:
+        check(one.error_code, f"{topic.name}-{one.partition_index}")
+    return [one.partition_index for one in topic.partitions]
+
+
+def _check_idle(group: str, code: int) -> None:
+    from wire.errors import ErrorCode
+
+    busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+    if code in busy:
+        raise UserError(
+            f"group {group} has members",
+            "they would commit over it, or lose their place",
+            f"stop its consumers; trimaran groups describe {group} shows them",
+            exit_code=Exit.REFUSED,
+        )

@@ -1,0 +1,80 @@
+"""Where in a partition: `start`, `end`, an offset, so many before the end, or a time."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from node.runtime.clock import now_ms
+from trimaran.cli.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_AGO = re.compile(r"-(\d+)(ms|s|m|h|d)")
+_HINT = "write start, end, 42, -10 (ten before the end), @2026-11-23T12:00, @-15m or @MILLISECONDS"
+
+
+class Position(NamedTuple):
+    """Exactly one of them is not None; `timestamp_ms` may be one of ListOffsets' special ones."""
+
+    offset: int | None = None
+    before_end: int | None = None
+    timestamp_ms: int | None = None
+
+    def offset_in(
+        self, client: BlockingClient, topic: str, partition: int, *, isolation: int = 0
+    ) -> int:
+        """The offset that it means now; a time after the last record means the end. An offset stays as it is."""
+
+        def at(timestamp_ms: int) -> int:
+            return end_offset(client, topic, partition, timestamp_ms, isolation=isolation)
+
+        if self.offset is not None:
+            return self.offset
+        if self.before_end is not None:
+            return max(at(EARLIEST_TIMESTAMP), at(LATEST_TIMESTAMP) - self.before_end)
+        assert self.timestamp_ms is not None
+        found = at(self.timestamp_ms)
+        return at(LATEST_TIMESTAMP) if found < 0 else found
+
+
+def parse_position(text: str) -> Position:
+    """Raises UserError: it is none."""
+    if text in ("start", "earliest"):
+        return Position(timestamp_ms=EARLIEST_TIMESTAMP)
+    if text in ("end", "latest"):
+        return Position(timestamp_ms=LATEST_TIMESTAMP)
+    if re.fullmatch(r"\d{1,18}", text):
+        return Position(offset=int(text))
+    if re.fullmatch(r"-\d{1,18}", text):
+        return Position(before_end=-int(text))
+    if text.startswith("@"):
+        return Position(timestamp_ms=parse_time_ms(text[1:]))
+    raise _wrong(text)
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since 1970 of `2026-11-23T12:00` (local, unless it names a zone), `-15m` or milliseconds as they
+    are. Raises UserError.
+    """
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text)
+    if ago := _AGO.fullmatch(text):
+        return now_ms() - int(int(ago[1]) * _SECONDS[ago[2]] * 1000)
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise _wrong(f"@{text}") from None
+
+
+def _wrong(text: str) -> UserError:
+    return UserError(
+        f"{text!r} is no place in a partition",
+        "it is neither an end, nor an offset, nor a time",
+        _HINT,
+        exit_code=Exit.USAGE,
+    )
