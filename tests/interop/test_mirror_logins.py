@@ -102,7 +102,7 @@ def mirror(folder, words):
 @pytest.mark.parametrize("way", WAYS)
 def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
     verify = zk("verify", node, way, zookeeper, tmp_path)
-    with mirror(tmp_path, zk("mirror", node, way, zookeeper, tmp_path)):
+    with mirror(tmp_path, zk("mirror", node, way, zookeeper, tmp_path)) as (_, log):
         until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
         topic = f"by-{way}"
         broker = node.at("INTERNAL")
@@ -113,6 +113,8 @@ def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
         # Credentials are nobody else's to read, and what others may do is as in Kafka.
         assert "SCRAM-SHA-512" in trimaran("zk", "get", "/config/users/alice", *verify[4:]).stdout
         until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
+        # The leader is found on the listener that was named.
+        assert "did not decide" not in log.read_text()
 
 
 @pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-512"])
