@@ -56,6 +56,8 @@ MAX_WAIT_SECONDS = 300.0
 # Partitions of a request noted between two checkpoints: 3 ms of work.
 NOTED_PER_TURN = 1000
 VERSION_NAMING_LEADERS = 16
+# To find a member by its class takes as long as the verdict.
+READ, TOPIC = Operation.READ, ResourceType.TOPIC
 VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch comes even if it is larger than allowed
 VERSION_OF_STORAGE_ERRORS = 6
 VERSION_READING_FOLLOWERS = 11
@@ -173,7 +175,7 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
 
 def _reading(ctx: Context, call: Call) -> Callable[[str], bool]:
     """Who may read a topic now may not later in the same fetch."""
-    return lambda topic: may(ctx, call, Action(Operation.READ, ResourceType.TOPIC, topic))
+    return lambda topic: may(ctx, call, Action(READ, TOPIC, topic))
 
 
 def _acl_epoch(ctx: Context) -> int:

@@ -40,6 +40,8 @@ from wire.transport.calls import Call, CloseConnection, DeferredResponse
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
+# To find a member by its class takes as long as the verdict.
+WRITE = Operation.WRITE
 ACKS_NONE = 0
 ACKS_LEADER = 1
 
@@ -86,7 +88,7 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
         if not may_use_transactional_id(request.transactional_id, appends, ctx, call):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if len(appends) <= APPENDS_PER_TURN:
-            authorize(appends, may_with_topic(ctx, call, Operation.WRITE))
+            authorize(appends, may_with_topic(ctx, call, WRITE))
     work = _Produce(
         ctx, call, acks, request.timeout_ms, response, appends, request.transactional_id
     )
@@ -120,7 +122,7 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
     ctx, call, appends = work.ctx, work.call, work.appends
     try:
         if len(appends) > APPENDS_PER_TURN and ctx.authorizer is not None:
-            await authorize_in_turns(appends, may_with_topic(ctx, call, Operation.WRITE))
+            await authorize_in_turns(appends, may_with_topic(ctx, call, WRITE))
         await open_leaders(_unopened(work))
         if over_budget or not _validated(work):
             await validate_in_thread(

@@ -41,7 +41,10 @@ def may_use_transactional_id(
     transactional_id: str | None, appends: Iterable[PartitionAppend], ctx: Guarded, call: Call
 ) -> bool:
     """False if one of the batches is transactional, and the client may not write under the id, or names none."""
-    if not any(begins_transactional(one.records) for one in appends):
+    for one in appends:
+        if begins_transactional(one.records):
+            break
+    else:
         return True
     if transactional_id is None:
         return False

@@ -18,6 +18,8 @@ from wire.security.principal import ANONYMOUS
 from wire.transport.calls import Call, ConnectionInfo
 
 SUPER_USERS = "super.users"
+# For every Produce and Fetch: to find a member by its class takes as long as the verdict.
+_TOPIC = ResourceType.TOPIC
 
 
 class Guarded(Protocol):
@@ -114,7 +116,9 @@ def may_with_topic(
     """As `may_with`, of topics; who may do `or_cluster` on the cluster may do it with all of them."""
     if or_cluster is not None and may(ctx, call, Action(or_cluster), asked_for=False):
         return everybody
-    return may_with(ctx, call, operation, ResourceType.TOPIC, asked_for=asked_for)
+    if ctx.authorizer is None:
+        return everybody
+    return may_with(ctx, call, operation, _TOPIC, asked_for=asked_for)
 
 
 def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
