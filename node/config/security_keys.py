@@ -159,22 +159,6 @@ REFUSED = (
         importance="low",
         only_default=f"{_NO_JAVA}, so certificates would be checked by other rules",
     ),
-    ConfigKey(
-        "create.topic.policy.class.name",
-        "class",
-        None,
-        "Java class that decides which topics may be created.",
-        importance="low",
-        only_default=f"{_NO_JAVA}, so every topic could be created",
-    ),
-    ConfigKey(
-        "alter.config.policy.class.name",
-        "class",
-        None,
-        "Java class that decides which configs may be altered.",
-        importance="low",
-        only_default=f"{_NO_JAVA}, so every config could be altered",
-    ),
 )
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -185,6 +169,20 @@ def _known_authorizer(name: str) -> str | None:
 
 
 ACCESS = (
+    ConfigKey(
+        "create.topic.policy.class.name",
+        "class",
+        None,
+        "Entry point of the group trimaran.policy.create_topic: a function that says which topics may be created.",
+        importance="low",
+    ),
+    ConfigKey(
+        "alter.config.policy.class.name",
+        "class",
+        None,
+        "Entry point of the group trimaran.policy.alter_config: a function that says which configs may be altered.",
+        importance="low",
+    ),
     ConfigKey(
         "authorizer.class.name",
         "string",

@@ -15,6 +15,7 @@ from node.config.loggers import Operation
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.config_checks import MIN_ISR, Changes, check, key_of
+from quorum.controller.policies import NO_POLICIES, Policies
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import (
@@ -40,6 +41,7 @@ NONE = KafkaError(ErrorCode.NONE)
 def alter_configs(
     request: incremental.IncrementalAlterConfigsRequest,
     image: MetadataImage,
+    policies: Policies = NO_POLICIES,
     *,
     forwarded: bool = False,
 ) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
@@ -50,13 +52,17 @@ def alter_configs(
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
     records, errors = yield from _decide(
-        request.resources, _incremental_changes, image, forwarded=forwarded
+        request.resources, _incremental_changes, image, policies, forwarded=forwarded
     )
     return Result([] if request.validate_only else records, incremental_response(errors))
 
 
 def replace_configs(
-    request: legacy.AlterConfigsRequest, image: MetadataImage, *, forwarded: bool = False
+    request: legacy.AlterConfigsRequest,
+    image: MetadataImage,
+    policies: Policies = NO_POLICIES,
+    *,
+    forwarded: bool = False,
 ) -> Steps[Result[Message, legacy.AlterConfigsResponse]]:
     """The same where a request says all that a resource shall have: what it does not name goes.
 
@@ -64,7 +70,7 @@ def replace_configs(
         KafkaError: as `alter_configs`.
     """
     records, errors = yield from _decide(
-        request.resources, _legacy_changes, image, forwarded=forwarded
+        request.resources, _legacy_changes, image, policies, forwarded=forwarded
     )
     return Result([] if request.validate_only else records, legacy_response(errors))
 
@@ -127,6 +133,7 @@ def _decide(
     resources: Iterable[R],
     changes_of: Callable[[R, Mapping[str, str]], Changes],
     image: MetadataImage,
+    policies: Policies,
     *,
     forwarded: bool,
 ) -> Steps[tuple[list[Message], dict[ConfigResource, KafkaError]]]:
@@ -147,6 +154,7 @@ def _decide(
             present = image.configs.of(kind, name)
             changes = changes_of(resource, present)
             check(kind, name, present, changes, image, forwarded=forwarded)
+            policies.check_configs(kind, name, changes)
             records += _records(kind, name, present, changes)
             errors[key] = NONE
         except KafkaError as error:

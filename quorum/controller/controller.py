@@ -26,6 +26,7 @@ from quorum.controller.activation import activation_records
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.active_controller import Node as ActiveNode
 from quorum.controller.index import PartitionIndex
+from quorum.controller.policies import NO_POLICIES, Policies
 from quorum.controller.standby import StandbyIndex
 from quorum.controller.topics import TopicRules
 from quorum.controller.turns import try_to_write
@@ -83,14 +84,19 @@ class _ConnectionEnd:
 class Controller:
     """A `MetadataListener`; `loader` has the committed image. `node` is given before the node runs."""
 
-    def __init__(self, settings: ControllerSettings, loader: MetadataLoader) -> None:
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        loader: MetadataLoader,
+        policies: Policies = NO_POLICIES,
+    ) -> None:
         self.settings = settings
         self.loader = loader
         self.node: Node | None = None
         self._active: ActiveController | None = None
         self._standby = StandbyIndex(loader)
         self._applied_end = 0
-        self._rules = TopicRules(settings.config, settings.prng)
+        self._rules = TopicRules(settings.config, settings.prng, policies=policies)
 
     # --- what handlers use
 

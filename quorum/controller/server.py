@@ -33,6 +33,7 @@ from node.runtime.threads import run_blocking
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
+from quorum.controller.policies import Policies, policies_of
 from quorum.controller.registrar import Registrar
 from quorum.formatting.storage import read_bootstrap
 from quorum.metadata.authorizer import Authorizer
@@ -94,6 +95,7 @@ class _Gate:
     authorizer: Authorizer | None
     accounts: Accounts
     logins: Logins
+    policies: Policies
 
 
 async def run_controller(
@@ -117,13 +119,15 @@ async def run_controller(
 
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
-    authorizer = authorizer_of(config)  # refuses before anything is opened
+    authorizer, policies = authorizer_of(config), policies_of(config)  # before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
     accounts = Accounts(config["delegation.token.secret.key"])
     logins = Logins(accounts.find)
     listeners = bind(config, config.controller_listeners, sockets, logins)
     with closed_on_failure(listeners):
-        return _composed(config, _Gate(authorizer, accounts, logins), directory, listeners)
+        return _composed(
+            config, _Gate(authorizer, accounts, logins, policies), directory, listeners
+        )
 
 
 def _composed(
@@ -141,7 +145,7 @@ def _composed(
     group_commit = GroupCommit(directory.health)
     loader = MetadataLoader()
     cluster_id = directory.meta_properties.cluster_id
-    controller = Controller(_settings(config, directory, bootstrap), loader)
+    controller = Controller(_settings(config, directory, bootstrap), loader, gate.policies)
     node = QuorumNode(
         NodeSettings(
             identity_of(config, directory, endpoints),

@@ -1,8 +1,7 @@
 """CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a
 partition or a topic.
 
-Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: create-topic policies,
-quotas.
+Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: quotas.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from node.runtime.steps import Steps
 from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.controller.new_partitions import NewPartitions
 from quorum.controller.placement import Prng
+from quorum.controller.policies import NO_POLICIES, NewTopic, Policies
 from quorum.controller.state import ControllerState
 from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from quorum.metadata.records import partition_record
@@ -72,6 +72,7 @@ class TopicRules:
     config: ServerConfig
     prng: Prng
     new_id: Callable[[], bytes] = new_topic_id
+    policies: Policies = NO_POLICIES
 
     @cached_property
     def effective_configs(self) -> EffectiveConfigs:
@@ -177,6 +178,9 @@ def _create_topic(
         partitions = yield from _assigned_by_hand(topic, new)
     else:
         partitions = yield from _placed(topic, new, rules)
+    factor = len(partitions[0].replicas)
+    by_hand = {one.partition_index: one.broker_ids for one in topic.assignments} or None
+    rules.policies.check_topic(NewTopic(topic.name, len(partitions), factor, by_hand, configs))
     topic_id = rules.new_id()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -190,7 +194,7 @@ def _create_topic(
         name=topic.name,
         topic_id=topic_id,
         num_partitions=len(partitions),
-        replication_factor=len(partitions[0].replicas),
+        replication_factor=factor,
         configs=rules.effective_configs.of(configs, new.image.configs),
     )
     return records, result

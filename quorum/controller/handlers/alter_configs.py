@@ -40,7 +40,9 @@ def alter_configs(
                 refused[key] = KafkaError(config_refusal(key))
         left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)
-        result = yield from replace_configs(wanted, active.image, forwarded=ctx.forwarded)
+        result = yield from replace_configs(
+            wanted, active.image, ctx.controller.rules.policies, forwarded=ctx.forwarded
+        )
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 

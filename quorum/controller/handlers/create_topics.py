@@ -1,6 +1,6 @@
 """CreateTopics (19): creates topics, or says what would be created; configs only to who may see them.
 
-Not done: create-topic policies, quotas.
+Not done: quotas.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def incremental_alter_configs(
         answered = yield from _answered_here(request, ctx, call)
         left = [one for one in request.resources if resource_of(one) not in answered]
         wanted = request.replace(resources=left)
-        result = yield from alter_configs(wanted, active.image, forwarded=ctx.forwarded)
+        result = yield from alter_configs(
+            wanted, active.image, ctx.controller.rules.policies, forwarded=ctx.forwarded
+        )
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 

@@ -1,0 +1,118 @@
+"""An operator's own rules: which topics may be created, and which configs altered.
+
+Functions of somebody's package, named by their entry points in `create.topic.policy.class.name` and
+`alter.config.policy.class.name`. Each answers None, or why not, which the client hears with POLICY_VIOLATION. One that
+fails refuses. They are called on the controller's loop, so they must not wait for anything.
+Source: KIP-108, KIP-133. Left out: Java classes, which do not run here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig
+from quorum.metadata.image import RESOURCE_TYPES
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+CREATE_TOPIC = "create.topic.policy.class.name"
+ALTER_CONFIG = "alter.config.policy.class.name"
+GROUPS = {
+    CREATE_TOPIC: "trimaran.policy.create_topic",
+    ALTER_CONFIG: "trimaran.policy.alter_config",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that is to be created; `assignments` are its replicas by partition, if the client chose them."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    assignments: Mapping[int, Sequence[int]] | None
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredConfigs:
+    """The new values of configs; `resource_type` is Kafka's word, as TOPIC."""
+
+    resource_type: str
+    resource_name: str
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What is asked before topics and configs change; None: nobody."""
+
+    create_topic: Callable[[NewTopic], str | None] | None = None
+    alter_config: Callable[[AlteredConfigs], str | None] | None = None
+
+    def check_topic(self, topic: NewTopic) -> None:
+        """Raises KafkaError POLICY_VIOLATION."""
+        _ask(CREATE_TOPIC, self.create_topic, topic)
+
+    def check_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
+        """What is only deleted is no new value. Raises KafkaError POLICY_VIOLATION."""
+        if self.alter_config is not None:
+            configs = {key: value for key, value in changes.items() if value is not None}
+            altered = AlteredConfigs(RESOURCE_TYPES[kind], name, configs)
+            _ask(ALTER_CONFIG, self.alter_config, altered)
+
+
+NO_POLICIES = Policies()
+
+
+def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) -> None:
+    if policy is None:
+        return
+    try:
+        why = policy(asked)
+    except Exception:  # who cannot say, does not allow
+        log.exception("the policy of %s failed", key)
+        why = f"the policy of {key} failed"
+    if why is not None:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, str(why))
+
+
+def policies_of(config: ServerConfig) -> Policies:
+    """Those that the configuration names.
+
+    Raises:
+        ConfigError: there is no such entry point, or it cannot be loaded.
+    """
+    return Policies(_load(config, CREATE_TOPIC), _load(config, ALTER_CONFIG))
+
+
+def _load(config: ServerConfig, key: str) -> Callable[[Any], str | None] | None:
+    name, group = config[key], GROUPS[key]
+    if not name:
+        return None
+    found = [one for one in entry_points(group=group) if one.name == name]
+    why = f"there is no entry point of this name in the group {group}; classes of Java do not run here"
+    try:
+        (one,) = found
+        policy: Callable[[Any], str | None] = one.load()
+    except (ValueError, ImportError, AttributeError) as error:
+        raise _unusable(config, key, f"it cannot be loaded: {error}" if found else why) from None
+    if not callable(policy):
+        raise _unusable(config, key, "it is no function")
+    return policy
+
+
+def _unusable(config: ServerConfig, key: str, why: str) -> ConfigError:
+    return ConfigError(
+        key,
+        config[key],
+        why,
+        origin=config.origins.get(key, ""),
+        fix=f"write the policy as a function in Python, give it an entry point in {GROUPS[key]}, and install it",
+    )
