@@ -43,10 +43,10 @@ def test_acls(secured):
     listed = said("acls", "--bootstrap-controller", secured.controllers, "--list")
     assert "resourceType=TOPIC, name=orders, patternType=PREFIXED" in listed
     assert "(principal=User:alice, host=*, operation=ALTER_CONFIGS, permissionType=ALLOW)" in listed
-    reads = ("--allow-principal", "User:alice", "--operation", "Read")
-    assert "this ACL would protect nothing" in said(
-        "acls", *server, "--add", *reads, *topic, check=False
-    )
+    reads = ("--deny-principal", "User:bob", "--operation", "Read")
+    said("acls", *server, "--add", *reads, *topic)
+    listed = said("acls", *server, "--list")
+    assert "(principal=User:bob, host=*, operation=READ, permissionType=DENY)" in listed
     said("acls", *server, "--remove", "--force", *topic)
     assert "orders" not in said("acls", *server, "--list")
 

@@ -94,8 +94,7 @@ class Kafkas(Quorum):
 
 @contextmanager
 def ours(folder: Path) -> Iterator[Quorum]:
-    settings = {**SETTINGS, "trimaran.authorizer.topics.and.groups.open": "true"}
-    overrides = [w for k, v in settings.items() for w in ("--override", f"{k}={v}")]
+    overrides = [w for k, v in SETTINGS.items() for w in ("--override", f"{k}={v}")]
     with LocalCluster(folder / "ours", "--brokers", "2", *overrides) as cluster:
         yield Ours(cluster)
 
