@@ -49,6 +49,11 @@ def pytest_addoption(parser):
         default=1.0,
         help="how long each interop test runs in which nodes die all the time (1)",
     )
+    parser.addoption(
+        "--record",
+        action="store_true",
+        help="keep what tests with clients say, for docs/compatibility.md",
+    )
 
 
 class Scheduling(LoadFileScheduling):

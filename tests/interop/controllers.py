@@ -30,7 +30,7 @@ METADATA_QUORUM = describe_quorum_request()
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` what else their files say.
+    `brokers` the brokers', `settings` what else their files say, `{id}` in it for the node's own.
     """
 
     root: Path
@@ -63,7 +63,7 @@ class Controllers:
             if role == "broker":
                 keys |= {"inter.broker.listener.name": "B", "offsets.topic.replication.factor": 1}
             keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-            keys |= self.settings
+            keys |= {k: str(v).replace("{id}", str(i)) for k, v in self.settings.items()}
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
 
     def address(self, i):

@@ -96,6 +96,7 @@ def committed(bootstrap, group, topic):
     return sum(max(0, one.offset) for one in found)
 
 
+@pytest.mark.client("Java", "consumer groups")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_java_consumer_and_kafkas_tools(bootstrap, version):
     name = f"kip848-{version}"
@@ -128,6 +129,7 @@ def test_the_java_consumer_and_kafkas_tools(bootstrap, version):
     assert "was successful" in deleted
 
 
+@pytest.mark.client("Java", "consumer groups")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_live_group_of_java_consumers_moves_there_and_back(bootstrap, version):
     name = f"moving848-{version}"

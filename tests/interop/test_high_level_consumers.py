@@ -118,6 +118,7 @@ def create(ours, version, purpose):
     return topic
 
 
+@pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_members_share_partitions_and_hand_them_over(ours, version, tmp_path):
     topic = create(ours, version, "shared")
@@ -144,6 +145,7 @@ def test_members_share_partitions_and_hand_them_over(ours, version, tmp_path):
     assert owners(ours, topic) == {}
 
 
+@pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_that_is_killed_loses_its_partitions(ours, version, tmp_path):
     topic = create(ours, version, "killed")
@@ -159,6 +161,7 @@ def test_a_member_that_is_killed_loses_its_partitions(ours, version, tmp_path):
         assert sorted(one.lines() + two.lines()) == sorted(sent)
 
 
+@pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offsets_in_kafka_and_in_both(ours, version, tmp_path):
     topic = create(ours, version, "both")
@@ -177,6 +180,7 @@ def test_offsets_in_kafka_and_in_both(ours, version, tmp_path):
         assert sorted(both.lines() + alone.lines()) == sorted(sent)
 
 
+@pytest.mark.client("Java", "groups in ZooKeeper")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_is_migrated(ours, version, tmp_path):
     topic = create(ours, version, "migrated")

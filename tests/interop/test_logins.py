@@ -8,11 +8,12 @@ import ssl
 import subprocess
 import sys
 from functools import partial
+from importlib.metadata import version as version_of
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as TokenOfAiokafka
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, libversion
 
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.login_node import LoginNode
@@ -74,6 +75,7 @@ def config_option(version, kind):
     return "--command-config" if version == "4.3.0" else f"--{kind}.config"
 
 
+@pytest.mark.client("Java", "logins")
 @pytest.mark.parametrize(
     ("version", "way"),
     [(version, way) for version in JAVA for way in WAYS if (version, way) not in NOT_IN],
@@ -138,6 +140,7 @@ def confluent(node, way):
 PYTHON_WAYS = [*PASSWORDS, "OAUTHBEARER", "mTLS"]
 
 
+@pytest.mark.client("librdkafka", "logins", version=libversion()[0])
 @pytest.mark.parametrize("way", PYTHON_WAYS)
 def test_confluent_kafka(node, way):
     topic = topic_of(node, "confluent", way)
@@ -181,6 +184,7 @@ def aio(node, way):
     return {**common, "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
 
 
+@pytest.mark.client("aiokafka", "logins", version=version_of("aiokafka"))
 @pytest.mark.parametrize("way", PYTHON_WAYS)
 def test_aiokafka(node, way):
     topic = topic_of(node, "aiokafka", way)
@@ -223,6 +227,7 @@ def kafka_python(node, way):
     return {**values, "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
 
 
+@pytest.mark.client("kafka-python", "logins", version=version_of("kafka-python"))
 @pytest.mark.parametrize("way", PYTHON_WAYS)
 def test_kafka_python(node, way):
     topic = topic_of(node, "kafka-python", way)
@@ -235,6 +240,7 @@ def test_kafka_python(node, way):
     consumer.close()
 
 
+@pytest.mark.client("franz-go", "logins", version=franz_go.VERSION)
 @pytest.mark.skipif(franz_go.why_not() is not None, reason="needs go on the PATH")
 @pytest.mark.parametrize("way", [*PASSWORDS, "token", "OAUTHBEARER"])
 def test_franz_go(node, way):

@@ -28,6 +28,7 @@ def produced(ours):
     return expected
 
 
+@pytest.mark.client("Java", "records")
 @pytest.mark.parametrize("version", old_clients.VERSIONS)
 def test_each_version_reads_what_all_versions_sent(ours, produced, version):
     found = old_clients.consume(version, ours.bootstrap, ours.zookeeper, TOPIC, len(produced))
@@ -44,6 +45,7 @@ def test_the_java_producer_of_0_8(ours, codec):
     assert found == lines
 
 
+@pytest.mark.client("Java", "classic groups")
 @pytest.mark.parametrize("version", ["0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.1"])
 def test_a_group_goes_on_where_it_was(ours, produced, version, tmp_path):
     settings = tmp_path / "consumer.properties"
@@ -55,6 +57,7 @@ def test_a_group_goes_on_where_it_was(ours, produced, version, tmp_path):
     assert seen == produced[:200]
 
 
+@pytest.mark.client("Java", "offsets")
 @pytest.mark.parametrize(
     "version", ["0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2"]
 )

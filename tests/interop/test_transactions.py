@@ -20,6 +20,7 @@ def tool(name, *arguments):
     return apache_kafka.tool(name, *arguments, timeout=120).stdout
 
 
+@pytest.mark.client("Java", "transactions", version=apache_kafka.VERSION)
 def test_javas_transactional_producer_and_kafkas_tools(ours):
     """It follows transaction.version 2: partitions are added by us, and every end bumps the epoch."""
     server = ("--bootstrap-server", ours.bootstrap)

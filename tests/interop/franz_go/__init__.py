@@ -1,4 +1,4 @@
-"""franz-go, the client of Go; built once into the cache, where there is a Go to build it with."""
+"""franz-go, the client of Go; its programs are built once into the cache, where there is a Go to build them with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.interop.apache_kafka import CACHE
 
 SOURCES = Path(__file__).parent
+VERSION = "1.22.2"  # as go.mod has it
 SECONDS_MAX = 300
 
 
@@ -17,19 +18,29 @@ def why_not() -> str | None:
     return None if shutil.which("go") else "needs go on the PATH"
 
 
-def program() -> Path:
-    """What sends a record and reads it; `main.go` says by which arguments."""
-    built = CACHE / "franz-go" / "there-and-back"
+def program(name: str, package: str) -> Path:
+    """What a `main.go` makes; its head says by which arguments."""
+    built = CACHE / "franz-go" / name
     built.parent.mkdir(parents=True, exist_ok=True)
-    command = ["go", "build", "-o", str(built), "."]
+    command = ["go", "build", "-o", str(built), package]
     subprocess.run(command, cwd=SOURCES, check=True, timeout=SECONDS_MAX, capture_output=True)
     return built
 
 
-def there_and_back(*arguments: str) -> str:
-    """What it has read; raises AssertionError with its complaints when it fails."""
+def _run(built: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [str(program()), *arguments], capture_output=True, text=True, timeout=90, check=False
+        [str(built), *arguments], capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def there_and_back(*arguments: str) -> str:
+    """What it has sent and read; raises AssertionError with its complaints when it fails."""
+    return _run(program("there-and-back", "."), *arguments)
+
+
+def read_in_rack(bootstrap: str, topic: str, rack: str, count: int) -> dict[int, int]:
+    """How many records each broker gave it, of `count` at the least; raises as `there_and_back`."""
+    lines = _run(program("rack", "./rack"), bootstrap, topic, rack, str(count)).splitlines()
+    return {int(broker): int(given) for broker, given in map(str.split, lines)}

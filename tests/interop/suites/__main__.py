@@ -1,0 +1,24 @@
+"""`python -m tests.interop.suites SUITE ours|kafka [TEST …]`: runs it, keeps and prints what it said."""
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tests.interop.suites import franz_go, kafka_python, librdkafka, results
+from tests.interop.suites.running import run
+
+SUITES = {suite.NAME: suite for suite in (librdkafka, franz_go, kafka_python)}
+
+
+def main(suite, kind, *only):
+    work = Path(tempfile.mkdtemp(prefix=f"{suite}-{kind}-"))
+    found = run(SUITES[suite], kind, work, only)
+    results.keep(suite, kind, found)
+    for name, state in sorted(found.items()):
+        if state != results.PASSED:
+            print(state, name)
+    print(dict(Counter(found.values())), "in", work)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,42 @@
+"""The cluster that a suite of others runs against: of ours or of Apache Kafka, from the same properties files."""
+
+import contextlib
+
+from tests.interop.controllers import controllers
+
+KINDS = ("ours", "kafka")
+CONTROLLER, BROKERS = 1, (11, 12, 13)
+COPIES = "3"
+# What the suites' own scripts set on the clusters that they start: librdkafka's by trivup, franz-go's in its workflow.
+SETTINGS = {
+    "allow.everyone.if.no.acl.found": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "auto.create.topics.enable": "true",
+    "broker.rack": "RACK{id}",
+    "default.replication.factor": COPIES,
+    "log.retention.bytes": "1000000000",
+    "num.partitions": "4",
+    "offsets.topic.replication.factor": COPIES,
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.replication.factor": COPIES,
+}
+# Only Kafka's brokers know these.
+KAFKAS = {
+    "group.coordinator.rebalance.protocols": "classic,consumer,share",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "share.coordinator.state.topic.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": COPIES,
+}
+
+
+@contextlib.contextmanager
+def cluster(kind, root):
+    """One controller and three brokers of a kind, each in a rack of its own; gives what `controllers` gives."""
+    settings = {**SETTINGS, **(KAFKAS if kind == "kafka" else {})}
+    brokers = dict.fromkeys(BROKERS, kind)
+    with controllers(root, {CONTROLLER: kind}, brokers, settings) as found:
+        found.format(CONTROLLER, "--standalone")
+        found.start(CONTROLLER)
+        found.start_brokers()
+        yield found

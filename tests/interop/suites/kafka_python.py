@@ -1,0 +1,110 @@
+"""kafka-python's own integration tests, as its sdist carries them.
+
+The sdist leaves out what starts servers: `for_kafka_python/` has files of ours in those places. The fixtures start a
+server for each module, with SASL and TLS where a test wants that; ours or Apache Kafka by what `bin/` runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from tests.interop.apache_kafka import CACHE
+from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
+from tests.interop.suites import kafka_home
+
+NAME = "kafka-python"
+VERSION = "3.0.12"
+NEEDS = ("openssl", "keytool")
+PINNED = (
+    "crc32c==2.9.post0",
+    "lz4==4.4.5",
+    "py==1.11.0",
+    "pytest==9.2.0",
+    "pytest-mock==3.17.0",
+    "pytest-timeout==2.4.0",
+    "python-snappy==0.7.3",
+    "zstandard==0.25.0",
+)
+OF_OURS = Path(__file__).parent / "for_kafka_python"
+BUILD_SECONDS_MAX = 600
+RUN_SECONDS_MAX = 1800
+# How a server of ours is formatted and started where the fixtures run Kafka's scripts.
+STORAGE = """#!/bin/sh
+exec {python} -m trimaran storage "$@" --override sasl.enabled.mechanisms=PLAIN
+"""
+RUN_CLASS = """#!/bin/sh
+exec {python} -m trimaran server start -c "$2"
+"""
+
+
+def source() -> Path:
+    """The unpacked sdist beside an environment to run it in; fetched once."""
+    folder = CACHE / f"kafka-python-{VERSION}"
+    complete = folder / "complete"
+    found = folder / f"kafka_python-{VERSION}"
+    if not complete.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder / "venv", with_pip=True)
+        pip = (str(folder / "venv" / "bin" / "python"), "-m", "pip", "-q")
+        _run(folder, *pip, "install", *PINNED)
+        no_wheel = ("--no-deps", "--no-binary", ":all:", f"kafka-python=={VERSION}")
+        _run(folder, *pip, "download", *no_wheel)
+        (archive,) = folder.glob("*.tar.gz")
+        _run(folder, "tar", "xf", str(archive))
+        (found / "test" / "__init__.py").touch()  # else it would be Python's own `test`
+        complete.touch()
+    resources = found / "servers" / "resources" / "default"
+    resources.mkdir(parents=True, exist_ok=True)
+    for file in OF_OURS.iterdir():
+        if file.is_file() and not file.name.startswith("__"):
+            shutil.copy(file, found / "test" if file.suffix == ".py" else resources)
+    return found
+
+
+def _run(folder: Path, *command: str) -> None:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS_MAX
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are names. Their output stays in `work`."""
+    home = kafka_home.write(work / "kafka")
+    if kind == "ours":
+        for name, script in (("kafka-storage", STORAGE), ("kafka-run-class", RUN_CLASS)):
+            (home / "bin" / f"{name}.sh").write_text(script.format(python=sys.executable))
+    folder, report = source(), work / "report.xml"
+    environ = {
+        **os.environ,
+        "KAFKA_ROOT": str(home),
+        "KAFKA_VERSION": KAFKA_VERSION,
+        "SUITE_KIND": kind,
+    }
+    chosen = ["-k", " or ".join(only)] if only else []
+    with (work / "pytest.log").open("wb") as log:
+        subprocess.run(
+            [folder.parent / "venv" / "bin" / "python", "-m", "pytest", "-p", "no:cacheprovider",
+             "--timeout=600", "-q", "test/integration", f"--junitxml={report}", *chosen],
+            cwd=folder, env=environ, stdout=log, stderr=log, check=False, timeout=RUN_SECONDS_MAX,
+        )  # fmt: skip
+    return _states(report)
+
+
+def _states(report: Path) -> dict[str, str]:
+    found = {}
+    for case in ET.parse(report).iter("testcase"):
+        outcomes = {part.tag for part in case}
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        if outcomes & {"failure", "error"}:
+            found[name] = "failed"
+        else:
+            found[name] = "skipped" if "skipped" in outcomes else "passed"
+    return found

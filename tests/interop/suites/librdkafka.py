@@ -1,0 +1,144 @@
+"""librdkafka's own integration tests, in full mode; the source is inside the npm package of its JavaScript client."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.interop.apache_kafka import CACHE
+from tests.interop.suites import kafka_home
+
+NAME = "librdkafka"
+PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
+VERSION = "2.15.1"
+NEEDS = ("npm", "make", "g++", "javac")
+BUILD_SECONDS_MAX = 900
+# One number, with what it starts; the slowest takes six minutes on a machine that is busy.
+TEST_SECONDS_MAX = 900
+# They wait for most of their time. Each has topics and groups of its own.
+AT_ONCE = 4
+# Not served, so not run.
+APART = r"share"
+CONF = """bootstrap.servers={bootstrap}
+broker.address.family=v4
+test.timeout.multiplier=3
+test.topic.random=true
+"""
+
+
+def tests_folder() -> Path:
+    """The folder with the test runner, built once."""
+    folder = CACHE / f"librdkafka-{VERSION}"
+    source = folder / "package" / "deps" / "librdkafka"
+    complete = folder / "complete"
+    if not complete.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        _run(folder, "npm", "pack", "--silent", PACKAGE)
+        (archive,) = folder.glob("*.tgz")
+        _run(folder, "tar", "xf", str(archive))
+        # npm packs no modes.
+        for script in ("configure", "lds-gen.py", "tests/java/run-class.sh"):
+            (source / script).chmod(0o755)
+        environ = {**os.environ, "CPLUS_INCLUDE_PATH": str(_rapidjson(folder))}
+        _run(source, "./configure", "--disable-gssapi", "--disable-curl", environ=environ)
+        _run(source, "make", "-j2", "libs", environ=environ)
+        _run(source / "tests", "make", "-j2", "test-runner", environ=environ)
+        complete.touch()
+    return source / "tests"
+
+
+def _rapidjson(folder: Path) -> Path:
+    """Where its headers are, if Debian's package can be had; four tests are skipped without them."""
+    if shutil.which("apt-get"):
+        download = ["apt-get", "download", "-qq", "rapidjson-dev"]
+        subprocess.run(download, cwd=folder, capture_output=True, check=False)
+        for package in folder.glob("*.deb"):
+            _run(folder, "dpkg", "-x", package.name, "headers")
+    return folder / "headers" / "usr" / "include"
+
+
+def _run(folder: Path, *command: str, environ: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_SECONDS_MAX,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+
+
+def names() -> set[str]:
+    """The tests that need a broker and run by themselves, of those with a number below 1000, by `test.c`."""
+    source = (tests_folder() / "test.c").read_text()
+    declared = re.findall(r"^ {4}_TEST\((0\d{3}_\w+),\s*([^,)]*)", source, re.MULTILINE)
+    return {
+        name
+        for name, flags in declared
+        if not re.search("LOCAL|MANUAL", flags) and not re.search(APART, name)
+    }
+
+
+def run(bootstrap: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are numbers. Their output stays in `work`."""
+    home = kafka_home.write(work / "kafka")
+    conf = work / "test.conf"
+    conf.write_text(CONF.format(bootstrap=bootstrap))
+    environ = {
+        **os.environ,
+        "BROKERS": bootstrap,
+        "KAFKA_PATH": str(home),
+        "LD_LIBRARY_PATH": "../src:../src-cpp",
+        "RDKAFKA_TEST_CONF": str(conf),
+        "TEST_KAFKA_VERSION": "4.3.0",
+    }
+    _run_java_build(environ)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(
+            lambda number: _one(number, work, environ), only or sorted({n[:4] for n in names()})
+        )
+        return {name: state for part in found for name, state in part.items()}
+
+
+def _run_java_build(environ: dict[str, str]) -> None:
+    """What two of the tests would each build for themselves, at the same time."""
+    subprocess.run(
+        ["make", "-s", "java"], cwd=tests_folder(), env=environ, check=True, capture_output=True
+    )
+
+
+def _one(number: str, work: Path, environ: dict[str, str]) -> dict[str, str]:
+    report = work / f"{number}.json"
+    environ = {**environ, "TESTS": number, "TEST_REPORT": str(report)}
+    with (work / f"{number}.log").open("wb") as log:
+        runner = subprocess.Popen(
+            ["./test-runner", "-L", "-p1"],
+            cwd=tests_folder(),
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            runner.wait(TEST_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            runner.kill()
+            runner.wait()
+    return _states(number, report)
+
+
+def _states(number: str, report: Path) -> dict[str, str]:
+    try:
+        tests = json.loads(report.read_text())["tests"]
+    except (OSError, ValueError):  # it crashed, or was killed
+        return {number: "failed"}
+    return {name: tests[name]["state"].lower() for name in names() if name.startswith(f"{number}_")}

@@ -1,0 +1,93 @@
+"""The last section of `docs/compatibility.md`, made of `results/`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.interop.suites import franz_go, kafka_python, librdkafka, results
+from tests.interop.suites.gaps import APART, GAPS, ON_KAFKA
+from tests.interop.suites.results import FAILED, PASSED, SKIPPED
+
+PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+HEADING = "## Tests of others, and clients\n"
+SUITES = (librdkafka, franz_go, kafka_python)
+INTRODUCTION = """
+This section is written from what the runs said (`tests/interop/suites/results/`).
+`REWRITE_TRANSCRIPTS=1 pytest tests/test_compatibility.py` writes it.
+
+**Suites.** The tests that the authors of clients wrote ran on a cluster of ours and on one of Apache Kafka 4.3,
+with the same properties files: one controller, three brokers, each in a rack, and an authorizer.
+Share groups are not served here. franz-go's tests move 50,000 records instead of 500,000.
+kafka-python's start a node for each file, with TLS and SASL where they want that.
+librdkafka's skip what needs TLS, SASL or topics that are not created by themselves.
+`./dev interop -k suites` runs them on ours again and compares.
+"""
+CLIENTS = """
+**Clients.** What `./dev interop --record` ran with each version of a client. ✓ stands for tests that all passed.
+"""
+
+
+def section() -> str:
+    """From its heading to the end of the page."""
+    return HEADING + INTRODUCTION + _suites() + _gaps() + CLIENTS + _matrix()
+
+
+def _suites() -> str:
+    rows = []
+    for suite in SUITES:
+        tests = results.load(suite.NAME)
+        ours, kafka = (
+            Counter(states.get(kind, SKIPPED) for states in tests.values())
+            for kind in ("ours", "kafka")
+        )
+        both = sum(1 for s in tests.values() if s.get("kafka") == PASSED == s.get("ours"))
+        rows.append(
+            f"| {suite.NAME} {suite.VERSION} | {len(tests)} | {ours[PASSED]} | {kafka[PASSED]} "
+            f"| {both} of {kafka[PASSED]} | {ours[SKIPPED]} | {APART[suite.NAME]} |"
+        )
+    head = "| suite | tests | pass on ours | on Kafka | of Kafka's | skipped | not counted |"
+    return "\n".join(["", head, "|---|---|---|---|---|---|---|", *rows, ""])
+
+
+def _gaps() -> str:
+    rows = [
+        f"| {suite.NAME} | `{name}` | {states.get('ours', SKIPPED)} | {states.get('kafka', SKIPPED)} "
+        f"| {_why(suite.NAME, name)} |"
+        for suite in SUITES
+        for name, states in sorted(results.load(suite.NAME).items())
+        if FAILED in states.values() or states.get("ours") != states.get("kafka")
+    ]
+    if not rows:
+        return "\nNo test failed on either.\n"
+    head = "| suite | test | ours | Kafka | why |"
+    return "\n".join(["", head, "|---|---|---|---|---|", *rows, ""])
+
+
+def _why(suite: str, test: str) -> str:
+    return GAPS.get(suite, {}).get(test) or ON_KAFKA.get(suite, {}).get(test, "")
+
+
+def _matrix() -> str:
+    tests = results.clients()
+    columns = sorted(
+        {what for versions in tests.values() for done in versions.values() for what in done}
+    )
+    rows = [
+        f"| {client} {version} | {' | '.join(_mark(done.get(what)) for what in columns)} |"
+        for client, versions in sorted(tests.items())
+        for version, done in sorted(versions.items(), key=lambda one: _number(one[0]))
+    ]
+    head = f"| client | {' | '.join(columns)} |"
+    return "\n".join(["", head, "|---" * (len(columns) + 1) + "|", *rows, ""])
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _mark(states: dict[str, str] | None) -> str:
+    if not states or set(states.values()) == {SKIPPED}:
+        return ""
+    passed = sum(state == PASSED for state in states.values())
+    return "✓" if passed == len(states) else f"{passed} of {len(states)}"

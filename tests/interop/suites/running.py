@@ -1,0 +1,22 @@
+"""A suite on a cluster of one kind, from start to end."""
+
+import shutil
+
+from tests.interop.suites import kafka_python
+from tests.interop.suites.clusters import BROKERS, cluster
+
+
+def why_not(suite):
+    """What it needs and is not here; None when it can run."""
+    missing = [tool for tool in suite.NEEDS if shutil.which(tool) is None]
+    return f"needs {' and '.join(missing)} on the PATH" if missing else None
+
+
+def run(suite, kind, work, only=()):
+    """The states of its tests, by name; logs of clients and nodes stay in `work`. kafka-python starts its own nodes."""
+    if suite is kafka_python:
+        return suite.run(kind, work, only)
+    nodes = work / "nodes"
+    nodes.mkdir()
+    with cluster(kind, nodes) as found:
+        return suite.run(found.bootstrap(*BROKERS), work, only)

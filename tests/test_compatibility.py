@@ -1,0 +1,30 @@
+"""What `docs/compatibility.md` says of suites and clients is what their runs said (`REWRITE_TRANSCRIPTS=1`
+writes it).
+"""
+
+from tests import datadriven
+from tests.interop.suites import page, results
+from tests.interop.suites.gaps import GAPS, ON_KAFKA
+
+
+def test_the_page_says_what_the_runs_said():
+    before, _, _ = page.PAGE.read_text().partition(page.HEADING)
+    if datadriven.REWRITE:
+        page.PAGE.write_text(before + page.section())
+    assert page.PAGE.read_text() == before + page.section()
+
+
+def test_each_gap_has_a_reason_and_each_reason_a_gap():
+    for suite in page.SUITES:
+        ours = {
+            name: states.get("ours", results.SKIPPED)
+            for name, states in results.load(suite.NAME).items()
+        }
+        assert ours, suite.NAME
+        assert set(results.below_kafka(suite.NAME, ours)) == set(GAPS.get(suite.NAME, {}))
+        failed_there = {
+            name
+            for name, states in results.load(suite.NAME).items()
+            if states.get("kafka") == results.FAILED
+        }
+        assert failed_there == set(ON_KAFKA.get(suite.NAME, {}))
