@@ -23,6 +23,7 @@ from spark.origins.origin import DataUnreadable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
 Tell = Callable[[Outcome], object]
 
 
@@ -71,10 +72,25 @@ def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
 
     spark = session(app_name="trimaran report")
     outcomes = []
-    for outcome in run_all(spark, job.analyses, _loader(spark, job)):
+    load = _loader(spark, job)
+    for outcome in run_all(spark, job.analyses, load, is_much=is_much(job.data)):
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
+
+
+def is_much(data: Path) -> bool:
+    """Whether the segments of the node directories take more than `MUCH_BYTES`, so far as they are looked at."""
+    size = 0
+    for directory in find_log_directories([str(data)]):
+        for path in Path(directory.path).glob("*-*/*.log"):
+            try:
+                size += path.stat().st_size
+            except FileNotFoundError:  # retention takes what it takes
+                continue
+            if size > MUCH_BYTES:
+                return True
+    return False
 
 
 def write_report(

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
-# A hundred small queries: compiling each costs more than running it.
-SETTINGS = {
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+# A hundred small queries: compiling each costs more than running it, but over much data.
+INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
 }
 # What is said where there is nothing to read, as opposed to data that cannot be read.
 ABSENT = ("no metadata log", "there is no", "no log directory")
@@ -40,9 +40,15 @@ class Outcome:
     seconds: float
 
 
-def run_all(spark: SparkSession, analyses: Sequence[Analysis], load: Load) -> Iterator[Outcome]:
-    """The outcomes in order, each when it is there. Damaged data is told in a verdict instead of raised."""
-    with _settings(spark):
+def run_all(
+    spark: SparkSession, analyses: Sequence[Analysis], load: Load, *, is_much: bool = False
+) -> Iterator[Outcome]:
+    """The outcomes in order, each when it is there. Damaged data is told in a verdict instead of raised.
+
+    Args:
+        is_much: the data is worth compiling queries for.
+    """
+    with _settings(spark, SETTINGS if is_much else {**SETTINGS, **INTERPRETED}):
         views = Views(analyses, load)
         try:
             for analysis in analyses:
@@ -157,10 +163,10 @@ def cause_of(error: PySparkException) -> str:
 
 
 @contextmanager
-def _settings(spark: SparkSession) -> Iterator[None]:
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Ours for the time of the run; the session may be the caller's."""
-    before: Mapping[str, str | None] = {key: spark.conf.get(key, None) for key in SETTINGS}
-    for key, value in SETTINGS.items():
+    before: Mapping[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
         spark.conf.set(key, value)
     try:
         yield

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spark import report
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from tests.spark.kafka_metadata.test_reading import standard, store
 from trimaran.cli.analyze import analyze, since_milliseconds
@@ -33,6 +34,13 @@ def data(tmp_path_factory):
     write_partition(broker, "orders", 0, data_batches(10))
     checkpoint(broker, {("orders", 0): 100})
     return root
+
+
+def test_much_data_is_told_by_its_segments(data, monkeypatch):
+    """Queries over much of it are compiled."""
+    assert not report.is_much(data)
+    monkeypatch.setattr(report, "MUCH_BYTES", 100)
+    assert report.is_much(data)
 
 
 # --- --since ---
