@@ -12,16 +12,19 @@ from broker.process.server import RunningBroker
 from node.config.server import ServerConfig
 from quorum.controller.server import RunningController
 from trimaran.broker_role import run_broker_role
-from trimaran.controller_role import run_controller_role
+from trimaran.controller_role import OnMirror, run_controller_role
 
 
 async def run_combined(
-    config: ServerConfig, *, task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED
+    config: ServerConfig,
+    *,
+    on_mirror: OnMirror = lambda _: None,
+    task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Runs both until it is cancelled; raises as `run_controller_role` and `run_broker_role` do."""
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
-        running: RunningController = await nursery.start(_run_controller, config, scope)
+        running: RunningController = await nursery.start(_run_controller, config, scope, on_mirror)
         try:
             await run_broker_role(config, controller=running, task_status=task_status)
         finally:
@@ -31,8 +34,9 @@ async def run_combined(
 async def _run_controller(
     config: ServerConfig,
     scope: trio.CancelScope,
+    on_mirror: OnMirror,
     *,
     task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     with scope:
-        await run_controller_role(config, task_status=task_status)
+        await run_controller_role(config, on_mirror=on_mirror, task_status=task_status)

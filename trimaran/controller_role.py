@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import trio
 
 from node.config.config_def import ConfigError
@@ -9,20 +12,27 @@ from node.config.server import ServerConfig
 from quorum.controller.server import RunningController, run_controller
 from trimaran.broker_role import texts_of
 
+if TYPE_CHECKING:
+    from zkcompat.mirroring.mirror import Mirror
+
 _KEY = "trimaran.zk.mirror.enable"
+OnMirror = Callable[["Mirror"], object]
 
 
 async def run_controller_role(
     config: ServerConfig,
     *,
+    on_mirror: OnMirror = lambda _: None,
     task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs a controller until it is cancelled; raises as `run_controller` does."""
+    """Runs a controller until it is cancelled; raises as `run_controller` does. `on_mirror` gets its mirror, if it has
+    one.
+    """
     mirrors = _mirrors(config)
     async with trio.open_nursery() as nursery:
         running: RunningController = await nursery.start(_run_controller, config)
         if mirrors:
-            nursery.start_soon(_mirror, config, running)
+            nursery.start_soon(_mirror, config, running, on_mirror)
         task_status.started(running)
 
 
@@ -52,7 +62,7 @@ def _mirrors(config: ServerConfig) -> bool:
     return True
 
 
-async def _mirror(config: ServerConfig, running: RunningController) -> None:
+async def _mirror(config: ServerConfig, running: RunningController, on_mirror: OnMirror) -> None:
     from zkcompat.in_controller import Controller, mirror_in_controller
 
     controller = Controller(
@@ -62,4 +72,4 @@ async def _mirror(config: ServerConfig, running: RunningController) -> None:
         loader=running.loader,
         directory=running.directory.path,
     )
-    await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config))
+    await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config), on_mirror)

@@ -46,17 +46,21 @@ def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> 
     return config
 
 
-def roles_of(config: ServerConfig) -> list[Role]:
-    """The role functions that `process.roles` names; imported on demand, a controller needs no broker."""
+def roles_of(
+    config: ServerConfig, on_mirror: Callable[[Any], object] = lambda _: None
+) -> list[Role]:
+    """The role functions that `process.roles` names; imported on demand, a controller needs no broker. `on_mirror` gets
+    the mirror of a controller that has one.
+    """
     if config.is_controller and config.is_broker:
         from trimaran.combined import run_combined
 
-        return [run_combined]
+        return [partial(run_combined, on_mirror=on_mirror)]
     roles: list[Role] = []
     if "controller" in config["process.roles"]:
         from trimaran.controller_role import run_controller_role
 
-        roles.append(run_controller_role)
+        roles.append(partial(run_controller_role, on_mirror=on_mirror))
     if "broker" in config["process.roles"]:
         from trimaran.broker_role import run_broker_role
 
@@ -135,13 +139,17 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 
 def _run(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
-    roles, instruments = roles_of(config), _instruments(config)
+    instruments = _instruments(config)
     if not config["trimaran.metrics.listener"]:
-        trio.run(run_roles, roles, config, on_ready, instruments=instruments)
+        trio.run(run_roles, roles_of(config), config, on_ready, instruments=instruments)
         return
     from trimaran.metrics.beside import run_with_metrics
+    from trimaran.metrics.node_monitor import NodeMonitor
 
-    run_with_metrics(partial(run_roles, roles, config, on_ready), config, instruments)
+    monitor = NodeMonitor(config)
+    roles = roles_of(config, monitor.mirrors)
+    listener = config["trimaran.metrics.listener"]
+    run_with_metrics(partial(run_roles, roles, config, on_ready), monitor, listener, instruments)
 
 
 def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:

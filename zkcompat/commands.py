@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,6 @@ from zkcompat.mirroring.observer import (
     open_observer,
     parse_controllers,
 )
-from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.settings import (
     NONE,
@@ -76,6 +75,7 @@ TREE_ENTRIES_MAX = 100_000
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Beside = Callable[[Mirror], AbstractAsyncContextManager[object]]
 
 
 class ZooKeeperUnreachableError(Exception):
@@ -154,11 +154,11 @@ def run_mirror(
     zookeeper_connect: str,
     state_dir: Path,
     properties: Properties = NONE,
-    on_status: Callable[[MirrorStatus], object] | None = None,
+    beside: Beside = nullcontext,
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
 
-    `on_status` gets the mirror's live status object once the quorum was found, before anything is written.
+    `beside` gets the mirror once the quorum was found, before anything is written; its block lasts as long as it runs.
     Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)
@@ -176,9 +176,8 @@ def run_mirror(
             open_keeper(zookeeper, session_file, keep_session=True) as keeper,
         ):
             this = Mirror(feed, keeper, cluster_id, config, [legacy_admin(feed, kinds, security)])
-            if on_status is not None:
-                on_status(this.status)
-            await this.run()
+            async with beside(this):
+                await this.run()
 
     with _locked(state_dir):
         _run(partial(_until_signal, mirror))

@@ -7,6 +7,7 @@ better than any claim that it leads, so it takes the claim of its predecessor ov
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,15 @@ class LeadershipTurn:
 
 
 async def mirror_in_controller(
-    controller: Controller, connect: str, properties: Properties
+    controller: Controller,
+    connect: str,
+    properties: Properties,
+    on_mirror: Callable[[Mirror], object] = lambda _: None,
 ) -> None:
-    """Mirrors whenever the controller leads, until cancelled. Raises ValueError for a setting that is wrong."""
+    """Mirrors whenever the controller leads, until cancelled. `on_mirror` gets each mirror before it runs.
+
+    Raises ValueError for a setting that is wrong.
+    """
     config = mirror_config(properties)
     keeper = keeper_config(connect, properties)
     kinds = obeyed_kinds(properties)
@@ -83,6 +90,7 @@ async def mirror_in_controller(
                 nursery.start_soon(_caught_up, controller.node, feed)
                 mirror = Mirror(feed, opened, controller.cluster_id, config, companions)
                 mirror.turn = LeadershipTurn(controller, feed)
+                on_mirror(mirror)
                 await mirror.run()
         except* WrongClusterError as group:
             log.error("Nothing is mirrored: %s", group.exceptions[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -164,7 +165,9 @@ def _change(old: float | None, new: float | None) -> float:
 def _number(value: float | None) -> float | int | None:
     if value is None:
         return None
-    return int(value) if value == int(value) else float(f"{value:.6g}")
+    if not math.isfinite(value) or value == int(value):
+        return int(value) if math.isfinite(value) else value
+    return round(value, 3) if abs(value) >= 1000 else float(f"{value:.6g}")
 
 
 def _told(value: float) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,7 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from zkcompat.commands import ZooKeeperStatus
+    from zkcompat.commands import Beside, ZooKeeperStatus
 
 
 _OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
@@ -182,7 +183,22 @@ def mirror(
     say(f"mirroring {bootstrap} into {connect}")
     set_up_mirror()
     with explained():
-        run_mirror(bootstrap, connect, state or data / "mirror", properties)
+        run_mirror(
+            bootstrap, connect, state or data / "mirror", properties, _metrics_of(properties)
+        )
+
+
+def _metrics_of(properties: Mapping[str, str]) -> Beside:
+    """Serves the mirror's metrics, where its file says so."""
+    text = properties.get("trimaran.metrics.listener", "").strip()
+    if not text:
+        return nullcontext
+    from trimaran.metrics.beside import mirror_with_metrics
+    from trimaran.metrics.serving import address_of
+
+    address = address_of(text)
+    assert address is not None
+    return partial(mirror_with_metrics, address=address)
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:

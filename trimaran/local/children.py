@@ -12,16 +12,21 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from node.runtime.parent_death import end_with_parent
+from node.runtime.ports import HOST
 from trimaran.errors import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
+
+if TYPE_CHECKING:
+    from zkcompat.mirroring.mirror import Mirror
 
 
 class Process(Protocol):
@@ -208,11 +213,23 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
     from trimaran.logs import set_up_mirror
     from zkcompat.commands import run_mirror
 
+    @asynccontextmanager
+    async def beside(mirror: Mirror) -> AsyncIterator[None]:
+        if node.metrics_port is None:
+            on_ready()
+            yield
+            return
+        from trimaran.metrics.beside import mirror_with_metrics
+
+        async with mirror_with_metrics(mirror, (HOST, node.metrics_port)):
+            on_ready()
+            yield
+
     set_up_mirror()
     run_mirror(
         plan.addresses("controller"),
         plan.addresses("zookeeper"),
         node.directory,
         plan.settings,
-        lambda _status: on_ready(),
+        beside,
     )

@@ -24,7 +24,7 @@ FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181}
 # One more a node; that of brokers is the usual one of JMX exporters.
-FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604}
+FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
 NODES_MAX = 10  # ids of controllers end where those of brokers begin
 

@@ -93,6 +93,27 @@ ALERTS = (
         "{{ $value }} registered brokers are fenced",
     ),
     Alert(
+        "MirrorBehind",
+        "trimaran_zk_mirror_lag_seconds > 10",
+        "30s",
+        False,
+        "ZooKeeper shows the metadata of {{ $value }} s ago",
+    ),
+    Alert(
+        "MirrorWithoutZooKeeper",
+        "trimaran_zk_mirror_connected == 0",
+        "30s",
+        False,
+        "the mirror {{ $labels.instance }} has no session with ZooKeeper",
+    ),
+    Alert(
+        "MirrorRefused",
+        "trimaran_zk_mirror_quarantined > 0",
+        "5m",
+        False,
+        "ZooKeeper refuses {{ $value }} znodes of the mirror: see trimaran zk status",
+    ),
+    Alert(
         "NodeUnreachable",
         "up == 0",
         "1m",

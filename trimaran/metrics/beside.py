@@ -1,16 +1,24 @@
-"""A node with its metrics, which are there before its roles start and until they have ended."""
+"""A process with its metrics, which are there before its work starts and until it has ended."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from node.config.server import ServerConfig
-from trimaran.metrics.monitored_node import MonitoredNode
+from trimaran.metrics.loop_times import LoopTimes
+from trimaran.metrics.mirror import mirror_metrics
+from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
+
+if TYPE_CHECKING:
+    from trimaran.metrics.families import Families
+    from trimaran.metrics.node_monitor import NodeMonitor
+    from trimaran.metrics.serving import Address
+    from zkcompat.mirroring.mirror import Mirror
 
 log = logging.getLogger(__name__)
 
@@ -19,21 +27,53 @@ RunRoles = Callable[[Callable[[Any], object]], Awaitable[None]]
 
 
 def run_with_metrics(
-    run_roles: RunRoles, config: ServerConfig, instruments: Sequence[trio.abc.Instrument]
+    run_roles: RunRoles,
+    monitor: NodeMonitor,
+    listener: str,
+    instruments: Sequence[trio.abc.Instrument],
 ) -> None:
-    """Runs the loop. Raises ConfigError and OSError for the address, else what the roles raise."""
-    address = address_of(config)
+    """Runs the loop. Raises ConfigError and OSError for `listener`, else what the roles raise."""
+    address = address_of(listener)
     assert address is not None, "somebody asked for metrics"
-    state = MonitoredNode(config)
 
     async def run() -> None:
-        async with serving_metrics(address, state) as server:
-            log.info("metrics are served at http://%s:%d/metrics", *server.address)
+        async with serving_metrics(address, monitor) as server:
+            _tell(server.address)
+            await run_roles(monitor.started)
 
-            def on_running(role: Any) -> None:
-                state.started(role)
-                server.collector.follow_elections()
+    trio.run(run, instruments=[*instruments, monitor.loop_times])
 
-            await run_roles(on_running)
 
-    trio.run(run, instruments=[*instruments, state.loop_times])
+@asynccontextmanager
+async def mirror_with_metrics(mirror: Mirror, address: Address) -> AsyncIterator[Address]:
+    """Serves those of a mirror in a process of its own, within the block; the value is where. Raises OSError for
+    `address`.
+    """
+    monitor = _MirrorMonitor(mirror)
+    trio.lowlevel.add_instrument(monitor.loop_times)
+    try:
+        async with serving_metrics(address, monitor) as server:
+            _tell(server.address)
+            yield server.address
+    finally:
+        trio.lowlevel.remove_instrument(monitor.loop_times)
+
+
+class _MirrorMonitor:
+    """A `Monitor`. A mirror that stands by is as ready as one that writes."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.loop_times = LoopTimes()
+        self._mirror = mirror
+
+    def families(self) -> Families:
+        yield from loop_metrics(self.loop_times)
+        yield from mirror_metrics(self._mirror)
+
+    def why_not_ready(self) -> list[str]:
+        state = self._mirror.status.state
+        return [] if state in ("in step", "standby") else [f"the mirror is {state}"]
+
+
+def _tell(address: Address) -> None:
+    log.info("metrics are served at http://%s:%d/metrics", *address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from quorum.metadata.loader import Manifest
+from quorum.metadata.loader import Manifest, MetadataLoader
 from trimaran.metrics.families import Families, counter
 
 
@@ -14,6 +14,13 @@ class ElectionCounts:
     def __init__(self) -> None:
         self.elections = 0
         self.unclean_elections = 0
+        self._follows: MetadataLoader | None = None
+
+    def follow(self, loader: MetadataLoader) -> None:
+        """Counts what this loader publishes from now on; asked again for the same one it does nothing."""
+        if self._follows is not loader:
+            self._follows = loader
+            loader.add_publisher(self)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:  # noqa: ARG002
         if manifest.is_snapshot:

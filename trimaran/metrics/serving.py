@@ -11,19 +11,19 @@ import gzip
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import trio
 from prometheus_client.core import Metric
 
 from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
 from node.runtime.threads import run_computing
-from trimaran.metrics.collect import Collector
 from trimaran.metrics.exposition import Text, text_of
+from trimaran.metrics.families import Families
 from trimaran.metrics.http import Request, Response, serve_http
-from trimaran.metrics.monitored_node import MonitoredNode
 from trimaran.metrics.process import process_metrics
+from wire.transport.events import yield_to_loop
 
 Address = tuple[str, int]
 
@@ -34,9 +34,8 @@ _PATHS = b"try /metrics, /healthz or /readyz\n"
 _GZIP_LEVEL = 1
 
 
-def address_of(config: ServerConfig) -> Address | None:
+def address_of(text: str | None) -> Address | None:
     """Where to listen, None for nowhere. Raises ConfigError."""
-    text = config[KEY]
     if not text:
         return None
     with suppress(ValueError):
@@ -47,14 +46,14 @@ def address_of(config: ServerConfig) -> Address | None:
 
 
 @asynccontextmanager
-async def serving_metrics(address: Address, state: MonitoredNode) -> AsyncIterator[MetricsServer]:
+async def serving_metrics(address: Address, monitor: Monitor) -> AsyncIterator[MetricsServer]:
     """Serves within the block. Raises OSError: the address, its `filename`, is taken or not ours."""
     host, port = address
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-    server = MetricsServer(state, listeners[0].socket.getsockname()[:2])
+    server = MetricsServer(monitor, listeners[0].socket.getsockname()[:2])
     async with trio.open_nursery() as nursery:
         for listener in listeners:
             nursery.start_soon(serve_http, listener, server.respond)
@@ -62,13 +61,22 @@ async def serving_metrics(address: Address, state: MonitoredNode) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-class MetricsServer:
-    """Answers for one node. `address` is where it listens."""
+class Monitor(Protocol):
+    """Who looks at a process, for who asks about it."""
 
-    def __init__(self, state: MonitoredNode, address: Address) -> None:
+    def families(self) -> Families:
+        """All metrics at this moment; called on the loop."""
+
+    def why_not_ready(self) -> list[str]:
+        """What is missing, a sentence each."""
+
+
+class MetricsServer:
+    """Answers for one process. `address` is where it listens."""
+
+    def __init__(self, monitor: Monitor, address: Address) -> None:
         self.address = address
-        self.collector = Collector(state)
-        self._state = state
+        self._monitor = monitor
         # Two scrapes at a time would cost the loop twice as much, and tell the same.
         self._scraping = trio.Lock()
 
@@ -79,7 +87,7 @@ class MetricsServer:
             case "/healthz":
                 return Response(200, b"ok\n")
             case "/readyz":
-                missing = self._state.why_not_ready()
+                missing = self._monitor.why_not_ready()
                 text = "".join(f"{one}\n" for one in missing) or "ready\n"
                 return Response(503 if missing else 200, text.encode())
             case _:
@@ -88,11 +96,22 @@ class MetricsServer:
     async def _metrics(self, headers: dict[str, str]) -> Response:
         zips = "gzip" in headers.get("accept-encoding", "")
         async with self._scraping:
-            families = await self.collector.collect()
+            families = await _collected(self._monitor.families())
             make = partial(_text, families, headers.get("accept", ""), zips=zips)
             text = await run_computing(make)
         encoding = [("Content-Encoding", "gzip")] if zips else []
         return Response(200, text.body, text.content_type, encoding)
+
+
+async def _collected(families: Families) -> list[Metric]:
+    """A little in each turn of the loop."""
+    found = []
+    for family in families:
+        if family is None:
+            await yield_to_loop()
+        else:
+            found.append(family)
+    return found
 
 
 def _text(families: Sequence[Metric], accept: str, *, zips: bool) -> Text:

@@ -18,7 +18,7 @@ from tests.cluster.in_process import cluster
 from tests.cluster.nodes import server_config
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.dashboard import PANELS
-from trimaran.metrics.monitored_node import MonitoredNode
+from trimaran.metrics.node_monitor import NodeMonitor
 from trimaran.metrics.serving import address_of, serving_metrics
 
 
@@ -72,9 +72,9 @@ def _grouping_cluster(path):
 
 async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
     async with _grouping_cluster(tmp_path) as running:
-        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
+        state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
-        other = MonitoredNode(running.controller_config(1))
+        other = NodeMonitor(running.controller_config(1))
         other.started(running.controllers[1])
         async with (
             serving_metrics(("127.0.0.1", 0), state) as broker,
@@ -116,12 +116,14 @@ def _names_in_queries():
     """What alerts and the dashboard ask for must be there under that name."""
     queries = [alert.expression for alert in ALERTS]
     queries += [query for panel in PANELS for query, _ in panel.queries]
-    return set(re.findall(r"\b(?:kafka|trimaran|process)_\w+", " ".join(queries)))
+    found = set(re.findall(r"\b(?:kafka|trimaran|process)_\w+", " ".join(queries)))
+    # Those of a mirror: tests/zkcompat/mirroring/test_mirror_metrics.py.
+    return {name for name in found if not name.startswith("trimaran_zk_mirror_")}
 
 
 async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
     async with cluster(tmp_path) as running:
-        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
+        state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
         async with serving_metrics(("127.0.0.1", 0), state) as server:
             accept = "application/openmetrics-text; version=1.0.0"
@@ -146,7 +148,7 @@ async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
             "log.dirs": str(tmp_path),
         }
     )
-    async with serving_metrics(("127.0.0.1", 0), MonitoredNode(config)) as server:
+    async with serving_metrics(("127.0.0.1", 0), NodeMonitor(config)) as server:
         assert (await get(server, "/healthz"))[0] == 200
         status, _, text = await get(server, "/readyz")
         assert (status, text) == (503, b"the controller is starting\nthe broker is starting\n")
@@ -156,7 +158,7 @@ async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
 
 async def test_a_fenced_broker_is_not_ready(tmp_path):
     async with cluster(tmp_path) as running:
-        state = MonitoredNode(running.config(11, **{"process.roles": "broker"}))
+        state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
         await running.stop(11)
         assert state.why_not_ready()
@@ -164,16 +166,10 @@ async def test_a_fenced_broker_is_not_ready(tmp_path):
 
 @pytest.mark.parametrize("text", ["nowhere", "127.0.0.1", "127.0.0.1:port", "http://a:1/x", ":9"])
 def test_a_wrong_address_is_named(text):
-    config = server_config(
-        {
-            "node.id": "1",
-            "process.roles": "controller",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": "CONTROLLER://127.0.0.1:0",
-            "controller.quorum.voters": "1@127.0.0.1:9093",
-            "log.dirs": "/nowhere",
-            "trimaran.metrics.listener": text,
-        }
-    )
     with pytest.raises(ConfigError, match=r"trimaran\.metrics\.listener"):
-        address_of(config)
+        address_of(text)
+
+
+def test_no_address_is_nowhere():
+    assert address_of(None) is None
+    assert address_of("127.0.0.1:0") == ("127.0.0.1", 0)

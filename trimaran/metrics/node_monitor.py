@@ -1,0 +1,131 @@
+"""A node as it is looked at: all its metrics at one moment, and whether it is ready for work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.metrics.cluster import ClusterCounts
+from trimaran.metrics.elections import ElectionCounts
+from trimaran.metrics.families import Families, gauge, histogram
+from trimaran.metrics.groups import group_metrics
+from trimaran.metrics.loop_times import LoopTimes
+from trimaran.metrics.mirror import mirror_metrics
+from trimaran.metrics.process import loop_metrics
+from trimaran.metrics.raft import controller_metadata_metrics, metadata_metrics, raft_metrics
+from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
+from trimaran.metrics.replicas import replica_metrics
+from trimaran.metrics.requests import connection_metrics, request_metrics
+from trimaran.metrics.topics import topic_metrics
+
+if TYPE_CHECKING:
+    from broker.process.server import RunningBroker
+    from node.config.server import ServerConfig
+    from node.runtime.group_commit import GroupCommit
+    from quorum.controller.server import RunningController
+    from zkcompat.mirroring.mirror import Mirror
+
+
+class NodeMonitor:
+    """A `Monitor` of the roles in this process, as far as they have started."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.loop_times = LoopTimes()
+        self._config = config
+        self._controller: RunningController | None = None
+        self._broker: RunningBroker | None = None
+        self._mirror: Mirror | None = None
+        self._cluster = ClusterCounts()
+        self._elections = ElectionCounts()
+
+    def started(self, role: RunningController | RunningBroker) -> None:
+        """A role serves; a broker names the controller that runs beside it."""
+        from quorum.controller.server import RunningController
+
+        if isinstance(role, RunningController):
+            self._controller = role
+        else:
+            self._broker = role
+            self._controller = role.controller
+        if self._controller is not None:
+            self._elections.follow(self._controller.loader)
+
+    def mirrors(self, mirror: Mirror) -> None:
+        """The controller has this mirror now."""
+        self._mirror = mirror
+
+    def why_not_ready(self) -> list[str]:
+        """What is missing, a sentence each; nothing for a node that is ready."""
+        missing = []
+        if self._config.is_controller:
+            missing += lacking_to_controller(self._controller)
+        if self._config.is_broker:
+            missing += lacking_to_broker(self._broker)
+        return missing
+
+    def families(self) -> Families:
+        """All metrics at this moment."""
+        controller, broker = self._controller, self._broker
+        yield from loop_metrics(self.loop_times)
+        servers = [one.server for one in (controller, broker) if one is not None]
+        if servers:
+            yield from request_metrics(servers)
+            yield from connection_metrics(servers)
+            yield from _raft_metrics(controller, broker)
+            yield histogram(
+                "trimaran_fsync_seconds",
+                "Time of a round of fsync, of all that was appended before it.",
+                _all_rounds(controller, broker),
+            )
+        if controller is not None:
+            yield from self._controller_metrics(controller)
+        if broker is not None:
+            yield from _broker_metrics(broker)
+        if self._mirror is not None:
+            yield from mirror_metrics(self._mirror)
+
+    def _controller_metrics(self, controller: RunningController) -> Families:
+        yield gauge(
+            "kafka_controller_kafkacontroller_activecontrollercount",
+            "1 for the active controller, else 0.",
+            controller.context.controller.is_active,
+        )
+        yield from controller_metadata_metrics(controller.loader.image, controller.node)
+        yield from self._cluster.metrics(controller.loader.image)
+        yield from self._elections.metrics()
+
+
+def _raft_metrics(controller: RunningController | None, broker: RunningBroker | None) -> Families:
+    """A broker beside a controller uses its replica."""
+    if controller is not None:
+        yield from raft_metrics(controller.node)
+    elif broker is not None:
+        yield from raft_metrics(broker.parts.quorum.node)
+
+
+def _broker_metrics(broker: RunningBroker) -> Families:
+    ctx = broker.context
+    yield from metadata_metrics(ctx.metadata.image, broker.parts.quorum.node)
+    yield from topic_metrics(ctx.partitions.traffic)
+    yield from replica_metrics(ctx)
+    yield from group_metrics(ctx.groups)
+
+
+def _all_rounds(
+    controller: RunningController | None, broker: RunningBroker | None
+) -> CumulativeHistogram:
+    total = CumulativeHistogram()
+    for one in {id(commit): commit for commit in _commits(controller, broker)}.values():
+        total.add(one.times)
+    return total
+
+
+def _commits(
+    controller: RunningController | None, broker: RunningBroker | None
+) -> Iterator[GroupCommit]:
+    if controller is not None:
+        yield controller.group_commit
+    if broker is not None:
+        yield broker.parts.storage.metadata_commit
+        yield from broker.parts.storage.commits.values()
