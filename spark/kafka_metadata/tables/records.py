@@ -329,12 +329,13 @@ def _id_text(topic_id: bytes | None) -> str | None:
 
 
 def _broker_ids(chunk: Chunk) -> list[int | None]:
-    return [
-        getattr(message, "broker_id", getattr(message, "id", None))
-        if "Broker" in type(message).__name__
-        else None
-        for message in chunk.messages
-    ]
+    return [_broker_id(message) for message in chunk.messages]
+
+
+def _broker_id(message: Any) -> int | None:
+    """Older records call it `id`, as those of other things call theirs."""
+    is_broker = "Broker" in type(message).__name__
+    return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
 
 
 def _resource_types(chunk: Chunk) -> list[str | None]:

@@ -16,6 +16,7 @@ from wire.as_json import base64_text
 from wire.json_text import json_text
 from wire.records.configs import ConfigRecord
 from wire.records.misc import NoOpRecord
+from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.security import UserScramCredentialRecord
 from wire.records.topics import (
     PartitionChangeRecord,
@@ -98,6 +99,13 @@ def rows(root, table="records", **options):
             assert batch.schema == made.schema
             found += batch.to_pylist()
     return found
+
+
+def test_the_broker_of_a_block_of_producer_ids(tmp_path):
+    log = standard().write(9000, ProducerIdsRecord(broker_id=12, next_producer_id=1000))
+    store(tmp_path, 1, log.batches)
+    found = [r for r in rows(tmp_path, "records") if r["type"] == "ProducerIdsRecord"]
+    assert [row["broker_id"] for row in found] == [12]
 
 
 # --- what is committed -------------------------------------------------------------------------------------------------
