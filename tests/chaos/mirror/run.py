@@ -25,9 +25,12 @@ from tests.chaos.mirror.outsider import BROKER
 from tests.chaos.mirror.quorums import QUORUMS, Quorum
 from tests.chaos.mirror.scene import NotPossibleHere, Scene, scene
 from tests.cluster.processes import trimaran
+from zkcompat.zookeeper import server_process
 
 # Until somebody gives up on a mirror that is never in step again.
 PATIENCE_SECONDS = 15.0
+# Three ZooKeepers that start at once, beside a whole Apache Kafka.
+START_SECONDS = 60.0
 HEADINGS = ("fault", "quorum", "in step after", "mark", "brokers gone", "others behind", "CPU", "")
 
 
@@ -164,6 +167,7 @@ def main() -> None:
     if arguments.list:
         print("\n".join(f"{fault.name}: {fault.what}" for fault in faults))
         return
+    server_process.READY_SECONDS = START_SECONDS
     outcomes: list[Outcome] = []
     for name in arguments.quorum or sorted(QUORUMS, reverse=True):
         with tempfile.TemporaryDirectory(prefix="chaos-mirror-") as folder:

@@ -28,6 +28,7 @@ class Ensemble:
             thread.start()
         for thread in threads:
             thread.join()
+        assert self.servers.keys() >= {*numbers}, f"of the servers {numbers} only {[*self.servers]}"
 
     def kill(self, *numbers):
         for number in numbers:
