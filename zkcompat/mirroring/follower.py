@@ -184,7 +184,8 @@ class Follower:
         """Has compared what is to be tried again."""
         for entry in self.quarantine.take_due():
             self._retrying = True
-            self.tenure.recheck(entry.path)
+            for path in (entry.path, *entry.waiting):
+                self.tenure.recheck(path)
 
     def _settled(self, piece: Slice) -> None:
         if not len(self.quarantine):

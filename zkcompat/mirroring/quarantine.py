@@ -20,6 +20,9 @@ RETRY_SHARE = 0.01
 # More refusals than that are a matter of the whole tree; the rest is found by the verification again.
 ENTRIES_MAX = 10_000
 
+# What waits for the right to a parent's children is tried again with it; more is found by the verification.
+WAITING_MAX = 100
+
 # `children`: the right to create and delete is that of the parent.
 Action = Literal["create", "set", "delete", "children", "read"]
 _ACTIONS: dict[Kind, Action] = {Kind.CREATE: "create", Kind.SET: "set", Kind.DELETE: "delete"}
@@ -27,13 +30,19 @@ _ACTIONS: dict[Kind, Action] = {Kind.CREATE: "create", Kind.SET: "set", Kind.DEL
 
 @dataclass(slots=True)
 class Refusal:
-    """One that `retries` holds nothing back. `attempts` counts refusals."""
+    """One that `retries` holds nothing back. `attempts` counts refusals. `waiting`: some of what it holds back."""
 
     path: str
     action: Action
     reason: str
     attempts: int = 1
     retries: bool = False
+    waiting: set[str] = field(default_factory=set)
+
+    def hold(self, operation: Operation) -> None:
+        """Notes what is to be tried again with it."""
+        if len(self.waiting) < WAITING_MAX and not operation.sequential:
+            self.waiting.add(operation.path)
 
     def sentence(self) -> str:
         """For people: what may not be done, and why."""
@@ -66,7 +75,9 @@ class Quarantine:
         """ZooKeeper, or its limits, refused an operation."""
         parent = operation.path.rpartition("/")[0] or "/"
         if reason == "NoAuth" and operation.kind is not Kind.SET:
-            return self.add(parent, "children", reason)
+            entry = self.add(parent, "children", reason)
+            entry.hold(operation)
+            return entry
         path = parent if operation.sequential else operation.path
         return self.add(path, _ACTIONS[operation.kind], reason)
 
@@ -97,7 +108,10 @@ class Quarantine:
         parent = self._entries.get(operation.path.rpartition("/")[0] or "/")
         if parent is None or operation.kind is Kind.SET or parent.retries:
             return False
-        return parent.action == "children" or (operation.sequential and parent.action == "create")
+        if parent.action == "children":
+            parent.hold(operation)
+            return True
+        return operation.sequential and parent.action == "create"
 
     def succeeded(self, operations: Iterable[Operation]) -> None:
         """What was held back went through."""

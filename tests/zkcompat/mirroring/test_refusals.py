@@ -130,6 +130,21 @@ async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
         assert mirror.status.claims == 1
 
 
+async def test_what_waits_for_a_locked_parent_is_made_as_soon_as_it_may_be(connect):
+    """Without a verification."""
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror, connected(connect, auth=OTHER) as other:
+        await in_step(mirror, source)
+        await allow(other, "/config/topics", MAY_READ)
+        source.say(build.topic("new", T1), build.partition(T1, 0, [1]))
+        await in_step(mirror, source)
+        assert [e.path for e in mirror.quarantine] == ["/config/topics"]
+        await allow(other, "/config/topics", OPEN_ACL_UNSAFE)
+        await cleared(mirror)
+        assert await differences(other, source) == ()
+        assert mirror.status.verifications == 0
+
+
 async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
     connect, monkeypatch
 ):
