@@ -51,6 +51,8 @@ class Answers(CoordinatorChecker):
                 one: (len(self.offsets.versions[one]) - 1, self.offsets.is_pending(one))
                 for one in _asked(request)
             }
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+            return self.offsets.is_over(*_committer(request))
         if isinstance(request, HeartbeatRequest | SyncGroupRequest | JoinGroupRequest):
             return _is_loading(broker, request.group_id), self.offsets.generations.get(
                 request.group_id, -1
@@ -99,8 +101,9 @@ class Answers(CoordinatorChecker):
                     self.rule(told in since_then, "G3", partition, told, "is told, not", since_then)
 
     def _offsets_committed(
-        self, request: Any, _version: int, response: Any, _before: Before
+        self, request: Any, _version: int, response: Any, before: Before
     ) -> None:
+        was_over = before and self.offsets.is_over(*_committer(request))
         for topic, answered in zip(request.topics, response.topics, strict=True):
             for one, told in zip(topic.partitions, answered.partitions, strict=True):
                 if not told.error_code:
@@ -108,6 +111,7 @@ class Answers(CoordinatorChecker):
                         one.committed_metadata in self.offsets.notes,
                         *("G3", request.group_id, one, "is answered and not committed"),
                     )
+                    self.rule(not was_over, "G1", _committer(request), "commits and is gone")
                 elif isinstance(request, TxnOffsetCommitRequest):
                     self._fenced_told(request, told.error_code)
 
@@ -125,8 +129,7 @@ class Answers(CoordinatorChecker):
             and (known.producer_id, known.epoch) >= (producer, response.producer_epoch),
             *("T5", key, "is answered", producer, response.producer_epoch, "and is", known),
         )
-        begun = self.outcomes.begun
-        begun[producer] = max(begun.get(producer, -1), response.producer_epoch)
+        self.outcomes.began(producer, response.producer_epoch)
 
     def _ended(self, request: EndTxnRequest, version: int, response: Any, _before: Before) -> None:
         if response.error_code:
@@ -180,18 +183,16 @@ class Answers(CoordinatorChecker):
                 *("G1", request.group_id, "is at", newest, "and answers", request.generation_id),
             )
         if isinstance(request, SyncGroupRequest) and not response.error_code:
+            known = self.offsets.generations.get(request.group_id, -1)
+            self.rule(
+                known >= request.generation_id,
+                *("G3", request.group_id, request.generation_id, "is answered, written is", known),
+            )
             for index in response.assignment:
                 place = (request.group_id, request.generation_id, bytes([index]))
-                owner = self._synced.setdefault(place, request.member_id)
-                self.rule(
-                    owner == request.member_id,
-                    "G2",
-                    place,
-                    "is of",
-                    owner,
-                    "and",
-                    request.member_id,
-                )
+                who = request.group_instance_id or request.member_id
+                owner = self._synced.setdefault(place, who)
+                self.rule(owner == who, "G2", place, "is of", owner, "and", who)
 
     def _joined_told(
         self, request: JoinGroupRequest, _version: int, response: Any, before: Before
@@ -213,6 +214,10 @@ class Answers(CoordinatorChecker):
         SyncGroupRequest: _generation_told,
         JoinGroupRequest: _joined_told,
     }
+
+
+def _committer(request: Any) -> tuple[str, str, str | None]:
+    return request.group_id, request.member_id, request.group_instance_id
 
 
 def _is_loading(broker: CoordinatorBroker, group_id: str) -> bool:

@@ -234,7 +234,13 @@ class Committer(CoordinatorClient):
         super().__init__(world, f"committer{number}")
         self._group_id = f"commit{number // 2}"
         is_consumer = (number // 2 + world.rules.consumer_protocol) % 2 == 1
-        self._member: Member = member(world, self.name, self._group_id, is_consumer=is_consumer)
+        self._member: Member = member(
+            world,
+            self.name,
+            self._group_id,
+            is_consumer=is_consumer,
+            instance_id="static" if world.rules.static else None,
+        )
 
     async def run(self) -> None:
         world, one = self.world, self._member
@@ -261,6 +267,7 @@ class Committer(CoordinatorClient):
             group_id=self._group_id,
             generation_id_or_member_epoch=identity.generation,
             member_id=identity.member_id,
+            group_instance_id=self._member.instance_id,
             topics=[
                 OffsetCommitRequestTopic(
                     name=INPUT,

@@ -56,6 +56,11 @@ class Member(CoordinatorClient):
         self.is_frozen = False
 
     @property
+    def instance_id(self) -> str | None:
+        """The name of a static member."""
+        return None
+
+    @property
     def identity(self) -> Identity:
         return Identity(self.member_id, self.generation, isinstance(self, ConsumerMember))
 
@@ -97,9 +102,18 @@ class Member(CoordinatorClient):
 
 
 class ClassicMember(Member):
-    def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
+    """With `instance_id` a static one (KIP-345)."""
+
+    def __init__(
+        self, world: CoordinatorWorld, name: str, group_id: str, instance_id: str | None = None
+    ) -> None:
         super().__init__(world, name, group_id)
+        self._instance_id = instance_id
         self._must_join = True
+
+    @property
+    def instance_id(self) -> str | None:
+        return self._instance_id
 
     def _begin_anew(self) -> None:
         self.member_id, self.generation = "", -1
@@ -110,7 +124,10 @@ class ClassicMember(Member):
             return
         told = self.identity
         request = HeartbeatRequest(
-            group_id=self.group_id, generation_id=self.generation, member_id=self.member_id
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._instance_id,
         )
         try:
             await self.ask_coordinator(GROUP, self.group_id, request, 4, attempts=1)
@@ -121,7 +138,7 @@ class ClassicMember(Member):
             self._must_join = self._must_join or self.world.prng.random() < 0.3
 
     def _lost(self, refusal: Refused) -> None:
-        if refusal.code is E.UNKNOWN_MEMBER_ID:
+        if refusal.code in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID):
             self._begin_anew()
         self._must_join = True
 
@@ -146,6 +163,7 @@ class ClassicMember(Member):
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
+            group_instance_id=self._instance_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
@@ -164,6 +182,7 @@ class ClassicMember(Member):
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
+            group_instance_id=self._instance_id,
             assignments=[
                 SyncGroupRequestAssignment(member_id=name, assignment=bytes(indexes))
                 for name, indexes in assignments.items()
@@ -190,12 +209,14 @@ class ConsumerMember(Member):
     def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
         super().__init__(world, name, group_id)
         self._lives = 0
-        self._wanted: set[int] | None = None
+        self._offsets = world.checker.offsets
+        self._wanted: set[int] = set()
         self._beating = trio.Lock()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._lives += 1
+        self._offsets.stops_reading(self.group_id, self.member_id)
         self.member_id, self.generation = f"{self.name}-{self._lives}", 0
         self.owned, self._wanted = set(), set()
 
@@ -229,13 +250,15 @@ class ConsumerMember(Member):
             self._wanted = {
                 index for one in answer.assignment.topic_partitions for index in one.partitions
             }
+            # From now on it says so; what it must give up waits for `settle`.
+            self.owned |= self._wanted
+            self._offsets.reads(self.group_id, self.member_id, self.owned)
 
     async def settle(self) -> None:
-        if self._wanted is not None and self._wanted != self.owned:
-            gives_up = self.owned - self._wanted
+        if self._wanted < self.owned:
             self.owned = set(self._wanted)
-            if gives_up:
-                await self._beat()
+            self._offsets.reads(self.group_id, self.member_id, self.owned)
+            await self._beat()
 
     async def leave(self) -> None:
         async with self._beating:
@@ -247,5 +270,14 @@ class ConsumerMember(Member):
                 await self.ask_coordinator(GROUP, self.group_id, request, 1, attempts=2)
 
 
-def member(world: CoordinatorWorld, name: str, group_id: str, *, is_consumer: bool) -> Member:
-    return (ConsumerMember if is_consumer else ClassicMember)(world, name, group_id)
+def member(
+    world: CoordinatorWorld,
+    name: str,
+    group_id: str,
+    *,
+    is_consumer: bool,
+    instance_id: str | None = None,
+) -> Member:
+    if is_consumer:
+        return ConsumerMember(world, name, group_id)
+    return ClassicMember(world, name, group_id, instance_id)

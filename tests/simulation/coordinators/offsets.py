@@ -55,12 +55,35 @@ class Offsets:
         self.owned: defaultdict[str, dict[str, frozenset[tuple[bytes, int]]]] = defaultdict(dict)
         self.members: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.ever_removed: set[tuple[str, str]] = set()
+        # Of static members of classic groups: who has the name.
+        self.instances: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self._gone: set[tuple[str, str]] = set()
+        # Of consumer groups, what their members say.
+        self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
         # Of commits by note: the generation or member epoch that the committer told.
         self.told_generations: dict[str, int] = {}
 
     def value(self, partition: Partition) -> Committed:
         return self.versions[partition][-1]
+
+    def is_over(self, group: str, member: str, instance: str | None) -> bool:
+        """Whether nothing of the member counts any more: it was taken out, or another has its name."""
+        if instance is not None:
+            return self.instances[group].get(instance, member) != member
+        return (group, member) in self._gone and member not in self.members[group]
+
+    def reads(self, group: str, member: str, partitions: set[int]) -> None:
+        """G2: what a member has begun to read no other one reads, as long as that one is there."""
+        self._reading[group][member] = partitions
+        for other, theirs in self._reading[group].items():
+            if other != member and other in self.members[group]:
+                self._require(
+                    theirs.isdisjoint(partitions), "G2", group, member, "and", other, partitions
+                )
+
+    def stops_reading(self, group: str, member: str) -> None:
+        self._reading[group].pop(member, None)
 
     def is_pending(self, partition: Partition) -> set[tuple[int, int]]:
         """The open transactions that commit here: producers and offsets in the log."""
@@ -140,12 +163,18 @@ class Offsets:
             *("to", decoded.generation),
         )
         self.generations[group] = decoded.generation
+        self.instances[group] = {
+            one.group_instance_id: one.member_id
+            for one in decoded.members
+            if one.group_instance_id is not None
+        }
 
     def _consumer(self, data: bytes, value: bytes | None) -> None:
         key: Any = decode_consumer_group_key(data)
         if isinstance(key, ConsumerGroupMemberMetadataKey):
             if value is None:
                 self.members[key.group_id].pop(key.member_id, None)
+                self._gone.add((key.group_id, key.member_id))
             else:
                 self.members[key.group_id].setdefault(key.member_id, -1)
         if not isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):

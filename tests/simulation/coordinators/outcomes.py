@@ -24,6 +24,14 @@ class Outcomes:
         self._seen: defaultdict[str, set[bytes]] = defaultdict(set)
         # By producer id: the newest epoch that a client was answered.
         self.begun: dict[int, int] = {}
+        self._begun: set[tuple[int, int]] = set()
+
+    def began(self, producer_id: int, epoch: int) -> None:
+        """T5: each InitProducerId is answered an epoch of its own."""
+        who = (producer_id, epoch)
+        self._require(who not in self._begun, "T5", who, "is answered to two producers")
+        self._begun.add(who)
+        self.begun[producer_id] = max(self.begun.get(producer_id, -1), epoch)
 
     def appended(self, place: object, batch: Batch) -> None:
         """T5: after a new epoch was answered nothing of an older one is written."""

@@ -31,6 +31,7 @@ class Rules(faults.Rules):
     freeze: float = 0.1
     committers: int = 2
     slow_loads: float = 0.0
+    static: bool = False
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -53,6 +54,7 @@ class Rules(faults.Rules):
             freeze=prng.choice((0.0, 0.05, 0.2)),
             committers=prng.choice((1, 2)),
             slow_loads=prng.choice((0.0, 0.02, 0.1)),
+            static=prng.random() < 0.3,
         )
 
 

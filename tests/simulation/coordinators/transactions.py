@@ -87,8 +87,8 @@ class Transactions:
         before = self.states.get(key)
         if before is None or before.state not in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
             return
-        for place in before.partitions:
-            for data in self.open[place].get(before.producer_id, ()):
+        for place, found in self.open.items():
+            for data in found.get(before.producer_id, ()):
                 self._require(
                     data.epoch > before.epoch,
                     *("T6", key, "is complete, and", place, "has no marker after", data.offset),

@@ -20,6 +20,7 @@ from broker.coordination import shard_epoch, writing
 from broker.groups import coordinator
 from broker.handlers import consumer_group_heartbeat
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tests.simulation.checker import Violation
 from tests.simulation.coordinators.answers import Answers
 from tests.simulation.coordinators.applications import (
     GROUP_ID,
@@ -69,7 +70,11 @@ class CoordinatorWorld(World):
             mock.patch.object(coordinator, "uuid4", self._uuid),
             mock.patch.object(consumer_group_heartbeat, "uuid4", self._uuid),
             mock.patch.object(random, "random", self.prng.random),
+            mock.patch.object(shard_epoch.log, "exception", self._shard_failed),
         )
+
+    def _shard_failed(self, text: str, epoch: object) -> None:
+        raise Violation("L1 " + text % epoch)
 
     def _uuid(self) -> UUID:
         return UUID(int=self.prng.getrandbits(128))

@@ -1,5 +1,5 @@
-"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions] [--seeds N] [--only WORD]`; prints who was
-killed by what, and who survived.
+"""Hunts planted bugs: `python -m tests.simulation.mutants [--partitions | --coordinators] [--seeds N] [--only WORD]`;
+prints who was killed by what, and who survived.
 """
 
 from __future__ import annotations
@@ -7,10 +7,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
+from tests.simulation.coordinators.mutants import COORDINATORS
+from tests.simulation.coordinators.mutants import ELSEWHERE as NOT_BY_COORDINATORS
 from tests.simulation.mutants import MUTANTS, SLOW
 from tests.simulation.mutants.elsewhere import is_killed_by
-from tests.simulation.mutants.mutant import SURVIVED, hunt
+from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 from tests.simulation.run import spare_the_collector
 
@@ -18,7 +21,20 @@ from tests.simulation.run import spare_the_collector
 # every survivor must be killed by a targeted test.
 KILLED_SHARE = 0.95
 PARTITIONS_SHARE = 0.9
-SEEDS, SEEDS_OF_PARTITIONS = 2000, 300
+SEEDS, SEEDS_OF_PARTITIONS, SEEDS_OF_COORDINATORS = 2000, 300, 100
+
+
+def _hunted(
+    given: argparse.Namespace,
+) -> tuple[Sequence[Mutant], Mapping[str, str], float, int]:
+    """Which bugs, the tests of those that no seed finds, how many must be found, and in how many seeds."""
+    if given.coordinators:
+        found = COORDINATORS, NOT_BY_COORDINATORS, KILLED_SHARE, SEEDS_OF_COORDINATORS
+    elif given.partitions:
+        found = PARTITIONS, ELSEWHERE, PARTITIONS_SHARE, SEEDS_OF_PARTITIONS
+    else:
+        found = MUTANTS, {}, KILLED_SHARE, SEEDS
+    return *found[:3], given.seeds or found[3]
 
 
 def main() -> int:
@@ -26,9 +42,11 @@ def main() -> int:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", default="")
     parser.add_argument("--partitions", action="store_true", help="bugs of the partition layer")
+    parser.add_argument(
+        "--coordinators", action="store_true", help="bugs of coordinators, and of what is below"
+    )
     given = parser.parse_args()
-    every = PARTITIONS if given.partitions else MUTANTS
-    seeds = given.seeds or (SEEDS_OF_PARTITIONS if given.partitions else SEEDS)
+    every, elsewhere, share, seeds = _hunted(given)
     chosen = [mutant for mutant in every if given.only in mutant.name]
     survivors: list[str] = []
     spare_the_collector()
@@ -46,10 +64,9 @@ def main() -> int:
             flush=True,
         )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed within {seeds} seeds")
-    held = [name for name in survivors if name in ELSEWHERE and is_killed_by(name, ELSEWHERE[name])]
+    held = [name for name in survivors if name in elsewhere and is_killed_by(name, elsewhere[name])]
     for name in survivors:
-        print(f"survivor: {name}" + (f"; killed by {ELSEWHERE[name]}" if name in held else ""))
-    share = PARTITIONS_SHARE if given.partitions else KILLED_SHARE
+        print(f"survivor: {name}" + (f"; killed by {elsewhere[name]}" if name in held else ""))
     is_enough = len(survivors) <= (1 - share) * len(chosen)
     return int(not is_enough or (given.partitions and len(held) < len(survivors)))
 

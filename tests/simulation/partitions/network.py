@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -69,9 +70,11 @@ class Network:
         broker: SimBroker,
         handle: Callable[[], Awaitable[Any]],
         seconds: float,
+        *,
+        may_be_late: bool = True,
     ) -> Any:
         """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became
-        of it.
+        of it. Without `may_be_late` what has not arrived by then never does.
         """
         answers: list[Any] = []
         answered = trio.Event()
@@ -87,20 +90,21 @@ class Network:
 
         with trio.move_on_after(seconds):
             # late requests arrive although nobody waits for them any more
-            self.world.tasks.start(self._arrive, source, broker, serve)
+            until = inf if may_be_late else trio.current_time() + seconds
+            self.world.tasks.start(self._arrive, source, broker, serve, until)
             await answered.wait()
         if not answers:
             raise Lost
         return answers[0]
 
     async def _arrive(
-        self, source: int, broker: SimBroker, serve: Callable[[], Awaitable[None]]
+        self, source: int, broker: SimBroker, serve: Callable[[], Awaitable[None]], until: float
     ) -> None:
         try:
             await self.travel(source, broker.id, may_be_lost=True)
         except Lost:
             return
-        if broker.is_serving:
+        if broker.is_serving and trio.current_time() < until:
             broker.start(serve)
 
     # --- followers' connections

@@ -1,0 +1,257 @@
+"""Bugs of the group coordinator: generations and epochs, owners, offsets in and out of transactions."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+from unittest import mock
+
+from broker.groups import offsets, rebalance, syncing
+from broker.groups.consumer import offsets as consumer_offsets
+from broker.groups.consumer import reconciliation
+from broker.groups.group import ClassicGroup
+from broker.groups.shard import GroupCoordinatorShard
+from broker.groups.store import GroupStore
+from broker.handlers import write_txn_markers
+from broker.partitions.end_markers import append_end_marker
+from log.producers.marker import EndMarker
+from wire.errors import ErrorCode, KafkaError
+
+Patch = AbstractContextManager[Any]
+
+
+def _old_generations_commit() -> Patch:
+    return mock.patch.object(offsets, "check_commit", return_value=None)
+
+
+def _old_generations_commit_in_transactions() -> Patch:
+    return mock.patch.object(offsets, "check_transactional_commit", return_value=None)
+
+
+def _old_epochs_commit() -> Patch:
+    real = consumer_offsets.check_commit_request
+    return mock.patch.object(
+        consumer_offsets,
+        "check_commit_request",
+        lambda group, request, version: _lenient(real, group, request, version),
+    )
+
+
+def _old_epochs_commit_in_transactions() -> Patch:
+    real = consumer_offsets.check_transactional_commit
+    return mock.patch.object(
+        consumer_offsets,
+        "check_transactional_commit",
+        lambda group, request: _lenient(real, group, request),
+    )
+
+
+def _lenient(check: Any, *arguments: Any) -> Any:
+    with suppress(KafkaError):
+        check(*arguments)
+    return consumer_offsets._all_may
+
+
+def _heartbeats_of_old_generations() -> Patch:
+    real = syncing.heartbeat
+
+    def heartbeat(operation: Any, request: Any) -> ErrorCode:
+        request.generation_id = operation.group.generation
+        return real(operation, request)
+
+    return mock.patch.object(syncing, "heartbeat", heartbeat)
+
+
+def _syncs_of_old_generations() -> Patch:
+    real = syncing._check_sync
+
+    def check(group: ClassicGroup, request: Any) -> Any:
+        request.generation_id = group.generation
+        return real(group, request)
+
+    return mock.patch.object(syncing, "_check_sync", check)
+
+
+def _generations_do_not_count() -> Patch:
+    real = ClassicGroup.begin_generation
+
+    def begin(self: ClassicGroup, now_ms: int) -> None:
+        real(self, now_ms)
+        self.generation = max(1, self.generation - 1)
+
+    return mock.patch.object(ClassicGroup, "begin_generation", begin)
+
+
+def _assignments_before_they_are_written() -> Patch:
+    real = syncing._store_assignment
+
+    def store(operation: Any, assignments: Any) -> None:
+        real(operation, assignments)
+        rebalance.assign(operation, assignments)
+
+    return mock.patch.object(syncing, "_store_assignment", store)
+
+
+def _old_assignments_are_told() -> Patch:
+    """What was stored for one generation is told in the next."""
+    real = rebalance.committed
+
+    def committed(operation: Any, write: Any) -> None:
+        real(operation, write._replace() if hasattr(write, "_replace") else write)
+
+    def begin(self: ClassicGroup, now_ms: int) -> None:
+        before = {one.id: one.assignment for one in self.members.values()}
+        real_begin(self, now_ms)
+        for one in self.members.values():
+            one.assignment = before[one.id]
+
+    def sync(operation: Any, request: Any, token: Any) -> None:
+        member = operation.group.members.get(request.member_id)
+        if member is not None and member.assignment and member.id != operation.group.leader:
+            operation.respond(token, rebalance.synced(operation.group, member))
+            return
+        real_sync(operation, request, token)
+
+    real_begin, real_sync = ClassicGroup.begin_generation, syncing.sync
+    stack = mock.patch.multiple(syncing, sync=sync)
+    return _both(
+        stack,
+        mock.patch.object(ClassicGroup, "begin_generation", begin),
+        mock.patch.object(rebalance, "committed", committed),
+    )
+
+
+def _both(*patches: AbstractContextManager[Any]) -> Patch:
+    from tests.simulation.mutants.mutant import both
+
+    return both(*patches)
+
+
+def _static_members_are_not_fenced() -> Patch:
+    """KIP-345: another incarnation has the name."""
+
+    def check(self: ClassicGroup, member_id: str, instance_id: str | None) -> Any:
+        if instance_id is not None and instance_id in self.instances:
+            member_id = self.instances[instance_id]
+        return real(self, member_id, instance_id)
+
+    real = ClassicGroup.check_member
+    return mock.patch.object(ClassicGroup, "check_member", check)
+
+
+def _what_others_own_is_free() -> Patch:
+    return mock.patch.object(reconciliation._Step, "_is_free", return_value=True)
+
+
+def _revoked_at_once() -> Patch:
+    """Nobody waits until a member has given up what it must."""
+    return mock.patch.object(reconciliation._Step, "still_owns", return_value=False)
+
+
+def _pending_offsets_count() -> Patch:
+    real = GroupStore.replay
+
+    def replay(self: GroupStore, offset: int, record: Any, _producer: Any = None) -> None:
+        real(self, offset, record, None)
+
+    return mock.patch.object(GroupStore, "replay", replay)
+
+
+def _offsets_of_aborted_transactions_count() -> Patch:
+    real = GroupStore.complete_transaction
+
+    def complete(self: GroupStore, producer: Any, _is_commit: bool) -> None:
+        real(self, producer, True)
+
+    return mock.patch.object(GroupStore, "complete_transaction", complete)
+
+
+def _offsets_of_transactions_are_lost() -> Patch:
+    real = GroupStore.complete_transaction
+
+    def complete(self: GroupStore, producer: Any, _is_commit: bool) -> None:
+        real(self, producer, False)
+
+    return mock.patch.object(GroupStore, "complete_transaction", complete)
+
+
+def _unstable_offsets_are_told() -> Patch:
+    real = GroupCoordinatorShard.fetch_offsets
+
+    def fetch(self: GroupCoordinatorShard, request: Any, **_options: Any) -> Any:
+        return real(self, request)
+
+    return mock.patch.object(GroupCoordinatorShard, "fetch_offsets", fetch)
+
+
+def _markers_pass_by_the_shard() -> Patch:
+    """The log has the marker, the coordinator goes on as if not."""
+
+    def write(_topic: str, _index: int, marker: Any, leader: Any, ctx: Any) -> Any:
+        return append_end_marker(
+            leader,
+            EndMarker(marker.transaction_result, marker.coordinator_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_version=marker.transaction_version,
+            now_ms=ctx.now_ms(),
+        )
+
+    return mock.patch.object(write_txn_markers, "_write", write)
+
+
+def _offsets_expire_at_once() -> Patch:
+    """KAFKA-8069: as soon as a shard is loaded."""
+    real = GroupCoordinatorShard.loaded
+
+    def loaded(self: GroupCoordinatorShard, at: Any) -> None:
+        real(self, at)
+        self.store.offsets.clear()
+
+    return mock.patch.object(GroupCoordinatorShard, "loaded", loaded)
+
+
+_CLASSIC, _CONSUMER = {"consumer_protocol": False}, {"consumer_protocol": True}
+_FREEZES = {"freeze": 0.4, "transformers": 3, "inputs": 3, "transaction_ms": 2500, "rivals": False}
+_MOVES = {"balance_every": 0.3, "crash_every": 0.5}
+_MEMBERS = {"transformers": 3, "inputs": 3, "committers": 2, "freeze": 0.2}
+_OPEN = {"delay_max": 0.1, "transformers": 2}
+FENCING = ("G1", "G2", "G3", "T10", "L1", "AssertionError")
+STATE = ("G3", "G4", "T10", "T1", "L1")
+GROUPS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
+    ("old generations commit", _old_generations_commit, FENCING, {**_FREEZES, **_CLASSIC}),
+    (
+        *("old generations commit in transactions", _old_generations_commit_in_transactions),
+        *(FENCING, {**_FREEZES, **_CLASSIC}),
+    ),
+    ("old epochs commit", _old_epochs_commit, FENCING, {**_FREEZES, **_CLASSIC}),
+    (
+        *("old epochs commit in transactions", _old_epochs_commit_in_transactions),
+        *(FENCING, {**_FREEZES, **_CONSUMER}),
+    ),
+    (
+        "heartbeats of old generations",
+        _heartbeats_of_old_generations,
+        FENCING,
+        {**_MEMBERS, **_CLASSIC},
+    ),
+    ("syncs of old generations", _syncs_of_old_generations, FENCING, {**_MEMBERS, **_CLASSIC}),
+    ("generations do not count", _generations_do_not_count, FENCING, {**_MEMBERS, **_CLASSIC}),
+    (
+        *("assignments before they are written", _assignments_before_they_are_written),
+        *(FENCING, {**_MEMBERS, **_CLASSIC}),
+    ),
+    ("old assignments are told", _old_assignments_are_told, FENCING, {**_MEMBERS, **_CLASSIC}),
+    (
+        *("static members are not fenced", _static_members_are_not_fenced),
+        *(FENCING, {**_MEMBERS, **_CONSUMER, "static": True}),
+    ),
+    ("what others own is free", _what_others_own_is_free, FENCING, {**_MEMBERS, **_CONSUMER}),
+    ("revoked at once", _revoked_at_once, FENCING, {**_MEMBERS, **_CONSUMER}),
+    ("pending offsets count", _pending_offsets_count, STATE, _OPEN),
+    ("offsets of aborted transactions count", _offsets_of_aborted_transactions_count, STATE, _OPEN),
+    ("offsets of transactions are lost", _offsets_of_transactions_are_lost, STATE, _OPEN),
+    ("unstable offsets are told", _unstable_offsets_are_told, STATE, {**_FREEZES}),
+    ("markers pass by the shard", _markers_pass_by_the_shard, STATE, {}),
+    ("offsets expire at once", _offsets_expire_at_once, STATE, _MOVES),
+)

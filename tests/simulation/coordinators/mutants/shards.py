@@ -1,0 +1,163 @@
+"""Bugs of the runtime that both coordinators share: loading, serving, answering, closing."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from broker.coordination.loader import CoordinatorLoader
+from broker.coordination.responses import CommittedResponse
+from broker.coordination.runtime import CoordinatorRuntime
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.coordination.transactions import PendingTransactions
+from node.runtime.deferred import Result
+
+Patch = AbstractContextManager[Any]
+
+
+def _load_stops_before_the_end() -> Patch:
+    real = CoordinatorLoader.replay_into
+
+    def replay(self: Any, shard: Any) -> None:
+        if self._last:
+            del self._last[max(self._last, key=lambda place: self._last[place][0])]
+        real(self, shard)
+
+    return mock.patch.object(CoordinatorLoader, "replay_into", replay)
+
+
+def _the_first_record_counts() -> Patch:
+    """As if the log were not compacted from its end."""
+    real = CoordinatorLoader._take
+
+    def take(self: Any, batch: Any) -> None:
+        before = dict(self._last)
+        real(self, batch)
+        self._last.update(before)
+
+    return mock.patch.object(CoordinatorLoader, "_take", take)
+
+
+def _aborted_records_are_loaded() -> Patch:
+    real = CoordinatorLoader._end_transaction
+
+    def end(self: Any, producer_id: int, _is_commit: bool) -> None:
+        real(self, producer_id, True)
+
+    return mock.patch.object(CoordinatorLoader, "_end_transaction", end)
+
+
+def _committed_records_are_not_loaded() -> Patch:
+    """Redpanda #6019: of what was in transactions nothing is left."""
+    real = CoordinatorLoader._end_transaction
+
+    def end(self: Any, producer_id: int, _is_commit: bool) -> None:
+        real(self, producer_id, False)
+
+    return mock.patch.object(CoordinatorLoader, "_end_transaction", end)
+
+
+def _open_transactions_are_not_loaded() -> Patch:
+    real = CoordinatorLoader.replay_into
+
+    def replay(self: Any, shard: Any) -> None:
+        self._pending = PendingTransactions()
+        real(self, shard)
+
+    return mock.patch.object(CoordinatorLoader, "replay_into", replay)
+
+
+def _serves_before_it_has_loaded() -> Patch:
+    async def load(self: Any) -> bool:
+        self._shard, self._end_offset = self._spec.make_shard(), self._leader.log.log_end_offset
+        self._state.set(ShardState.ACTIVE)
+        self._begin_to_serve()
+        return True
+
+    return mock.patch.object(ShardEpoch, "_load", load)
+
+
+def _answers_what_is_not_committed() -> Patch:
+    async def wait(self: Any) -> Any:
+        return self.response
+
+    return mock.patch.object(CommittedResponse, "wait", wait)
+
+
+def _reads_what_is_not_committed() -> Patch:
+    real = ShardEpoch.submit
+
+    def submit(self: Any, result: Result[Any, Any], producer: Any = None) -> Any:
+        made: Any = real(self, result, producer)
+        if not result.records:
+            made._end_offset = 0
+        return made
+
+    return mock.patch.object(ShardEpoch, "submit", submit)
+
+
+def _writes_are_done_at_once() -> Patch:
+    """What a shard has written on its own account counts before it is committed."""
+    real = ShardEpoch._store
+
+    def store(self: Any, shard: Any, write: Any) -> None:
+        real(self, shard, write)
+        self._uncommitted._writes = type(self._uncommitted._writes)(
+            type(one)(one.write, 0, one.deadline) for one in self._uncommitted._writes
+        )
+
+    return mock.patch.object(ShardEpoch, "_store", store)
+
+
+def _old_coordinators_stay() -> Patch:
+    """The end of a leader epoch is not noticed."""
+    return mock.patch.object(CoordinatorRuntime, "ended", return_value=None)
+
+
+def _new_epochs_keep_the_old_shard() -> Patch:
+    """Whoever leads again goes on with what it knew when it led before."""
+    kept: dict[tuple[int, int, str], Any] = {}
+    real = ShardEpoch._load
+
+    async def load(self: Any) -> bool:
+        key = (id(self._spec), self.partition_index, self._spec.topic)
+        if not await real(self):
+            return False
+        known = kept.get(key)
+        if known is not None:
+            self._shard = known
+        kept[key] = self._shard
+        return True
+
+    return mock.patch.object(ShardEpoch, "_load", load)
+
+
+def _late_commits_count_as_failed() -> Patch:
+    """A commit that comes after its time is answered as if nothing had been written, and undone in memory."""
+    real = CommittedResponse.wait
+
+    async def wait(self: Any) -> Any:
+        if not self.ready():
+            self._deadline = -1.0
+        return await real(self)
+
+    return mock.patch.object(CommittedResponse, "wait", wait)
+
+
+_MOVES = {"balance_every": 0.3, "crash_every": 0.5}
+STATE = ("G3", "G4", "G5", "T7", "T5", "T6", "T1", "T10", "G1", "G2", "I4", "L1")
+SHARDS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
+    ("load stops before the end", _load_stops_before_the_end, STATE, _MOVES),
+    ("the first record counts", _the_first_record_counts, STATE, _MOVES),
+    ("aborted records are loaded", _aborted_records_are_loaded, STATE, _MOVES),
+    ("committed records are not loaded", _committed_records_are_not_loaded, STATE, _MOVES),
+    ("open transactions are not loaded", _open_transactions_are_not_loaded, STATE, _MOVES),
+    ("serves before it has loaded", _serves_before_it_has_loaded, STATE, _MOVES),
+    ("answers what is not committed", _answers_what_is_not_committed, STATE, {}),
+    ("reads what is not committed", _reads_what_is_not_committed, STATE, {"delay_max": 0.4}),
+    ("writes are done at once", _writes_are_done_at_once, STATE, {"consumer_protocol": False}),
+    ("old coordinators stay", _old_coordinators_stay, STATE, _MOVES),
+    ("new epochs keep the old shard", _new_epochs_keep_the_old_shard, STATE, _MOVES),
+    ("nothing is committed in time", _late_commits_count_as_failed, STATE, {}),
+)
