@@ -72,14 +72,19 @@ class Answers(CoordinatorChecker):
             return
         check = self._checks.get(type(request))
         if check is not None:
-            check(self, request, version, response, before)
+            check(self, broker, request, version, response, before)
         if isinstance(request, FetchRequest):
             self.answered(broker, request, response)
 
     # --- offsets
 
     def _offsets_fetched(
-        self, request: OffsetFetchRequest, _version: int, response: Any, before: Before
+        self,
+        _broker: CoordinatorBroker,
+        request: OffsetFetchRequest,
+        _version: int,
+        response: Any,
+        before: Before,
     ) -> None:
         group = response.groups[0]
         if group.error_code:
@@ -101,7 +106,7 @@ class Answers(CoordinatorChecker):
                     self.rule(told in since_then, "G3", partition, told, "is told, not", since_then)
 
     def _offsets_committed(
-        self, request: Any, _version: int, response: Any, before: Before
+        self, _broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
         was_over = before and self.offsets.is_over(*_committer(request))
         for topic, answered in zip(request.topics, response.topics, strict=True):
@@ -118,7 +123,12 @@ class Answers(CoordinatorChecker):
     # --- transactions
 
     def _begun(
-        self, request: InitProducerIdRequest, _version: int, response: Any, _before: Before
+        self,
+        _broker: CoordinatorBroker,
+        request: InitProducerIdRequest,
+        _version: int,
+        response: Any,
+        _before: Before,
     ) -> None:
         if response.error_code or request.transactional_id is None:
             return
@@ -131,7 +141,14 @@ class Answers(CoordinatorChecker):
         )
         self.outcomes.began(producer, response.producer_epoch)
 
-    def _ended(self, request: EndTxnRequest, version: int, response: Any, _before: Before) -> None:
+    def _ended(
+        self,
+        _broker: CoordinatorBroker,
+        request: EndTxnRequest,
+        version: int,
+        response: Any,
+        _before: Before,
+    ) -> None:
         if response.error_code:
             self._fenced_told(request, response.error_code)
             return
@@ -156,6 +173,7 @@ class Answers(CoordinatorChecker):
 
     def _beaten(
         self,
+        _broker: CoordinatorBroker,
         request: ConsumerGroupHeartbeatRequest,
         _version: int,
         response: Any,
@@ -174,7 +192,9 @@ class Answers(CoordinatorChecker):
             *("G3", who, "is told epoch", response.member_epoch, "and has", known),
         )
 
-    def _generation_told(self, request: Any, _version: int, response: Any, before: Before) -> None:
+    def _generation_told(
+        self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
+    ) -> None:
         """G1: of a generation that is over nobody is told that all is well."""
         is_loading, newest = before
         if not response.error_code and not is_loading:
@@ -185,7 +205,7 @@ class Answers(CoordinatorChecker):
         if isinstance(request, SyncGroupRequest) and not response.error_code:
             known = self.offsets.generations.get(request.group_id, -1)
             self.rule(
-                known >= request.generation_id,
+                known >= request.generation_id or self._was_loaded(broker, request),
                 *("G3", request.group_id, request.generation_id, "is answered, written is", known),
             )
             for index in response.assignment:
@@ -194,14 +214,31 @@ class Answers(CoordinatorChecker):
                 owner = self._synced.setdefault(place, who)
                 self.rule(owner == who, "G2", place, "is of", owner, "and", who)
 
+    def _was_loaded(self, broker: CoordinatorBroker, request: SyncGroupRequest) -> bool:
+        """As in Kafka, a coordinator tells what it found in its log, be it replicated yet or not."""
+        index = broker.groups.partition_of(request.group_id)
+        epochs = [
+            one.leader_epoch for one in broker.groups.runtime.epochs if one.partition_index == index
+        ]
+        written = self.offsets.written_in.get((request.group_id, request.generation_id))
+        return written is not None and all(written < epoch for epoch in epochs)
+
     def _joined_told(
-        self, request: JoinGroupRequest, _version: int, response: Any, before: Before
+        self,
+        _broker: CoordinatorBroker,
+        request: JoinGroupRequest,
+        _version: int,
+        response: Any,
+        before: Before,
     ) -> None:
         if not response.error_code:
             self.rule(
                 response.generation_id >= before[1],
                 *("G1", request.group_id, "goes from", before[1], "to", response.generation_id),
             )
+            if request.group_instance_id is not None:
+                who = (request.group_id, request.group_instance_id)
+                self.offsets.told_instances[who] = response.member_id
 
     _checks: ClassVar[dict[type[Message], Callable[..., None]]] = {
         OffsetFetchRequest: _offsets_fetched,

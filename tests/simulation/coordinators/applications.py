@@ -210,7 +210,7 @@ class Vanishing(TransactionalProducer):
     async def run(self) -> None:
         world = self.world
         while True:
-            await self.pause(0.6)
+            await self.pause(0.3)
             if world.is_calm:
                 return
             with suppress(Refused, GaveUp):

@@ -17,6 +17,7 @@ class Batch(NamedTuple):
 
     base: int
     last: int
+    leader_epoch: int
     producer_id: int
     producer_epoch: int
     is_transactional: bool
@@ -31,6 +32,7 @@ def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
         yield Batch(
             view.base_offset,
             view.last_offset,
+            view.leader_epoch,
             view.producer_id,
             view.producer_epoch,
             view.is_transactional,

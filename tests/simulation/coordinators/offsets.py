@@ -57,10 +57,13 @@ class Offsets:
         self.ever_removed: set[tuple[str, str]] = set()
         # Of static members of classic groups: who has the name.
         self.instances: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self.told_instances: dict[tuple[str, str], str] = {}
         self._gone: set[tuple[str, str]] = set()
         # Of consumer groups, what their members say.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
+        # By group and generation: the leader epoch that has written it.
+        self.written_in: dict[tuple[str, int], int] = {}
         # Of commits by note: the generation or member epoch that the committer told.
         self.told_generations: dict[str, int] = {}
 
@@ -70,7 +73,9 @@ class Offsets:
     def is_over(self, group: str, member: str, instance: str | None) -> bool:
         """Whether nothing of the member counts any more: it was taken out, or another has its name."""
         if instance is not None:
-            return self.instances[group].get(instance, member) != member
+            # A write that was not committed in time is taken back in memory, as in Kafka: so who was told counts, too.
+            owner = self.instances[group].get(instance, member)
+            return owner != member and owner == self.told_instances.get((group, instance))
         return (group, member) in self._gone and member not in self.members[group]
 
     def reads(self, group: str, member: str, partitions: set[int]) -> None:
@@ -100,6 +105,10 @@ class Offsets:
             decoded = decode_consumer_group_key(key)
             if isinstance(decoded, ConsumerGroupMemberMetadataKey) and value is None:
                 self.ever_removed.add((decoded.group_id, decoded.member_id))
+            known = decode_group_key(key)
+            if isinstance(known, GroupMetadataKey) and value is not None:
+                generation = decode_group_metadata_value(value).generation
+                self.written_in[known.group, generation] = batch.leader_epoch
 
     # --- what is committed
 

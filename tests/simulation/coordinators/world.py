@@ -115,6 +115,17 @@ class CoordinatorWorld(World):
             members = [self.prng.sample(active, rules.factor) for _ in range(count)]
             self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
 
+    def _balance(self) -> None:
+        """Somebody makes another replica the preferred one, of a shard perhaps; leaders go where they are preferred."""
+        keys = self._keys_of(self.prng.choice((CONSUMER_OFFSETS, TRANSACTION_STATE, OUTPUT)))
+        key = self.prng.choice(keys)
+        state = self.state_of(key)
+        assert state is not None
+        if not state.adding and not state.removing:
+            replicas = [*state.replicas[1:], state.replicas[0]]
+            self.controller.reassign(self.name_of(key), key[1], replicas)
+        super()._balance()
+
     def _clients(self) -> Sequence[Any]:
         rules = self.rules
         ids = [f"t{number}" for number in range(rules.transformers)]
