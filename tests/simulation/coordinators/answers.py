@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from broker.coordination.shard_epoch import ShardState
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from tests.simulation.coordinators.checker import CoordinatorChecker
+from tests.simulation.coordinators.codes import code_of
 from tests.simulation.coordinators.offsets import Partition
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -70,6 +72,8 @@ class Answers(CoordinatorChecker):
         self.look()
         if self.is_void:
             return
+        code = code_of(response)
+        self.rule(code is not E.UNKNOWN_SERVER_ERROR, "answer", broker.id, "fails on", request)
         check = self._checks.get(type(request))
         if check is not None:
             check(self, broker, request, version, response, before)
@@ -197,6 +201,11 @@ class Answers(CoordinatorChecker):
     ) -> None:
         """G1: of a generation that is over nobody is told that all is well."""
         is_loading, newest = before
+        if isinstance(request, HeartbeatRequest) and not response.error_code:
+            index = broker.groups.partition_of(request.group_id)
+            state = broker.partitions.state_of(CONSUMER_OFFSETS, index)
+            leads = state is not None and state.leader == broker.id
+            self.rule(leads, "G5", broker.id, "answers", request.group_id, "and does not lead it")
         if not response.error_code and not is_loading:
             self.rule(
                 request.generation_id >= newest,

@@ -27,6 +27,11 @@ from wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.world import CoordinatorWorld
@@ -192,7 +197,7 @@ class Transformer(Reading):
         await producer.commit_offsets(GROUP_ID, identity, INPUT, offsets)
         is_commit = world.is_calm or world.prng.random() >= ABORTED_SHARE
         await producer.end(is_commit=is_commit)
-        if is_commit:
+        if is_commit and world.prng.random() < 0.7:
             self._positions |= offsets
         else:
             self._positions = {}
@@ -221,6 +226,7 @@ class Vanishing(TransactionalProducer):
                         what = b"v%d" % world.next_number()
                         await self.send(self.output_for(what), [what])
                     if world.prng.random() < 0.5:
+                        await self.pause(world.prng.choice((0.01, 0.3)))
                         await self.end(is_commit=world.prng.random() < 0.6)
                     else:
                         world.happened["vanished"] += 1
@@ -239,7 +245,7 @@ class Committer(CoordinatorClient):
             self.name,
             self._group_id,
             is_consumer=is_consumer,
-            instance_id="static" if world.rules.static else None,
+            instance_id=self._instance_id(number),
         )
 
     async def run(self) -> None:
@@ -259,6 +265,13 @@ class Committer(CoordinatorClient):
                     one.is_frozen = True
                     await self.pause(1.5)
                     one.is_frozen = False
+
+    def _instance_id(self, number: int) -> str | None:
+        """Rivals have the same."""
+        rules = self.world.rules
+        if not rules.static:
+            return None
+        return "static" if rules.rivals else f"static{number}"
 
     async def _commit(self) -> None:
         world, identity = self.world, self._member.identity
@@ -286,6 +299,24 @@ class Committer(CoordinatorClient):
             world.checker.offsets.told_generations[note] = identity.generation
         await self.ask_coordinator(GROUP, self._group_id, request, 9, attempts=4)
         world.happened["offsets committed"] += 1
+
+
+class Observer(CoordinatorClient):
+    """Asks for the transformers' offsets, and takes every answer."""
+
+    async def run(self) -> None:
+        world = self.world
+        while not world.is_calm:
+            await self.pause(0.08)
+            topic = OffsetFetchRequestTopics(
+                name=INPUT, partition_indexes=list(range(world.rules.inputs))
+            )
+            request = OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group_id=GROUP_ID, topics=[topic])],
+                require_stable=world.prng.random() < 0.7,
+            )
+            with suppress(Refused, GaveUp):
+                await self.ask_coordinator(GROUP, GROUP_ID, request, 9, attempts=1)
 
 
 class Reader(Reading):

@@ -19,16 +19,15 @@ from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
-    from tests.simulation.partitions.world import World
 
 
 class CoordinatorChecker(Checker):
     """`offsets` and `transactions` are what the logs say, `outcomes` what clients were told."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Any) -> None:
         super().__init__(world)
         self.outcomes = Outcomes(self.rule)
-        self.transactions = Transactions(self.rule, self.outcomes)
+        self.transactions = Transactions(self.rule, self.outcomes, has_own_epochs=world.rules.bumps)
         self.offsets = Offsets(self.rule, self.outcomes)
         self._batches: defaultdict[Key, dict[tuple[int, int], Batch]] = defaultdict(dict)
         self._appended: list[tuple[Key, Batch]] = []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tests.simulation.coordinators.codes import code_of
 from tests.simulation.coordinators.frames import Frames
 from tests.simulation.coordinators.telling import brief
 from tests.simulation.partitions.network import CLIENT, Lost
@@ -130,7 +131,7 @@ class CoordinatorClient:
                 except Lost:
                     code = E.NETWORK_EXCEPTION
                 else:
-                    code = _code_of(response)
+                    code = code_of(response)
                 if not code:
                     return response
                 if code not in RETRIABLE:
@@ -183,18 +184,3 @@ class CoordinatorClient:
                     raise Refused(one.error_code)
             await self.pause()
         raise GaveUp
-
-
-def _code_of(response: Any) -> ErrorCode:
-    """The first error of an answer, wherever it is."""
-    code = getattr(response, "error_code", 0)
-    for group in getattr(response, "groups", ()):
-        code = code or group.error_code
-        for topic in group.topics:
-            code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
-    for topic in getattr(response, "topics", ()):
-        code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
-    for topic in getattr(response, "results_by_topic_v3_and_below", ()):
-        codes = (one.partition_error_code for one in topic.results_by_partition)
-        code = code or next((one for one in codes if one), 0)
-    return ErrorCode.of(code)

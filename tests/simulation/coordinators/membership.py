@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 0.15
 SESSION_MS, REBALANCE_MS = 800, 700
+# Of static members: they may miss a generation and come back.
+STATIC_SESSION_MS = 2000
 JOIN_SECONDS = 2.5
 
 
@@ -160,7 +162,7 @@ class ClassicMember(Member):
     async def _join(self) -> Any:
         request = JoinGroupRequest(
             group_id=self.group_id,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=SESSION_MS if self._instance_id is None else STATIC_SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
             group_instance_id=self._instance_id,

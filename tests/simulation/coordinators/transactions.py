@@ -57,14 +57,17 @@ class Data(NamedTuple):
 class Transactions:
     """`open` are the batches of which it is not known how their transactions end, by place and producer id."""
 
-    def __init__(self, require: Require, outcomes: Outcomes) -> None:
+    def __init__(self, require: Require, outcomes: Outcomes, *, has_own_epochs: bool) -> None:
         self._require = require
+        self.has_own_epochs = has_own_epochs
         self._outcomes = outcomes
         self.states: dict[str, State] = {}
         self._appended: dict[str, list[State]] = defaultdict(list)
         self.owners: dict[int, str] = {}
         # What was decided: of a producer's epoch, and whether it was a commit.
         self.decided: dict[tuple[int, int], set[bool]] = defaultdict(set)
+        # In which leader epoch of the coordinator's partition that was written.
+        self._decided_in: dict[tuple[int, int], int] = {}
         self.open: defaultdict[Place, dict[int, list[Data]]] = defaultdict(dict)
         self._epochs: dict[tuple[Place, int], int] = {}
         self._coordinators: dict[tuple[Place, int], int] = {}
@@ -103,6 +106,13 @@ class Transactions:
             *("T6", place, "has a marker of", batch.producer_id, batch.producer_epoch),
             *(batch.marker, "decided is", decisions),
         )
+        since = self._decided_in.get((batch.producer_id, batch.producer_epoch), -1)
+        # Up to version 1 of transactions an epoch has many of them, and a late marker may be of another.
+        if self.has_own_epochs:
+            self._require(
+                batch.marker.coordinator_epoch >= since,
+                *("T6", place, "has a marker of", batch.marker, "decided in", since),
+            )
 
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
         """Whether somebody has taken the producer's place, in a log at least."""
@@ -117,6 +127,8 @@ class Transactions:
         if place[0] == TRANSACTION_STATE:
             for key, value in _states_in(batch):
                 self._state_committed(key, value)
+                if value is not None and value.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
+                    self._decided_in[value.producer_id, value.epoch] = batch.leader_epoch
         elif batch.is_transactional:
             self._check_epoch(place, batch)
             if batch.marker is None:

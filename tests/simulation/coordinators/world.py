@@ -26,6 +26,7 @@ from tests.simulation.coordinators.applications import (
     GROUP_ID,
     Committer,
     InputProducer,
+    Observer,
     Reader,
     Transformer,
     Vanishing,
@@ -45,6 +46,8 @@ class CoordinatorWorld(World):
     rules: Rules
     # Transactions that are left time out, members too, and what was not read meanwhile is transformed.
     recovery_seconds = 15.0
+    # Every broker follows both others, with two connections a second each.
+    fetches_per_second_max = 150
 
     def __init__(
         self, seed: int, *, emphasis: Mapping[str, Any] = MappingProxyType({}), **options: Any
@@ -135,7 +138,8 @@ class CoordinatorWorld(World):
             InputProducer(self, "input"),
             *(Transformer(self, number, one) for number, one in enumerate(ids)),
             *(Committer(self, number) for number in range(2 * rules.committers)),
-            Vanishing(self, "vanishing", "v"),
+            *(Vanishing(self, f"vanishing{n}", "v") for n in range(1 + rules.rivals)),
+            Observer(self, "observer"),
             Reader(self, "reader"),
         ]
 

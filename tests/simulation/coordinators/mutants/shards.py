@@ -145,8 +145,17 @@ def _late_commits_count_as_failed() -> Patch:
     return mock.patch.object(CommittedResponse, "wait", wait)
 
 
-_MOVES = {"balance_every": 0.3, "crash_every": 0.5}
-STATE = ("G3", "G4", "G5", "T7", "T5", "T6", "T1", "T10", "G1", "G2", "I4", "L1")
+_MOVES = {
+    "balance_every": 0.12,
+    "crash_every": 0.0,
+    "stop_every": 0.0,
+    "delay_max": 0.02,
+    "partition_every": 0.0,
+    "isolate_every": 0.0,
+    "slow_every": 0.0,
+    "shards": 1,
+}
+STATE = ("answer", "G3", "G4", "G5", "T7", "T5", "T6", "T1", "T10", "G1", "G2", "I4", "L1")
 SHARDS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("load stops before the end", _load_stops_before_the_end, STATE, _MOVES),
     ("the first record counts", _the_first_record_counts, STATE, _MOVES),

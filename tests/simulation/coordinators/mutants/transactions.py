@@ -11,7 +11,6 @@ from unittest import mock
 
 from broker.coordination.shard import Producer
 from broker.coordination.shard_epoch import ShardEpoch
-from broker.producing import verify
 from broker.producing.producer_ids import ProducerIds
 from broker.transactions import markers, rules
 from broker.transactions.markers import MarkerWriter
@@ -233,21 +232,27 @@ def _producer_ids_twice() -> Patch:
     return mock.patch.object(ProducerIds, "take", take)
 
 
-def _fenced_producers_write() -> Patch:
-    real = verify.unverified
-
-    def unverified(appends: Any, transactional_id: Any) -> Any:
-        with mock.patch.object(ProducerState, "check_epoch", return_value=None):
-            return real(appends, transactional_id)
-
-    return mock.patch("broker.handlers.produce.unverified", unverified)
-
-
 _TV1, _TV2 = {"bumps": False}, {"bumps": True}
 _RIVALS = {"rivals": True, "transformers": 2, "freeze": 0.2, "transaction_ms": 2500}
-_LATE = {"delay_max": 0.4, "slow_every": 0.5, "transaction_ms": 400}
-_MOVES = {"balance_every": 0.3, "crash_every": 0.5, "slow_loads": 0.02}
-ENDS = ("T6", "T1", "T10", "T5", "L1", "T7", "T3", "G3")
+_LATE = {
+    "delay_max": 0.1,
+    "slow_every": 0.3,
+    "partition_every": 0.4,
+    "crash_every": 0.0,
+    "isolate_every": 0.8,
+    "transaction_ms": 900,
+    "rivals": False,
+}
+_MOVES = {
+    "balance_every": 0.15,
+    "crash_every": 1.5,
+    "delay_max": 0.1,
+    "slow_every": 0.3,
+    "partition_every": 0.0,
+    "isolate_every": 0.0,
+    "rivals": False,
+}
+ENDS = ("answer", "T6", "T1", "T10", "T5", "L1", "T7", "T3", "G3")
 TRANSACTIONS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("fencing keeps the epoch", _fencing_keeps_the_epoch, ENDS, {**_RIVALS, **_TV2}),
     ("begins in the same epoch", _begins_in_the_same_epoch, ENDS, _RIVALS),
@@ -281,5 +286,4 @@ TRANSACTIONS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("what was verified stays so", _what_was_verified_stays_so, ENDS, {**_LATE, **_TV1}),
     ("open for ever", _open_for_ever, ENDS, {}),
     ("producer ids twice", _producer_ids_twice, ("I4", *ENDS), {}),
-    ("fenced producers write", _fenced_producers_write, ENDS, _RIVALS),
 )

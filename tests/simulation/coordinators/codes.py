@@ -1,0 +1,22 @@
+"""Where answers have their errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wire.errors import ErrorCode
+
+
+def code_of(response: Any) -> ErrorCode:
+    """The first error of an answer, wherever it is."""
+    code = getattr(response, "error_code", 0)
+    for group in getattr(response, "groups", ()):
+        code = code or group.error_code
+        for topic in group.topics:
+            code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
+    for topic in getattr(response, "topics", ()):
+        code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
+    for topic in getattr(response, "results_by_topic_v3_and_below", ()):
+        codes = (one.partition_error_code for one in topic.results_by_partition)
+        code = code or next((one for one in codes if one), 0)
+    return ErrorCode.of(code)
