@@ -1,4 +1,4 @@
-"""The simulation of coordinators as a test: seeds hold every rule, and a seed is a run."""
+"""The simulation of coordinators as a test: seeds hold every rule, planted bugs are found, a seed is a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ import sys
 
 import pytest
 
+from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
+from tests.simulation.mutants.mutant import hunt
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
-SEEDS = 8
+SEEDS = 7
+# Each is found at once: one or two of each file.
+QUICK = (
+    *("complete before the markers", "nothing is verified", "serves before it has loaded"),
+    *("load stops before the end", "what others own is free", "pending offsets count"),
+)
+QUICK_SEEDS = 6
 
 
 @pytest.mark.slow
@@ -42,3 +50,16 @@ def told() -> list[str]:
     world.trace = []
     world.run()
     return world.trace
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_mutant_is_found(name: str) -> None:
+    mutant = named(name)
+    assert hunt(mutant, QUICK_SEEDS).found in mutant.expected
+
+
+def test_there_are_enough_mutants() -> None:
+    names = {mutant.name for mutant in COORDINATORS}
+    assert len(names) == len(COORDINATORS) >= 60
+    assert ELSEWHERE.keys() <= names

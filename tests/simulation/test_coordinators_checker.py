@@ -1,0 +1,293 @@
+"""The checker of coordinators refuses histories in which a rule is broken, and takes those in which none is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from log.producers.marker import EndMarker
+from tests.simulation.checker import Violation
+from tests.simulation.coordinators.batches import Batch
+from tests.simulation.coordinators.offsets import Offsets
+from tests.simulation.coordinators.outcomes import Outcomes
+from tests.simulation.coordinators.transactions import S, Transactions
+from wire.records.consumer_groups import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
+from wire.records.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_group_key,
+    encode_group_value,
+)
+from wire.records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+OUT = ("out", 0)
+STATES, OFFSETS = (TRANSACTION_STATE, 0), (CONSUMER_OFFSETS, 0)
+PARTITION = ("g", "in", 0)
+
+
+def require(holds: bool, name: str, *why: object) -> None:
+    if not holds:
+        raise Violation(f"{name} {' '.join(map(str, why))}")
+
+
+class History:
+    """Batches one after the other, each appended and committed."""
+
+    def __init__(self) -> None:
+        self.outcomes = Outcomes(require)
+        self.transactions = Transactions(require, self.outcomes, has_own_epochs=True)
+        self.offsets = Offsets(require, self.outcomes)
+        self._next = 0
+
+    def add(
+        self,
+        place: tuple[str, int],
+        *records: tuple[bytes, bytes | None],
+        producer: tuple[int, int] = (-1, -1),
+        marker: EndMarker | None = None,
+        leader_epoch: int = 0,
+    ) -> None:
+        base, self._next = self._next, self._next + max(1, len(records))
+        numbered = tuple((base + n, key, value) for n, (key, value) in enumerate(records))
+        is_transactional = producer[0] >= 0
+        batch = Batch(
+            base, self._next - 1, leader_epoch, *producer, is_transactional, marker, numbered
+        )
+        self.outcomes.appended(place, batch)
+        self.transactions.appended(place, batch)
+        if place[0] == CONSUMER_OFFSETS:
+            self.offsets.appended(batch)
+        self.transactions.committed(place, batch)
+        if place[0] == CONSUMER_OFFSETS:
+            self.offsets.committed(batch)
+
+    def state(
+        self, name: str, state: S, epoch: int, producer_id: int = 1, leader_epoch: int = 0
+    ) -> None:
+        key = TransactionLogKey(transactional_id=name)
+        value = TransactionLogValue(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_timeout_ms=1000,
+            transaction_status=state,
+            transaction_partitions=[PartitionsSchema(topic="out", partition_ids=[0])],
+            transaction_last_update_timestamp_ms=0,
+            transaction_start_timestamp_ms=0,
+        )
+        data = b"\0\0" + key.encode(0), b"\0\1" + value.encode(1)
+        self.add(STATES, data, leader_epoch=leader_epoch)
+
+    def data(self, value: bytes, epoch: int, place: tuple[str, int] = OUT) -> None:
+        self.add(place, (b"", value), producer=(1, epoch))
+
+    def mark(
+        self, epoch: int, *, is_commit: bool, place: tuple[str, int] = OUT, coordinator: int = 0
+    ) -> None:
+        self.add(place, producer=(1, epoch), marker=EndMarker(is_commit, coordinator))
+
+    def open(self, value: bytes = b"0:0/a") -> None:
+        self.state("t", S.EMPTY, 0)
+        self.state("t", S.ONGOING, 0)
+        self.data(value, 0)
+
+    def decide(self, *, is_commit: bool = True) -> None:
+        self.state("t", S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT, 1)
+
+    def commit_offset(self, offset: int, note: str, producer: tuple[int, int] = (-1, -1)) -> None:
+        key = encode_group_key(OffsetCommitKey(group="g", topic="in", partition=0))
+        value = OffsetCommitValue(offset=offset, metadata=note, commit_timestamp=0)
+        self.add(OFFSETS, (key, encode_group_value(value, 3)), producer=producer)
+
+    def generation(self, generation: int) -> None:
+        value = GroupMetadataValue(
+            protocol_type="consumer", generation=generation, protocol="range", leader="", members=[]
+        )
+        key = encode_group_key(GroupMetadataKey(group="g"))
+        self.add(OFFSETS, (key, encode_group_value(value, 3)))
+
+    def own(self, member: str, epoch: int, *partitions: int) -> None:
+        key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=member)
+        value = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=epoch,
+            previous_member_epoch=0,
+            state=0,
+            assigned_partitions=[TopicPartitions(topic_id=bytes(16), partitions=list(partitions))],
+            partitions_pending_revocation=[],
+        )
+        self.add(OFFSETS, (encode_group_key(key), encode_group_value(value, 0)))
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def refuses(rule: str) -> Any:
+    return pytest.raises(Violation, match=f"^{rule} ")
+
+
+def test_a_transaction_that_keeps_the_rules_is_taken(history: History) -> None:
+    history.open()
+    history.commit_offset(1, "a", (1, 0))
+    assert history.offsets.value(PARTITION).offset == -1
+    history.decide()
+    history.mark(1, is_commit=True)
+    history.mark(1, is_commit=True, place=OFFSETS)
+    history.state("t", S.COMPLETE_COMMIT, 1)
+    assert history.outcomes.visible[b"0:0"] == 1
+    assert history.offsets.value(PARTITION).offset == 1
+    assert not history.transactions.unfinished()
+
+
+# --- transactions
+
+
+def test_a_marker_that_nobody_has_decided(history: History) -> None:
+    history.open()
+    with refuses("T6"):
+        history.mark(1, is_commit=True)
+
+
+def test_a_marker_that_says_the_opposite(history: History) -> None:
+    history.open()
+    history.decide()
+    with refuses("T6"):
+        history.mark(1, is_commit=False)
+
+
+def test_a_marker_of_a_coordinator_that_was_over(history: History) -> None:
+    history.open()
+    history.state("t", S.PREPARE_COMMIT, 1, leader_epoch=3)
+    with refuses("T6"):
+        history.mark(1, is_commit=True, coordinator=2)
+
+
+def test_complete_before_its_markers(history: History) -> None:
+    history.open()
+    history.decide()
+    with refuses("T6"):
+        history.state("t", S.COMPLETE_COMMIT, 1)
+
+
+def test_another_decision_after_the_first(history: History) -> None:
+    history.open()
+    history.decide()
+    with refuses("T7"):
+        history.decide(is_commit=False)
+
+
+def test_a_producer_id_of_two(history: History) -> None:
+    history.state("t", S.EMPTY, 0)
+    with refuses("I4"):
+        history.state("u", S.EMPTY, 0)
+
+
+def test_an_epoch_that_goes_back(history: History) -> None:
+    history.state("t", S.EMPTY, 2)
+    with refuses("T5"):
+        history.state("t", S.EMPTY, 1)
+
+
+def test_a_batch_of_an_epoch_that_is_over(history: History) -> None:
+    history.data(b"0:0/a", 1)
+    with refuses("T5"):
+        history.data(b"0:1/b", 0)
+
+
+def test_a_batch_after_a_newer_epoch_was_answered(history: History) -> None:
+    history.outcomes.began(1, 1)
+    with refuses("T5"):
+        history.data(b"0:0/a", 0)
+
+
+def test_one_epoch_for_two_producers(history: History) -> None:
+    history.outcomes.began(1, 0)
+    with refuses("T5"):
+        history.outcomes.began(1, 0)
+
+
+def test_a_transaction_of_which_a_part_counts(history: History) -> None:
+    history.outcomes.ended(b"0:0/a", is_commit=True)
+    with refuses("T1"):
+        history.outcomes.ended(b"0:1/a", is_commit=False)
+
+
+def test_another_end_than_was_answered(history: History) -> None:
+    history.outcomes.told("a", is_commit=True)
+    with refuses("T1"):
+        history.outcomes.ended(b"0:0/a", is_commit=False)
+
+
+def test_committed_without_what_was_acknowledged(history: History) -> None:
+    history.outcomes.acked(b"0:0/a")
+    history.outcomes.told("a", is_commit=True)
+    with refuses("T1"):
+        history.outcomes.check_complete()
+
+
+def test_an_input_twice_in_the_output(history: History) -> None:
+    history.outcomes.ended(b"0:0/a", is_commit=True)
+    history.outcomes.ended(b"0:0/b", is_commit=False)
+    with refuses("T10"):
+        history.outcomes.ended(b"0:0/c", is_commit=True)
+
+
+# --- groups
+
+
+def test_offsets_of_an_aborted_transaction_do_not_count(history: History) -> None:
+    history.open()
+    history.commit_offset(1, "a", (1, 0))
+    history.decide(is_commit=False)
+    history.mark(1, is_commit=False, place=OFFSETS)
+    assert history.offsets.value(PARTITION).offset == -1
+
+
+def test_a_later_offset_stands_against_one_in_a_transaction(history: History) -> None:
+    history.open()
+    history.commit_offset(1, "a", (1, 0))
+    history.commit_offset(2, "b")
+    history.decide()
+    history.mark(1, is_commit=True, place=OFFSETS)
+    assert history.offsets.value(PARTITION).offset == 2
+
+
+def test_a_commit_of_an_old_generation(history: History) -> None:
+    history.offsets.told_generations["a"] = 1
+    history.generation(2)
+    with refuses("G1"):
+        history.commit_offset(1, "a")
+
+
+def test_a_generation_that_goes_back(history: History) -> None:
+    history.generation(2)
+    with refuses("G1"):
+        history.generation(1)
+
+
+def test_two_owners_of_a_partition(history: History) -> None:
+    history.own("m", 1, 0, 1)
+    with refuses("G2"):
+        history.own("n", 1, 1)
+
+
+def test_a_member_epoch_that_goes_back(history: History) -> None:
+    history.own("m", 2)
+    with refuses("G2"):
+        history.own("m", 1)
+
+
+def test_two_readers_of_a_partition(history: History) -> None:
+    history.own("m", 1, 0)
+    history.own("n", 1)
+    history.offsets.reads("g", "m", {0})
+    with refuses("G2"):
+        history.offsets.reads("g", "n", {0})
