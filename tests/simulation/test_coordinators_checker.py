@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -130,10 +128,6 @@ def history() -> History:
     return History()
 
 
-def refuses(rule: str) -> Any:
-    return pytest.raises(Violation, match=f"^{rule} ")
-
-
 def test_a_transaction_that_keeps_the_rules_is_taken(history: History) -> None:
     history.open()
     history.commit_offset(1, "a", (1, 0))
@@ -152,91 +146,91 @@ def test_a_transaction_that_keeps_the_rules_is_taken(history: History) -> None:
 
 def test_a_marker_that_nobody_has_decided(history: History) -> None:
     history.open()
-    with refuses("T6"):
+    with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=True)
 
 
 def test_a_marker_that_says_the_opposite(history: History) -> None:
     history.open()
     history.decide()
-    with refuses("T6"):
+    with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=False)
 
 
 def test_a_marker_of_a_coordinator_that_was_over(history: History) -> None:
     history.open()
     history.state("t", S.PREPARE_COMMIT, 1, leader_epoch=3)
-    with refuses("T6"):
+    with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=True, coordinator=2)
 
 
 def test_complete_before_its_markers(history: History) -> None:
     history.open()
     history.decide()
-    with refuses("T6"):
+    with pytest.raises(Violation, match="T6 "):
         history.state("t", S.COMPLETE_COMMIT, 1)
 
 
 def test_another_decision_after_the_first(history: History) -> None:
     history.open()
     history.decide()
-    with refuses("T7"):
+    with pytest.raises(Violation, match="T7 "):
         history.decide(is_commit=False)
 
 
 def test_a_producer_id_of_two(history: History) -> None:
     history.state("t", S.EMPTY, 0)
-    with refuses("I4"):
+    with pytest.raises(Violation, match="I4 "):
         history.state("u", S.EMPTY, 0)
 
 
 def test_an_epoch_that_goes_back(history: History) -> None:
     history.state("t", S.EMPTY, 2)
-    with refuses("T5"):
+    with pytest.raises(Violation, match="T5 "):
         history.state("t", S.EMPTY, 1)
 
 
 def test_a_batch_of_an_epoch_that_is_over(history: History) -> None:
     history.data(b"0:0/a", 1)
-    with refuses("T5"):
+    with pytest.raises(Violation, match="T5 "):
         history.data(b"0:1/b", 0)
 
 
 def test_a_batch_after_a_newer_epoch_was_answered(history: History) -> None:
     history.outcomes.began(1, 1)
-    with refuses("T5"):
+    with pytest.raises(Violation, match="T5 "):
         history.data(b"0:0/a", 0)
 
 
 def test_one_epoch_for_two_producers(history: History) -> None:
     history.outcomes.began(1, 0)
-    with refuses("T5"):
+    with pytest.raises(Violation, match="T5 "):
         history.outcomes.began(1, 0)
 
 
 def test_a_transaction_of_which_a_part_counts(history: History) -> None:
     history.outcomes.ended(b"0:0/a", is_commit=True)
-    with refuses("T1"):
+    with pytest.raises(Violation, match="T1 "):
         history.outcomes.ended(b"0:1/a", is_commit=False)
 
 
 def test_another_end_than_was_answered(history: History) -> None:
     history.outcomes.told("a", is_commit=True)
-    with refuses("T1"):
+    with pytest.raises(Violation, match="T1 "):
         history.outcomes.ended(b"0:0/a", is_commit=False)
 
 
 def test_committed_without_what_was_acknowledged(history: History) -> None:
     history.outcomes.acked(b"0:0/a")
     history.outcomes.told("a", is_commit=True)
-    with refuses("T1"):
+    with pytest.raises(Violation, match="T1 "):
         history.outcomes.check_complete()
 
 
 def test_an_input_twice_in_the_output(history: History) -> None:
     history.outcomes.ended(b"0:0/a", is_commit=True)
     history.outcomes.ended(b"0:0/b", is_commit=False)
-    with refuses("T10"):
+    with pytest.raises(Violation, match="T10 "):
         history.outcomes.ended(b"0:0/c", is_commit=True)
 
 
@@ -263,25 +257,25 @@ def test_a_later_offset_stands_against_one_in_a_transaction(history: History) ->
 def test_a_commit_of_an_old_generation(history: History) -> None:
     history.offsets.told_generations["a"] = 1
     history.generation(2)
-    with refuses("G1"):
+    with pytest.raises(Violation, match="G1 "):
         history.commit_offset(1, "a")
 
 
 def test_a_generation_that_goes_back(history: History) -> None:
     history.generation(2)
-    with refuses("G1"):
+    with pytest.raises(Violation, match="G1 "):
         history.generation(1)
 
 
 def test_two_owners_of_a_partition(history: History) -> None:
     history.own("m", 1, 0, 1)
-    with refuses("G2"):
+    with pytest.raises(Violation, match="G2 "):
         history.own("n", 1, 1)
 
 
 def test_a_member_epoch_that_goes_back(history: History) -> None:
     history.own("m", 2)
-    with refuses("G2"):
+    with pytest.raises(Violation, match="G2 "):
         history.own("m", 1)
 
 
@@ -289,5 +283,5 @@ def test_two_readers_of_a_partition(history: History) -> None:
     history.own("m", 1, 0)
     history.own("n", 1)
     history.offsets.reads("g", "m", {0})
-    with refuses("G2"):
+    with pytest.raises(Violation, match="G2 "):
         history.offsets.reads("g", "n", {0})

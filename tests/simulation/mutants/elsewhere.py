@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.simulation.coordinators.mutants import COORDINATORS
 from tests.simulation.partitions.mutants import PARTITIONS
 
 
@@ -21,7 +22,7 @@ def is_killed_by(name: str, test: str) -> bool:
 
 
 def main(name: str, *tests: str) -> int:
-    (mutant,) = (one for one in PARTITIONS if one.name == name)
+    mutant = next(one for one in (*PARTITIONS, *COORDINATORS) if one.name == name)
     with mutant.patch():
         return pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests])
 
