@@ -49,8 +49,8 @@ def describe_tokens(
     *,
     version: int,
 ) -> DescribeDelegationTokenResponse:
-    """Tokens that one of the asked owners has or may renew, all where none is asked for; of others' those that
-    `requester` `may_see`.
+    """Tokens that one of the asked owners has, asked for or may renew, all where none is asked for; of others' those
+    that `requester` `may_see`.
     """
     owners = (
         None
@@ -59,7 +59,7 @@ def describe_tokens(
     )
 
     def is_wanted(token: DelegationTokenRecord) -> bool:
-        concerned = {token.owner, *token.renewers}
+        concerned = {token.owner, token.requester, *token.renewers}
         if owners is not None and not owners & concerned:
             return False
         return requester in concerned or may_see(token)

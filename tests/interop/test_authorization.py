@@ -107,7 +107,7 @@ def test_the_same_answers(peers, worlds):
             asked[question[2]] += 1
             refused += any(f"error_code', {code})" in repr(theirs) for code in REFUSALS)
             differing = list(differences(theirs, ours))
-            if differing:
+            if differing and not is_named(question, theirs, ours):
                 found.append((question, acls, differing))
     print(f"{asked.total()} questions of {len(asked)} APIs, {refused} refused, {len(found)} differ")
     by_api = Counter((one[0][1], one[0][2]) for one in found)

@@ -148,6 +148,15 @@ def test_tokens_are_told_to_those_whom_they_concern():
     assert told("User:dora") == []
     assert told("User:dora", may_see=True) == ["token-0", "token-1"]
     assert told("User:dora", "bob", may_see=True) == ["token-0"]
+    # Who asked for it on somebody's behalf counts as its owner does.
+    by_dora = {key: one.replace(requester="User:dora") for key, one in image.tokens.items()}
+    of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
+    for owners in (None, [of_dora]):
+        request = DescribeDelegationTokenRequest(owners=owners)
+        found = describe_tokens(
+            request, by_dora, "key", "User:dora", lambda _: False, version=3
+        ).tokens
+        assert [token.token_id for token in found] == ["token-0", "token-1"]
     everybody = DescribeDelegationTokenRequest(owners=[])
     assert (
         describe_tokens(everybody, image.tokens, "key", ALICE, lambda _: True, version=3).tokens
