@@ -46,7 +46,7 @@ EMPHASIS: dict[str, dict[str, Any]] = {
         "delay_max": 0.1,
         "min_isr": 1,
     },
-    "deletion forgets the log": {"recreate_every": 0.5, "reassign_every": 0.5},
+    "deletion forgets the log": {"recreate_every": 0.0, "reassign_every": 0.5},
     "one answer is enough": {**_LATE, "reassign_every": 0.3},
     "divergence of an unknown epoch": {
         "stop_every": 0.4,
