@@ -131,8 +131,9 @@ def add_partitions_to_txn(w, version):
     who = {"producer_id": PRODUCER, "producer_epoch": 0}
     topics = _indexes(w.topics(), "partitions")
     transaction = {"transactional_id": w.one(TRANSACTIONS), **who, "verify_only": True}
+    known = _indexes(w.topics(known=True), "partitions")
     return {
-        "transactions": [transaction | {"topics": topics}],
+        "transactions": [transaction | {"topics": known}],
         "v3_and_below_transactional_id": w.one(TRANSACTIONS),
         **{f"v3_and_below_{key}": value for key, value in who.items()},
         "v3_and_below_topics": topics,
