@@ -125,7 +125,7 @@ def _members(pipe: Connection, settings: dict[str, object]) -> None:
 
 
 def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    """CPU of the cluster while members of settled groups do nothing but heartbeats; less what it takes without them."""
+    """CPU of the cluster while members of settled groups do nothing but heartbeats."""
     figures = []
     with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "0"}) as cluster:
         create_topic(cluster, "idle", IDLE_MEMBERS // IDLE_GROUPS, 1)
@@ -135,17 +135,13 @@ def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
                 settle = _classic if protocol == "classic" else _consumer
                 members = [settle(ask, number) for number in range(IDLE_MEMBERS)]
                 _beat(ask, members, IDLE_SECONDS)  # until those of KIP-848 have settled
-                before = cpu_seconds(cluster.pids())
-                time.sleep(5)
-                alone = (cpu_seconds(cluster.pids()) - before) / 5
-                before, began = cpu_seconds(cluster.pids()), time.perf_counter()
-                beats = _beat(ask, members, IDLE_SECONDS)
-                seconds = time.perf_counter() - began
-                busy = (cpu_seconds(cluster.pids()) - before) / seconds
+                with measured(cluster.pids()) as usage:
+                    beats = _beat(ask, members, IDLE_SECONDS)
             label = f"{IDLE_MEMBERS} idle members, {protocol}"
+            busy = usage.cpu_seconds / usage.seconds
             figures += [
-                Figure("group-idle", f"{label}: CPU", "% core", "lower", system, (busy - alone) * 100),
-                Figure("group-idle", f"{label}: heartbeats", "1/s", "higher", system, beats / seconds),
+                Figure("group-idle", f"{label}: CPU", "% core", "lower", system, busy * 100),
+                Figure("group-idle", f"{label}: heartbeats", "1/s", "lower", system, beats / usage.seconds),
             ]  # fmt: skip
     return figures
 
@@ -205,7 +201,12 @@ def _classic(ask: Ask, number: int) -> Member:
     beat = HeartbeatRequest(
         group_id=group, generation_id=joined.generation_id, member_id=join.member_id
     )
-    return Member(beat, CLASSIC_INTERVAL_SECONDS)
+    return Member(beat, CLASSIC_INTERVAL_SECONDS, _some_time(number, CLASSIC_INTERVAL_SECONDS))
+
+
+def _some_time(number: int, interval: float) -> float:
+    """Within an interval from now on, for each member another."""
+    return time.perf_counter() + interval * number / IDLE_MEMBERS
 
 
 def _consumer(ask: Ask, number: int) -> Member:

@@ -11,7 +11,7 @@ RESTART_AFTER_SECONDS = 1.0
 class Kills:
     """A block during which a broker and the active controller die in turn and are started again a second later.
 
-    `count` is by role. At the end of the block all nodes are up. An error of a kill is raised there.
+    `count` is by role. An error of a kill is raised at the end of the block, or by `stop`.
     """
 
     def __init__(self, cluster, seed=1):
@@ -27,6 +27,10 @@ class Kills:
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Nobody dies any more, and all nodes are up."""
         self._stop.set()
         self._thread.join()
         if self._error is not None:

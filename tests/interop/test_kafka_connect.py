@@ -76,6 +76,13 @@ class Worker:
             START_SECONDS_MAX,
         )
 
+    def copy(self, source, sink, seconds):
+        """Lets `source` grow for so long once both connectors run."""
+        self.configure("source", {**SOURCE, "file": str(source.path)})
+        self.configure("sink", {**SINK, "file": str(sink)})
+        self.wait_until_running("source", "sink")
+        source.grow_for(seconds)
+
     def wait_until_running(self, *names):
         for name in names:
             until(
@@ -152,21 +159,19 @@ def test_files_are_copied_exactly_while_nodes_die(cluster, tmp_path, minutes):
     worker = Worker(tmp_path, cluster.bootstrap)
     source, sink = InputFile(tmp_path / "source.txt"), tmp_path / "sink.txt"
     with Kills(cluster) as kills:
-        for _ in range(2):
-            with worker.running() as process:
-                worker.configure("source", {**SOURCE, "file": str(source.path)})
-                worker.configure("sink", {**SINK, "file": str(sink)})
-                worker.wait_until_running("source", "sink")
-                source.grow_for(seconds_of(minutes) / 2)
-                assert process.poll() is None, f"the worker has ended; {worker.log}"
-                process.send_signal(signal.SIGKILL)
-    with worker.running():
-        found = committed(cluster.bootstrap, len(source.lines))
+        with worker.running() as process:
+            worker.copy(source, sink, seconds_of(minutes) / 2)
+            assert process.poll() is None, f"the worker has ended; {worker.log}"
+            process.send_signal(signal.SIGKILL)
+        with worker.running():
+            worker.copy(source, sink, seconds_of(minutes) / 2)
+            kills.stop()
+            found = committed(cluster.bootstrap, len(source.lines))
 
-        def is_written():
-            return set(source.lines) <= set(sink.read_text().splitlines())
+            def is_written():
+                return set(source.lines) <= set(sink.read_text().splitlines())
 
-        until(is_written, f"all lines are in the file; {worker.log}", ARRIVE_SECONDS_MAX)
+            until(is_written, f"all lines are in the file; {worker.log}", ARRIVE_SECONDS_MAX)
     written = sink.read_text().splitlines()
     repeats = len(written) - len(without_repeats(written))
     print(f"{len(source.lines)} lines, killed {kills.count}, {repeats} lines twice in the sink")

@@ -126,28 +126,28 @@ def test_results_are_exact_while_nodes_die(cluster, program, tmp_path, minutes):
     lines = Input(cluster.bootstrap, seed=7)
     counts, sums = (Reader(cluster.bootstrap, topic) for topic in ("counts", "sums"))
     with Kills(cluster) as kills:
-        for _ in range(2):
-            with java_programs.running(line, log) as application:
-                lines.send_for(seconds_of(minutes) / 2)
-                assert application.poll() is None, log.read_text()[-3000:]
-                application.send_signal(signal.SIGKILL)
-            shutil.rmtree(state)
-    lines.close()
-    with java_programs.running(line, log) as application:
-
-        def is_whole():
+        with java_programs.running(line, log) as application:
+            lines.send_for(seconds_of(minutes) / 2)
             assert application.poll() is None, log.read_text()[-3000:]
-            sums.poll()
-            return len(sums.records) >= len(lines.sent)
+            application.send_signal(signal.SIGKILL)
+        shutil.rmtree(state)
+        with java_programs.running(line, log) as application:
+            lines.send_for(seconds_of(minutes) / 2)
+            kills.stop()
+            lines.close()
+            wanted = lines.word_counts()
 
-        until(is_whole, f"all lines are summed; {log}", ARRIVE_SECONDS_MAX)
-        wanted = lines.word_counts()
+            def are_summed():
+                assert application.poll() is None, log.read_text()[-3000:]
+                sums.poll()
+                return len(sums.records) >= len(lines.sent)
 
-        def is_counted():
-            counts.poll()
-            return counts_of(counts.records)[0] == wanted
+            def are_counted():
+                counts.poll()
+                return counts_of(counts.records)[0] == wanted
 
-        until(is_counted, f"all words are counted; {log}", ARRIVE_SECONDS_MAX)
+            until(are_summed, f"all lines are summed; {log}", ARRIVE_SECONDS_MAX)
+            until(are_counted, f"all words are counted; {log}", ARRIVE_SECONDS_MAX)
     for reader in (sums, counts):  # whatever should not be there
         reader.poll()
         reader.close()
