@@ -50,8 +50,12 @@ def differences(
     standing: set[str] = set()
     for path in sorted((path for path in found if path not in expected), reverse=True):
         actual = found[path]
-        if path in standing or spared(path) or _means_nothing(section, path, actual):
+        if spared(path) or _means_nothing(section, path, actual):
             standing.add(path.rpartition("/")[0])
+        elif path in standing:
+            standing.add(path.rpartition("/")[0])
+            if section.spares(path, None):  # it stays for what is below it, and says nothing
+                yield Difference("different", path, Znode(None), actual)
         else:
             yield Difference("extra", path, None, actual)
     for path, znode in expected.items():

@@ -96,6 +96,18 @@ def test_a_comparison_repairs_any_damage(seed):
     assert reconcile(found_of(repaired), images[-1], CLUSTER_ID, SESSION, SECTIONS) == []
 
 
+def test_what_is_left_of_a_user_who_had_clients_has_no_credentials():
+    znode = Znode(EntityConfig({"SCRAM-SHA-256": "salt=x"}).encode())
+    client = Znode(EntityConfig({"producer_byte_rate": "12"}).encode())
+    tree = render(EMPTY, CLUSTER_ID, SECTIONS) | {
+        "/config/users/a": znode,
+        "/config/users/a/clients": Znode(None),
+        "/config/users/a/clients/x": client,
+    }
+    operations = reconcile(found_of(tree), EMPTY, CLUSTER_ID, SESSION, SECTIONS)
+    assert_same(apply_to(tree, operations), EMPTY)
+
+
 def lines(operations):
     return [f"{o.kind.value} {o.path}" for o in operations]
 
