@@ -166,7 +166,9 @@ class Transformer(Reading):
         for index in sorted(owned):
             if records := await self._read(index):
                 found[index] = records
-        if found:
+        if (
+            found and identity.generation > 0
+        ):  # else it was put out a moment ago, and names no member
             await self._transform(found, identity)
 
     async def _read(self, index: int) -> list[tuple[int, bytes]]:
