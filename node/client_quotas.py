@@ -1,14 +1,17 @@
-"""The byte rates of clients: which quota is whose, what each has used, and how long who used too much must wait.
+"""The quotas of clients: which quota is whose, what each has used, and how long who used too much must wait.
 
 Of the quotas that name a client the most precise holds: user and client id, then user, then client id, with the
 defaults of each behind its names. Everybody whom a quota is for shares it, or has it alone, as in Kafka. Does no I/O.
-Source: `ClientQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219. Left out: `client.quota.callback.class`.
+Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599. Left out:
+`client.quota.callback.class`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
+from node.token_bucket import TokenBucket
 from wire.transport.rate import Rate, Windows
 
 # (type, name) of what a quota is for, by type; without a name it is the default.
@@ -21,20 +24,22 @@ IDLE_SECONDS = 3600.0
 # Clients may call themselves anything: the one that was quiet for the longest is forgotten. About 2 KB each.
 OWNERS_MAX = 10_000
 
+T = TypeVar("T")
 
-class ClientQuota:
-    """One kind of quota, such as `producer_byte_rate`, of all clients of a node."""
 
-    def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
-        self._windows = windows
+class ClientLimits(Generic[T]):
+    """One kind of quota of all clients of a node. `measure` makes what the use of one owner is measured by."""
+
+    def __init__(self, measure: Callable[[], T], owners_max: int = OWNERS_MAX) -> None:
+        self._measure = measure
         self._owners_max = owners_max
         self._limits: Mapping[Entity, float] = {}
         # The one used last at the end.
-        self._rates: dict[Owner, tuple[Rate, float]] = {}
+        self._used: dict[Owner, tuple[T, float]] = {}
 
     def __len__(self) -> int:
         """Clients whose use is remembered."""
-        return len(self._rates)
+        return len(self._used)
 
     @property
     def is_set(self) -> bool:
@@ -45,7 +50,7 @@ class ClientQuota:
         """These hold from now on, for what was used before as well."""
         self._limits = limits
         if not limits:
-            self._rates.clear()
+            self._used.clear()
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
         """Who shares the quota of such a client, and how much it is; None without one."""
@@ -56,13 +61,38 @@ class ClientQuota:
                 return owner, limit
         return None
 
+    def used_by(self, owner: Owner, now: float) -> T:
+        """What the owner has used; remembered from now on, in place of who was quiet for too long."""
+        kept = self._used.pop(owner, None)
+        measure = self._measure() if kept is None else kept[0]
+        self._used[owner] = (measure, now)
+        if kept is None:
+            self._forget(now)
+        return measure
+
+    def _forget(self, now: float) -> None:
+        """The idle, and who is too many."""
+        while self._used:
+            oldest, (_, used_at) = next(iter(self._used.items()))
+            if len(self._used) <= self._owners_max and now - used_at < IDLE_SECONDS:
+                return
+            del self._used[oldest]
+
+
+class ClientQuota(ClientLimits[Rate]):
+    """A quota of so much a second, such as `producer_byte_rate`."""
+
+    def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
+        super().__init__(lambda: Rate(windows), owners_max)
+        self._windows = windows
+
     def use(self, user: str, client_id: str, amount: float, now: float) -> float:
         """Counts `amount`, and answers for how many seconds the client is then to be silent."""
         found = self.limit_of(user, client_id)
         if found is None:
             return 0.0
         owner, limit = found
-        rate = self._rate(owner, now)
+        rate = self.used_by(owner, now)
         rate.record(amount, now)
         return rate.delay(limit, now)
 
@@ -80,21 +110,34 @@ class ClientQuota:
             return None
         return found[1] * max(self._windows.number - 1, 1) * self._windows.seconds
 
-    def _rate(self, owner: Owner, now: float) -> Rate:
-        kept = self._rates.pop(owner, None)
-        rate = Rate(self._windows) if kept is None else kept[0]
-        self._rates[owner] = (rate, now)
-        if kept is None:
-            self._forget(now)
-        return rate
 
-    def _forget(self, now: float) -> None:
-        """The idle, and who is too many."""
-        while self._rates:
-            oldest, (_, used_at) = next(iter(self._rates.items()))
-            if len(self._rates) <= self._owners_max and now - used_at < IDLE_SECONDS:
-                return
-            del self._rates[oldest]
+class MutationQuota(ClientLimits[TokenBucket]):
+    """`controller_mutation_rate`: one partition is one token, and a burst of all windows together is allowed."""
+
+    def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
+        super().__init__(lambda: TokenBucket(windows.number * windows.seconds), owners_max)
+
+    def use(self, user: str, client_id: str, tokens: float, now: float) -> float:
+        """Takes tokens, even those that are not there; seconds until what is missing is made up for."""
+        found = self.limit_of(user, client_id)
+        if found is None:
+            return 0.0
+        owner, rate = found
+        bucket = self.used_by(owner, now)
+        bucket.take(tokens, rate, now)
+        return bucket.delay(rate, now)
+
+    def use_if_allowed(self, user: str, client_id: str, tokens: float, now: float) -> float:
+        """Takes tokens unless some are missing already: then none, and the seconds until that is made up for."""
+        found = self.limit_of(user, client_id)
+        if found is None:
+            return 0.0
+        owner, rate = found
+        bucket = self.used_by(owner, now)
+        delay = bucket.delay(rate, now)
+        if not delay:
+            bucket.take(tokens, rate, now)
+        return delay
 
 
 def _candidates(user: str, client_id: str) -> tuple[tuple[Entity, Owner], ...]:

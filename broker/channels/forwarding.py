@@ -13,7 +13,10 @@ from typing import TypeVar
 
 from broker.channels.controller_channel import ControllerChannel
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.default_principal_data import DefaultPrincipalData
+from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_response_header, encode_request
 from wire.outgoing import Outgoing
@@ -23,6 +26,13 @@ from wire.transport.calls import Call
 from wire.transport.heavy import HEAVY_BYTES, run_apart
 
 PRINCIPAL_VERSION = 0
+
+# Answers that begin with a throttle time from that version on, and the controller may have put one there.
+THROTTLED_SINCE = {
+    CreateTopicsRequest.KEY: 2,
+    DeleteTopicsRequest.KEY: 1,
+    CreatePartitionsRequest.KEY: 0,
+}
 
 M = TypeVar("M", bound=Message)
 
@@ -71,8 +81,16 @@ class Forwarder:
         forwarded = Outgoing()
         forwarded += answer.response_data or b""
         with _as_server_error():
-            _body_of(forwarded, call)
+            _throttle(forwarded, _body_of(forwarded, call), call)
         return forwarded
+
+
+def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
+    """The controller does not see the client's connection: this broker mutes it for as long as its answer tells."""
+    since = THROTTLED_SINCE.get(call.header.api_key)
+    if since is not None and call.header.api_version >= since:
+        told = memoryview(forwarded)[body : body + 4]
+        call.throttle(int.from_bytes(told, "big", signed=True) / 1000)
 
 
 def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:

@@ -113,6 +113,10 @@ group.streams.session.timeout.ms | int 1.. | 45000 | medium
 )
 CLIENT_QUOTAS = rows(
     """
+controller.quota.window.num | int 1.. | 11 | low
+    Samples over which changes of topics are measured.
+controller.quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
 quota.window.num | int 1.. | 11 | low
     Samples over which the traffic of clients is measured.
 quota.window.size.seconds | int 1.. | 1 | low
@@ -127,16 +131,12 @@ alter.log.dirs.replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 client.quota.callback.class | class | null | low
     Java class that computes the quotas of clients.
-controller.quota.window.num | int 1.. | 11 | low
-    Samples over which changes of topics are measured.
-controller.quota.window.size.seconds | int 1.. | 1 | low
-    Length of each of these samples.
 replication.quota.window.num | int 1.. | 11 | low
     Samples over which replication is measured.
 replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 """,
-    no_effect="of quotas only the byte rates of clients are enforced yet",
+    no_effect="of quotas only byte rates and metadata changes of clients are enforced yet",
 )
 TIERED_STORAGE = rows(
     """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from node.config.server import ServerConfig
 from quorum.controller.controller import Controller
+from quorum.controller.mutation_quotas import MutationQuotas
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.image import MetadataImage
 from quorum.replica.node import QuorumNode
@@ -25,6 +26,7 @@ class ControllerContext:
     controller: Controller
     authorizer: Authorizer | None = None
     forwarded: bool = False
+    mutations: MutationQuotas = field(default_factory=MutationQuotas)
 
     @property
     def image(self) -> MetadataImage:

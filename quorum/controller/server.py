@@ -33,6 +33,7 @@ from node.runtime.threads import run_blocking
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
+from quorum.controller.mutation_quotas import MutationQuotas
 from quorum.controller.policies import Policies, policies_of
 from quorum.controller.registrar import Registrar
 from quorum.formatting.storage import read_bootstrap
@@ -48,6 +49,7 @@ from quorum.serving.idle_configs import IdleConfigs
 from wire.endpoint import Endpoint
 from wire.schema import Message
 from wire.security.scram import MECHANISMS
+from wire.transport.rate import Windows
 from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
@@ -166,11 +168,19 @@ def _composed(
     )
     clients = [(security, controller_security)]
     altered = AlteredSecurity(config, listeners, clients, gate.logins)
-    loader.add_publisher(gate.accounts, registrar, altered, IdleConfigs(config.node_id))
+    mutations = _mutation_quotas(config)
+    loader.add_publisher(gate.accounts, registrar, altered, IdleConfigs(config.node_id), mutations)
     if gate.authorizer is not None:
         loader.add_publisher(gate.authorizer)
-    context = ControllerContext(config, cluster_id, node, controller, gate.authorizer)
+    context = ControllerContext(
+        config, cluster_id, node, controller, gate.authorizer, mutations=mutations
+    )
     return _Parts(config, directory, group_commit, node, registrar, altered, listeners, context)
+
+
+def _mutation_quotas(config: ServerConfig) -> MutationQuotas:
+    number = config["controller.quota.window.num"]
+    return MutationQuotas(Windows(number, config["controller.quota.window.size.seconds"]))
 
 
 def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:

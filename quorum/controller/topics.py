@@ -1,7 +1,7 @@
 """CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a
 partition or a topic.
 
-Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: quotas.
+Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from node.config.topic_keys import check_topic_configs
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.effective_configs import EffectiveConfigs
+from quorum.controller.mutation_quotas import Spend, without_quota
 from quorum.controller.new_partitions import NewPartitions
 from quorum.controller.placement import Prng
 from quorum.controller.policies import NO_POLICIES, NewTopic, Policies
@@ -91,6 +92,7 @@ def create_topics(
     state: ControllerState,
     rules: TopicRules,
     may_create: May = everybody,
+    spend: Spend = without_quota,
 ) -> Steps[Result[Message, CreateTopicsResponse]]:
     """All topics that can be created, in one atomic batch; each of the others is answered its own error.
 
@@ -111,7 +113,7 @@ def create_topics(
             if not may_create(topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
             _check_name(topic.name, state, created)
-            made, results[topic.name] = yield from _create_topic(topic, new, rules)
+            made, results[topic.name] = yield from _create_topic(topic, new, rules, spend)
         except KafkaError as error:
             results[topic.name] = _failed(topic.name, error)
             yield 1
@@ -171,7 +173,7 @@ def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _create_topic(
-    topic: CreatableTopic, new: NewPartitions, rules: TopicRules
+    topic: CreatableTopic, new: NewPartitions, rules: TopicRules, spend: Spend
 ) -> Steps[tuple[list[Message], CreatableTopicResult]]:
     configs = _checked_configs(topic)
     if topic.assignments:
@@ -181,6 +183,7 @@ def _create_topic(
     factor = len(partitions[0].replicas)
     by_hand = {one.partition_index: one.broker_ids for one in topic.assignments} or None
     rules.policies.check_topic(NewTopic(topic.name, len(partitions), factor, by_hand, configs))
+    spend(len(partitions))
     topic_id = rules.new_id()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -280,6 +283,7 @@ def create_partitions(
     image: MetadataImage,
     rules: TopicRules,
     may_alter: May = everybody,
+    spend: Spend = without_quota,
 ) -> Steps[Result[Message, CreatePartitionsResponse]]:
     """Adds partitions to the topics where it can be done, in one atomic batch.
 
@@ -299,7 +303,7 @@ def create_partitions(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if not may_alter(topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            records += yield from _add_partitions(topic, new, rules)
+            records += yield from _add_partitions(topic, new, rules, spend)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -315,7 +319,7 @@ def create_partitions(
 
 
 def _add_partitions(
-    asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules
+    asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules, spend: Spend
 ) -> Steps[list[Message]]:
     topic = new.image.topics.by_name.get(asked.name)
     if topic is None:
@@ -335,6 +339,7 @@ def _add_partitions(
         )
     if added > RECORDS_MAX:
         raise too_much()
+    spend(added)
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
     if asked.assignments is None:
         partitions = yield from new.placed(added, factor, rules.prng)
@@ -361,6 +366,7 @@ def delete_topics(
     version: int,
     may_see: May = everybody,
     may_delete: May = everybody,
+    spend: Spend = without_quota,
 ) -> Steps[Result[Message, DeleteTopicsResponse]]:
     """Deletes topics by name or by id; a topic named twice in any way is not deleted.
 
@@ -397,7 +403,7 @@ def delete_topics(
             name, topic_id = topic.name, topic.id
             if owners[topic.id] > 1:
                 error = _NAMED_AND_IDENTIFIED
-            else:
+            elif (error := _too_fast(spend, topic)) is None:
                 records.append(RemoveTopicRecord(topic_id=topic.id))
         responses.append(
             DeletableTopicResult(
@@ -409,6 +415,14 @@ def delete_topics(
         )
         yield 1
     return Result(records, DeleteTopicsResponse(responses=responses))
+
+
+def _too_fast(spend: Spend, topic: TopicImage) -> KafkaError | None:
+    try:
+        spend(len(topic.partitions))
+    except KafkaError as error:
+        return error
+    return None
 
 
 _NAMED_AND_IDENTIFIED = KafkaError(

@@ -1,9 +1,12 @@
-"""CreatePartitions (37): adds partitions to topics. Not done: quotas."""
+"""CreatePartitions (37): adds partitions to topics."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_partitions as decide
 from quorum.serving.authorization import may_with_topic
@@ -12,11 +15,15 @@ from wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
+from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
+
+# The first version that knows THROTTLING_QUOTA_EXCEEDED.
+WITH_QUOTA = 3
 
 
 @handles(
@@ -31,13 +38,11 @@ from wire.transport.registry import handles
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[CreatePartitionsResponse]:
-    controller = ctx.controller
-    return controller.submit(
-        lambda active: decide(
-            request,
-            active.image,
-            controller.rules,
-            may_with_topic(ctx, call, Operation.ALTER),
-        ),
-        partial(fail_create_partitions, request),
-    )
+    def decided(active: ActiveController) -> Steps[Result[Message, CreatePartitionsResponse]]:
+        may_alter = may_with_topic(ctx, call, Operation.ALTER)
+        spend = ctx.mutations.of(call, WITH_QUOTA)
+        result = yield from decide(request, active.image, ctx.controller.rules, may_alter, spend)
+        result.response.throttle_time_ms = call.throttle_ms
+        return result
+
+    return ctx.controller.submit(decided, partial(fail_create_partitions, request))

@@ -1,7 +1,4 @@
-"""CreateTopics (19): creates topics, or says what would be created; configs only to who may see them.
-
-Not done: quotas.
-"""
+"""CreateTopics (19): creates topics, or says what would be created; configs only to who may see them."""
 
 from __future__ import annotations
 
@@ -29,6 +26,8 @@ from wire.transport.registry import handles
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
 WITH_CONFIGS = 5
+# The first one that knows THROTTLING_QUOTA_EXCEEDED.
+WITH_QUOTA = 6
 
 
 def _hide_configs(topic: CreatableTopicResult) -> None:
@@ -57,7 +56,9 @@ def create_topics(
     def decided(active: ActiveController) -> Steps[Result[Message, CreateTopicsResponse]]:
         may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
         may_see = may_with_topic(ctx, call, Operation.DESCRIBE_CONFIGS, asked_for=False)
-        result = yield from decide(request, active.state, rules, may_create)
+        spend = ctx.mutations.of(call, WITH_QUOTA)
+        result = yield from decide(request, active.state, rules, may_create, spend)
+        result.response.throttle_time_ms = call.throttle_ms
         if version >= WITH_CONFIGS:
             for topic in result.response.topics:
                 if not (topic.error_code or may_see(topic.name)):

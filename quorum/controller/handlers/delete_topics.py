@@ -22,6 +22,9 @@ from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
+# The first version that knows THROTTLING_QUOTA_EXCEEDED.
+WITH_QUOTA = 5
+
 
 @handles(
     DeleteTopicsRequest,
@@ -44,15 +47,16 @@ def delete_topics(
 
     def decided(active: ActiveController) -> Steps[Result[Message, DeleteTopicsResponse]]:
         on_cluster = Operation.DELETE
-        return (
-            yield from decide(
-                request,
-                active.image,
-                enabled=enabled,
-                version=version,
-                may_see=may_with_topic(ctx, call, Operation.DESCRIBE, or_cluster=on_cluster),
-                may_delete=may_with_topic(ctx, call, Operation.DELETE, or_cluster=on_cluster),
-            )
+        result = yield from decide(
+            request,
+            active.image,
+            enabled=enabled,
+            version=version,
+            may_see=may_with_topic(ctx, call, Operation.DESCRIBE, or_cluster=on_cluster),
+            may_delete=may_with_topic(ctx, call, Operation.DELETE, or_cluster=on_cluster),
+            spend=ctx.mutations.of(call, WITH_QUOTA),
         )
+        result.response.throttle_time_ms = call.throttle_ms
+        return result
 
     return ctx.controller.submit(decided, partial(fail_delete_topics, request))

@@ -91,6 +91,16 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     assert decode_answer(forwarded, at, CreateTopicsResponse) == response
 
 
+@pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])
+async def test_whom_the_controller_throttles_is_muted_here(version: int, throttle_ms: int) -> None:
+    """Versions without a throttle time have none to tell it by."""
+    at = call(asked("a"), version)
+    controller = Controller(created("a").replace(throttle_time_ms=1500))
+    await Forwarder(controller, 30.0).forward_request(asked("a"), at)
+    assert at.throttle_ms == throttle_ms
+    assert (at.connection.muted_until is not None) is (throttle_ms > 0)
+
+
 @pytest.mark.parametrize("by_token", [False, True])
 async def test_the_clients_principal_goes_along_and_how_it_came(by_token: bool) -> None:
     controller, at = Controller(created("a")), call(asked("a"), VERSION)

@@ -1,0 +1,73 @@
+"""`controller_mutation_rate`: how many partitions clients may have made and deleted a second, as the metadata has it.
+
+Each controller keeps it by itself: who leads anew begins with full buckets, as in Kafka. The principal of a client that
+asked a broker comes in the Envelope, and so does what its broker then throttles.
+Source: `ControllerMutationQuotaManager`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota` of Kafka,
+KIP-599.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from node.client_quotas import MutationQuota
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.loader import Manifest
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.calls import Call
+from wire.transport.rate import Windows
+
+Spend = Callable[[int], None]
+"""Counts partitions that are made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, and counts nothing."""
+
+
+def without_quota(_partitions: int) -> None:
+    """The rule of who has no quota."""
+
+
+@dataclass(slots=True)
+class MutationQuotas:
+    """A `Publisher`."""
+
+    windows: Windows = field(default_factory=Windows)
+    now: Callable[[], float] = trio.current_time
+    mutations: MutationQuota = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mutations = MutationQuota(self.windows)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        if delta.quotas.changed:
+            self.mutations.set_limits(
+                {
+                    entity: one.value
+                    for (entity, key), one in image.quotas.items()
+                    if key == "controller_mutation_rate"
+                }
+            )
+
+    def of(self, call: Call, strict_since: int) -> Spend:
+        """What counts for this request; it throttles the call.
+
+        Versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. Older ones are let through, and then throttled.
+        """
+        if not self.mutations.is_set:
+            return without_quota
+        user, client_id = call.connection.principal.name, call.header.client_id or ""
+
+        def permissive(partitions: int) -> None:
+            call.throttle(self.mutations.use(user, client_id, partitions, self.now()))
+
+        def strict(partitions: int) -> None:
+            delay = self.mutations.use_if_allowed(user, client_id, partitions, self.now())
+            if delay:
+                call.throttle(delay)
+                raise KafkaError(
+                    ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
+                )
+
+        return strict if call.header.api_version >= strict_since else permissive

@@ -1,0 +1,154 @@
+"""What a client may have changed a second: strictly, or let through and then throttled; whoever asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.broker.handlers.test_create_topics import creation
+from tests.quorum.controller.handlers.asking import asked, envelope
+from wire.errors import ErrorCode
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.primitives import NIL_UUID
+
+# One token every thousand seconds, at most eleven windows of it: less than one partition, so the first use empties it.
+RATE = 0.001
+THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+async def limit(one: Any, rate: float | None, **entity: str | None) -> None:
+    entry = AlterClientQuotasRequestEntryData(
+        entity=[
+            EntityData(entity_type=kind.replace("_", "-"), entity_name=name)
+            for kind, name in entity.items()
+        ],
+        ops=[OpData(key="controller_mutation_rate", value=rate or 0.0, remove=rate is None)],
+    )
+    answer = await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+    assert answer.entries[0].error_code == 0
+
+
+def more_partitions(count: int, name: str = "t", **more: Any) -> CreatePartitionsRequest:
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return CreatePartitionsRequest(
+        topics=[topic], timeout_ms=1000, **{"validate_only": False, **more}
+    )
+
+
+def deletion(version: int, name: str = "t") -> DeleteTopicsRequest:
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=[name], timeout_ms=1000)
+    topics = [DeleteTopicState(name=name, topic_id=NIL_UUID)]
+    return DeleteTopicsRequest(topics=topics, timeout_ms=1000)
+
+
+async def exhausted(one: Any) -> None:
+    """Alice has a topic `t` of three partitions, and no tokens."""
+    await one.join(1)
+    await limit(one, RATE, user="alice")
+    answer = await one.forwarded(creation(partitions=3), 7, "alice")
+    assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
+
+
+def told(answer: Any) -> list[int]:
+    for name in ("topics", "results", "responses"):
+        if hasattr(answer, name):
+            return [one.error_code for one in getattr(answer, name)]
+    raise AssertionError(answer)
+
+
+REQUESTS = [
+    (creation("u"), 6),
+    (more_partitions(4), 3),
+    (deletion(5), 5),
+    (deletion(6), 6),
+]
+
+
+@pytest.mark.parametrize(("request_", "version"), REQUESTS)
+async def test_who_has_no_tokens_is_refused(tmp_path, request_, version):
+    async with asked(tmp_path) as one:
+        await exhausted(one)
+        before = one.image.topics
+        answer = await one.forwarded(request_, version, "alice")
+        assert told(answer) == [THROTTLED]
+        # Three partitions, less what the bucket held at first: 0.011.
+        assert answer.throttle_time_ms == pytest.approx((3 - 0.011) / RATE * 1000, rel=0.05)
+        assert one.image.topics is before
+        assert told(await one.forwarded(request_, version, "bob")) == [0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"), [(creation("u"), 5), (more_partitions(4), 2), (deletion(4), 4)]
+)
+async def test_versions_that_do_not_know_the_error_are_let_through(tmp_path, request_, version):
+    async with asked(tmp_path) as one:
+        await exhausted(one)
+        answer = await one.forwarded(request_, version, "alice")
+        assert told(answer) == [0]
+        assert answer.throttle_time_ms > 3 / RATE * 1000 * 0.95
+        assert told(await one.forwarded(creation("v"), 7, "alice")) == [THROTTLED]
+
+
+async def test_each_topic_of_a_request_is_decided_by_itself(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await limit(one, RATE, user="alice")
+        request = creation("a").replace(topics=[*creation("a").topics, *creation("b").topics])
+        answer = await one.forwarded(request, 7, "alice")
+        assert {topic.name: topic.error_code for topic in answer.topics} == {"a": 0, "b": THROTTLED}
+        assert answer.throttle_time_ms > 0
+
+
+async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await limit(one, RATE, user="alice")
+        for _ in range(2):
+            answer = await one.forwarded(creation(replicas=3), 7, "alice")
+            assert told(answer) == [ErrorCode.INVALID_REPLICATION_FACTOR]
+        assert told(await one.forwarded(creation(), 7, "alice")) == [0]
+
+
+async def test_what_is_only_checked_counts_too(tmp_path):
+    """As in Kafka."""
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await limit(one, RATE, user="alice")
+        assert told(await one.forwarded(creation(validate_only=True), 7, "alice")) == [0]
+        assert told(await one.forwarded(creation(), 7, "alice")) == [THROTTLED]
+
+
+@pytest.mark.parametrize(
+    "entity",
+    [
+        {"user": None},
+        {"client_id": "client"},
+        {"client_id": None},
+        {"user": "alice", "client_id": "client"},
+    ],
+)
+async def test_it_is_anybodys_whom_it_names(tmp_path, entity):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await limit(one, RATE, **entity)
+        assert told(await one.forwarded(creation("a"), 7, "alice")) == [0]
+        assert told(await one.forwarded(creation("b"), 7, "alice")) == [THROTTLED]
+        await limit(one, None, **entity)
+        assert told(await one.forwarded(creation("b"), 7, "alice")) == [0]
+
+
+async def test_the_connection_of_the_broker_is_not_muted(tmp_path):
+    """Others ask over the same one; the broker mutes the client's."""
+    async with asked(tmp_path) as one:
+        await exhausted(one)
+        for _ in range(3):
+            assert (await one.call(envelope(creation("u"), 7, "alice"))).error_code == 0
