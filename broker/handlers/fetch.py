@@ -155,13 +155,16 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
     most = min(request.max_bytes, ctx.limits.fetch_bytes_max)
     if replica_id < 0:
         most = ctx.quotas.fetch_bytes_max(call, most)
+    refused = _refusal(replica_id, epoch, ctx, call)
+    if replica_id >= 0 and not refused:
+        call.loop_seconds = None  # replication is not to wait for what clients may have
     return FetchTerms(
         min_bytes=request.min_bytes,
         max_bytes=max(0, most),
         isolation_level=request.isolation_level,
         replica_id=max(replica_id, CONSUMER),
         replica_epoch=epoch,
-        refused=_refusal(replica_id, epoch, ctx, call),
+        refused=refused,
         names_leaders=version >= VERSION_NAMING_LEADERS,
         whole_messages=version >= VERSION_OF_WHOLE_MESSAGES,
         committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE

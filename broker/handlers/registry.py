@@ -56,6 +56,7 @@ from wire.declarations import Versions
 from wire.messages.offset_commit import OffsetCommitRequest
 from wire.messages.offset_fetch import OffsetFetchRequest
 from wire.schema import Message
+from wire.transport.hooks import Hooks
 from wire.transport.registry import Registry
 
 HANDLERS: tuple[Callable[..., Any], ...] = (
@@ -113,11 +114,14 @@ _OF_ZOOKEEPER: dict[type[Message], Versions] = {
 }
 
 
-def broker_registry(*, zookeeper_offsets: bool = False) -> Registry[Context]:
+def broker_registry(
+    *, zookeeper_offsets: bool = False, hooks: Hooks | None = None
+) -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
         HANDLERS,
         unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
         features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         judge=ACL_JUDGE,
+        hooks=hooks,
     )

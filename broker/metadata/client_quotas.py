@@ -13,22 +13,31 @@ from node.client_quotas import ClientQuota
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
+from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from wire.transport.calls import Call
+from wire.transport.hooks import Hooks, Response
 from wire.transport.rate import Windows
+
+# Between brokers. Followers are exempt too: `fetch` says who is one.
+EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})
 
 
 @dataclass(slots=True)
 class ClientQuotas:
-    """A `Publisher`. `produce` is `producer_byte_rate`, `fetch` is `consumer_byte_rate`."""
+    """A `Publisher`. `produce` is `producer_byte_rate`, `fetch` is `consumer_byte_rate`, `requests` is
+    `request_percentage`: of the one event loop, as of one thread in Kafka.
+    """
 
     windows: Windows = field(default_factory=Windows)
     now: Callable[[], float] = trio.current_time
     produce: ClientQuota = field(init=False)
     fetch: ClientQuota = field(init=False)
+    requests: ClientQuota = field(init=False)
 
     def __post_init__(self) -> None:
         self.produce = ClientQuota(self.windows)
         self.fetch = ClientQuota(self.windows)
+        self.requests = ClientQuota(self.windows)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         if not delta.quotas.changed:
@@ -36,6 +45,7 @@ class ClientQuotas:
         for quota, name in (
             (self.produce, "producer_byte_rate"),
             (self.fetch, "consumer_byte_rate"),
+            (self.requests, "request_percentage"),
         ):
             quota.set_limits(
                 {entity: one.value for (entity, key), one in image.quotas.items() if key == name}
@@ -54,6 +64,24 @@ class ClientQuotas:
             return 0
         user, client_id = _client(call)
         return call.throttle(self.fetch.use_if_allowed(user, client_id, size, self.now()))
+
+    @property
+    def hooks(self) -> Hooks:
+        """What measures and throttles every request, where there is a `request_percentage`."""
+        return Hooks(before=self._begun, charge=self._charged)
+
+    def _begun(self, call: Call) -> float:
+        if self.requests.is_set and call.header.api_key not in EXEMPT:
+            call.loop_seconds = 0.0
+        return 0.0
+
+    def _charged(self, call: Call, response: Response) -> float:
+        """Seconds of silence, at most a window, as in Kafka. A producer that wants no answer is told nothing."""
+        if call.loop_seconds is None or response is None:
+            return 0.0
+        percent_seconds = call.loop_seconds * 100
+        delay = self.requests.use(*_client(call), percent_seconds, self.now())
+        return min(delay, self.windows.seconds)
 
     def fetch_bytes_max(self, call: Call, asked: int) -> int:
         """Of what a consumer asks for, what its quota could ever give at once."""

@@ -177,7 +177,10 @@ async def _serve(
 ) -> None:
     await serve_listener(
         parts.listeners,
-        broker_registry(zookeeper_offsets=parts.context.zookeeper_offsets is not None),
+        broker_registry(
+            zookeeper_offsets=parts.context.zookeeper_offsets is not None,
+            hooks=parts.context.quotas.hooks,
+        ),
         parts.context,
         limits=limits_of(parts.config),
         task_status=task_status,

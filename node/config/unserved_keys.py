@@ -136,7 +136,7 @@ replication.quota.window.num | int 1.. | 11 | low
 replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 """,
-    no_effect="of quotas only byte rates and metadata changes of clients are enforced yet",
+    no_effect="of quotas only those of clients are enforced yet",
 )
 TIERED_STORAGE = rows(
     """

@@ -1,4 +1,4 @@
-"""Byte rates, set while a broker runs: who exceeds one is answered at once, and told for how long to wait."""
+"""Quotas, set while a broker runs: who exceeds one is answered at once, and told for how long to wait."""
 
 import pytest
 
@@ -11,7 +11,9 @@ from wire.messages.alter_client_quotas import (
     EntityData,
     OpData,
 )
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 SECONDS = 20.0
@@ -21,10 +23,10 @@ BYTES = 30_000
 WAIT_MS = 20_000
 
 
-async def alter(one, key, *, remove=False):
+async def alter(one, key, *, remove=False, limit=LIMIT):
     entry = AlterClientQuotasRequestEntryData(
         entity=[EntityData(entity_type="user", entity_name=None)],
-        ops=[OpData(key=key, value=LIMIT, remove=remove)],
+        ops=[OpData(key=key, value=limit, remove=remove)],
     )
     async with connected_to(one.broker) as admin:
         answer = await admin.call(
@@ -108,3 +110,59 @@ async def test_a_session_keeps_what_it_was_not_given(tmp_path):
                 message = fetch_request(first.session_id, 2).replace(topics=[])
                 answer = await other.call(message, version=12, timeout=SECONDS)
             assert len(answer.responses[0].partitions[0].records) > BYTES
+
+
+# Less of the event loop than any request takes, so that a window is muted: the most that this quota ever tells.
+HARDLY_ANY_PERCENT = 1e-6
+WINDOW_MS = 1000
+
+
+def metadata_request():
+    return MetadataRequest(topics=[])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [metadata_request(), fetch_request(), ListGroupsRequest()],
+    ids=["at once", "deferred", "groups"],
+)
+async def test_who_keeps_the_event_loop_is_told_to_wait(tmp_path, request_):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        await alter(one, "request_percentage", limit=HARDLY_ANY_PERCENT)
+        version = 12 if isinstance(request_, FetchRequest) else None
+        assert (await one.call(request_, version)).throttle_time_ms == WINDOW_MS
+        await alter(one, "request_percentage", remove=True)
+        async with connected_to(one.broker) as other:
+            answer = await other.call(request_, version=version, timeout=SECONDS)
+        assert answer.throttle_time_ms == 0
+
+
+async def test_who_keeps_it_for_no_more_than_his_share_does_not_wait(tmp_path):
+    async with asked(tmp_path) as one:
+        await alter(one, "request_percentage", limit=1e6)
+        assert (await one.call(metadata_request())).throttle_time_ms == 0
+
+
+async def test_followers_are_exempt(tmp_path):
+    async with asked(tmp_path, brokers=2) as one:
+        await alter(one, "request_percentage", limit=HARDLY_ANY_PERCENT)
+        await one.create("t", replicas=2)
+        leader = one.image.topics.by_name["t"].partitions[0].leader
+        follower = next(other for other in one.cluster.brokers if other != leader)
+        epoch = one.image.cluster.brokers[follower].epoch
+        state = ReplicaState(replica_id=follower, replica_epoch=epoch)
+        request = FetchRequest(
+            replica_state=state,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1,
+            session_epoch=-1,
+            topics=[],
+        )
+        async with connected_to(one.cluster.brokers[leader]) as connection:
+            answer = await connection.call(request, version=17, timeout=SECONDS)
+            assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
+            consumer = request.replace(replica_state=ReplicaState(replica_id=-1, replica_epoch=-1))
+            told = await connection.call(consumer, version=17, timeout=SECONDS)
+        assert told.throttle_time_ms == WINDOW_MS

@@ -132,6 +132,13 @@ class Call:
     frame_bytes: int = 0
     # When it was decoded, on the clock of `time.monotonic`.
     began: float = field(default_factory=time.monotonic)
+    # For how long its handler kept the event loop, where somebody asks for that; None where nobody does.
+    loop_seconds: float | None = None
+
+    def kept_loop(self, seconds: float) -> None:
+        """Adds them, where somebody asks for that."""
+        if self.loop_seconds is not None:
+            self.loop_seconds += seconds
 
     def throttle(self, seconds: float) -> int:
         """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""

@@ -23,20 +23,22 @@ class Hooks:
 
     Args:
         before: called when the request is decoded. Answers the seconds for which its connection is muted, 0 for none.
+        charge: called when the answer is known, None where none is owed; answers the same of what the request took.
         after: called with the answer before it is written: bytes that another node wrote, None where none is owed.
     """
 
     before: Callable[[Call], float] | None = None
+    charge: Callable[[Call, Response], float] | None = None
     after: Callable[[Call, Response], None] | None = None
 
     def begin(self, call: Call) -> None:
         if self.before is None:
             return
-        seconds = self.before(call)
-        if seconds > 0:
-            call.throttle(seconds)
+        call.throttle(self.before(call))
 
     def end(self, call: Call, response: Response) -> None:
+        if self.charge is not None:
+            call.throttle(self.charge(call, response))
         if call.throttle_ms and isinstance(response, Message):
             told = getattr(response, "throttle_time_ms", None)
             if told is not None:

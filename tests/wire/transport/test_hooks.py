@@ -37,7 +37,7 @@ class Recorded:
 
     @property
     def hooks(self):
-        return Hooks(self.before, self.after)
+        return Hooks(before=self.before, after=self.after)
 
     def before(self, call):
         self.began.append(call.header.correlation_id)
