@@ -93,6 +93,28 @@ def test_our_commands_work_on_kafka(kafka):
     trimaran("topics", "delete", "by-us", *server)
 
 
+def test_our_quotas_are_kafkas(kafka):
+    """What we set Kafka's tool shows, and what it holds we list."""
+    server, quota = ("-b", kafka.bootstrap), "controller_mutation_rate=2.5"
+    trimaran("quotas", "set", "user=alice", "client-id=etl", quota, *server)
+    trimaran("quotas", "set", "user", "producer_byte_rate=1048576", *server)
+    trimaran("quotas", "set", "ip=10.0.0.7", "connection_creation_rate=3", "--dry-run", *server)
+    shown = apache_kafka.tool(
+        *("configs", "--bootstrap-server", kafka.bootstrap, "--describe"),
+        *("--entity-type", "users", "--entity-name", "alice"),
+        *("--entity-type", "clients", "--entity-name", "etl"),
+    )
+    assert quota in shown.stdout
+    found = json.loads(trimaran("quotas", "list", "-o", "json", *server).stdout)
+    assert [(row["entity"], row["quota"], row["value"]) for row in found] == [
+        ("user", "producer_byte_rate", 1048576),
+        ("user=alice client-id=etl", "controller_mutation_rate", 2.5),
+    ]
+    trimaran("quotas", "delete", "user", *server)
+    trimaran("quotas", "delete", "user=alice", "client-id=etl", *server)
+    assert json.loads(trimaran("quotas", "list", "-o", "json", *server).stdout) == []
+
+
 def test_the_mirror_keeps_a_zookeeper_in_front_of_kafka(kafka, tmp_path):
     """Topics made, altered and deleted by Kafka's tools are in ZooKeeper, znode for znode."""
     server = ("--bootstrap-server", kafka.bootstrap)

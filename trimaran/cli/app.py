@@ -199,6 +199,9 @@ COMMANDS = (
     (("tokens", "create"), "trimaran.cli.tokens:create", "Make a delegation token."),
     (("tokens", "renew"), "trimaran.cli.tokens:renew", "Let a delegation token live on."),
     (("tokens", "expire"), "trimaran.cli.tokens:expire", "End the life of a delegation token."),
+    (("quotas", "list"), "trimaran.cli.quotas:list_quotas", "List how much clients may use."),
+    (("quotas", "set"), "trimaran.cli.quotas:set_quotas", "Limit what clients may use."),
+    (("quotas", "delete"), "trimaran.cli.quotas:delete", "Take limits of clients away."),
     (
         ("transactions", "list"),
         "trimaran.cli.transactions:list_transactions",
@@ -299,6 +302,7 @@ NOUNS = {
     "users": "Users who log in by SCRAM.",
     "acls": "Who may do what.",
     "tokens": "Delegation tokens.",
+    "quotas": "How much clients may use.",
     "transactions": "Transactions of producers.",
     "zk": "ZooKeeper and the mirror in it.",
     "generate": "Files for who watches a cluster.",

@@ -1,0 +1,198 @@
+"""`quotas list|set|delete`: how much clients may use. In front of Apache Kafka, too.
+
+Whom a quota is for is written in one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type without
+a name, as `user`, is the default of all those who have no quota of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, DryRun, check
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wire.blocking import BlockingClient
+
+TYPES = ("user", "client-id", "ip")
+COLUMNS = ("entity", "quota", "value")
+# By type; None is the default.
+Entity = dict[str, str | None]
+Words = Annotated[
+    str, Parameter(help="user=NAME, client-id=NAME, ip=ADDRESS; no name: the default.")
+]
+
+
+def parse_words(words: Iterable[str]) -> tuple[Entity, list[str]]:
+    """Whom it is for, and the words that say something else.
+
+    Raises:
+        UserError: a type is named twice.
+    """
+    entity: Entity = {}
+    others: list[str] = []
+    for word in words:
+        kind, equals, name = word.partition("=")
+        if kind not in TYPES:
+            others.append(word)
+            continue
+        if kind in entity:
+            raise _usage(
+                f"{kind} is named twice", "one command is about one user, client id or address"
+            )
+        entity[kind] = name if equals else None
+    return entity, others
+
+
+def parse_value(word: str) -> tuple[str, float]:
+    """KEY=NUMBER.
+
+    Raises:
+        UserError: it is not.
+    """
+    key, _, text = word.partition("=")
+    try:
+        return key, float(text)
+    except ValueError as error:
+        raise _usage(f"{word!r} sets nothing", "a quota is written KEY=NUMBER") from error
+
+
+def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "table") -> int:
+    """Lists quotas: all, or those in which everything named occurs.
+
+    Args:
+        output: table, or json.
+    """
+    entity, others = parse_words(words)
+    if others:
+        raise _nobody(others[0])
+    with brokers.connected() as client:
+        found = _described(client, entity, strict=False)
+    rows = [
+        {"entity": text_of(one), "names": one, "quota": key, "value": _number(values[key])}
+        for one, values in found
+        for key in sorted(values)
+    ]
+    show_rows(sorted(rows, key=lambda row: (row["entity"], row["quota"])), output, columns=COLUMNS)
+    return Exit.OK
+
+
+def set_quotas(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Sets quotas: KEY=NUMBER, as producer_byte_rate=1048576. The others of the same entity stay.
+
+    Args:
+        dry_run: only have it checked.
+    """
+    entity, others = parse_words(words)
+    values = [parse_value(word) for word in others]
+    if not entity:
+        raise _nobody(" ".join(words))
+    if not values:
+        raise _usage("nothing to set", f"no quota of {text_of(entity)} was named")
+    with brokers.connected() as client:
+        _alter(client, entity, [(key, value, False) for key, value in values], dry_run=dry_run)
+    verb = "would set" if dry_run else "set"
+    told = ", ".join(f"{key}={_number(value)}" for key, value in values)
+    say(f"{verb} {told} of {text_of(entity)}")
+
+
+def delete(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Deletes quotas: those that are named, as producer_byte_rate, or all of the entity.
+
+    Args:
+        dry_run: only have it checked.
+    """
+    entity, names = parse_words(words)
+    if not entity:
+        raise _nobody(" ".join(words))
+    with brokers.connected() as client:
+        present = [key for _, values in _described(client, entity, strict=True) for key in values]
+        missing = [name for name in names if name not in present]
+        if missing or not present:
+            raise UserError(
+                "there is no such quota",
+                f"{text_of(entity)} has no {', '.join(missing) or 'quota'}",
+                f"trimaran quotas list {text_of(entity)} shows what there is",
+                exit_code=Exit.NO,
+            )
+        keys = names or sorted(present)
+        _alter(client, entity, [(key, 0.0, True) for key in keys], dry_run=dry_run)
+    say(f"{'would delete' if dry_run else 'deleted'} {', '.join(keys)} of {text_of(entity)}")
+
+
+def text_of(entity: Mapping[str, str | None]) -> str:
+    """As a command takes it."""
+    return " ".join(
+        kind if entity[kind] is None else f"{kind}={entity[kind]}"
+        for kind in sorted(entity, key=lambda kind: (kind != "user", kind))
+    )
+
+
+def _alter(
+    client: BlockingClient,
+    entity: Entity,
+    changes: Sequence[tuple[str, float, bool]],
+    *,
+    dry_run: bool,
+) -> None:
+    from wire.client.answers import the_one
+    from wire.messages.alter_client_quotas import (
+        AlterClientQuotasRequest,
+        AlterClientQuotasRequestEntryData,
+        EntityData,
+        OpData,
+    )
+
+    entry = AlterClientQuotasRequestEntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[OpData(key=key, value=value, remove=remove) for key, value, remove in changes],
+    )
+    answer = client.call(None, AlterClientQuotasRequest(entries=[entry], validate_only=dry_run))
+    result = the_one(answer.entries, "entity")
+    check(result.error_code, result.error_message)
+
+
+def _described(
+    client: BlockingClient, entity: Entity, *, strict: bool
+) -> list[tuple[dict[str, Any], dict[str, float]]]:
+    """Entities with their quotas; `strict`: just this one."""
+    from quorum.metadata.client_quotas import DEFAULT, EXACT
+    from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+
+    components = [
+        ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT, match=name)
+        for kind, name in entity.items()
+    ]
+    answer = client.call(None, DescribeClientQuotasRequest(components=components, strict=strict))
+    check(answer.error_code, answer.error_message)
+    return [
+        (
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {one.key: one.value for one in entry.values},
+        )
+        for entry in answer.entries or ()
+    ]
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def _nobody(text: str) -> UserError:
+    return _usage(
+        f"{text!r} is nobody who has quotas", f"whom they are for begins with {', '.join(TYPES)}"
+    )
+
+
+def _usage(what: str, why: str) -> UserError:
+    return UserError(
+        what,
+        why,
+        "trimaran quotas set user=alice client-id=etl producer_byte_rate=1048576",
+        exit_code=Exit.USAGE,
+    )
