@@ -26,9 +26,8 @@ def request_metrics(servers: list[Server]) -> Families:
     errors: Counter[tuple[str, str]] = Counter()
     for name, each in apis.items():
         for one in each:
-            for number, count in one.by_version.items():
-                versions[name, str(number)] += count
-            for code, count in one.errors.items():
+            for (version, code), count in one.outcomes.items():
+                versions[name, str(version)] += count
                 errors[name, _name_of(code)] += count
     yield counters(
         "kafka_network_requestmetrics_requests",

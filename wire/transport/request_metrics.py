@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import time
 
-from wire.errors import ErrorCode
 from wire.transport.time_histogram import TimeHistogram
 
 
 class RequestMetrics:
     """Of one API; a few hundred bytes until it is first asked for."""
 
-    __slots__ = ("by_version", "errors", "name", "times")
+    __slots__ = ("name", "outcomes", "times")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.by_version: dict[int, int] = {}
-        self.errors: dict[int, int] = {}
+        # By version and error code of the whole answer.
+        self.outcomes: dict[tuple[int, int], int] = {}
         self.times = TimeHistogram()
 
     def ended(self, version: int, began: float, response: object) -> None:
         """`began` on the clock of `time.monotonic`; `response` is a message, or None, or bytes."""
-        self.by_version[version] = self.by_version.get(version, 0) + 1
-        code = int(getattr(response, "error_code", ErrorCode.NONE))
-        self.errors[code] = self.errors.get(code, 0) + 1
+        outcome = version, getattr(response, "error_code", 0)
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         now = time.monotonic()
         self.times.observe(now - began, now)

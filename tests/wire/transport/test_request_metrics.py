@@ -25,15 +25,14 @@ async def test_every_answer_is_counted_once_with_its_error():
         for _ in range(4):
             assert await client.frame()
     found = {route.metrics.name: route.metrics for route in server.registry.routes()}
-    assert found["Heartbeat"].by_version == {4: 3}
-    assert found["Heartbeat"].errors == {0: 2, ErrorCode.UNKNOWN_MEMBER_ID: 1}
+    assert found["Heartbeat"].outcomes == {(4, 0): 2, (4, ErrorCode.UNKNOWN_MEMBER_ID): 1}
     assert found["Heartbeat"].times.count == 3
-    assert found["ApiVersions"].by_version == {4: 1}
-    assert found["SaslHandshake"].by_version == {}
+    assert found["ApiVersions"].outcomes == {(4, 0): 1}
+    assert found["SaslHandshake"].outcomes == {}
 
 
 def test_what_has_no_top_level_error_counts_as_without():
     metrics = RequestMetrics("Toy")
     metrics.ended(1, 0.0, None)
     metrics.ended(1, 0.0, object())
-    assert (metrics.by_version, metrics.errors) == ({1: 2}, {0: 2})
+    assert metrics.outcomes == {(1, 0): 2}
