@@ -150,6 +150,7 @@ class ApacheKafka:
     controllers: list[Node]
     brokers: list[Node]
     settings: dict[str, str] = field(default_factory=dict)
+    heap: str = "1g"
 
     @property
     def nodes(self) -> list[Node]:
@@ -175,7 +176,7 @@ class ApacheKafka:
             tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
 
     def start_node(self, node: Node) -> None:
-        command = java("kafka.Kafka", str(self.file(node)), level="info", heap="1g")
+        command = java("kafka.Kafka", str(self.file(node)), level="info", heap=self.heap)
         with (self.directory / f"{node.id}.log").open("ab") as log:
             node.process = subprocess.Popen(
                 [command[0], *JVM, *command[1:]], stdout=log, stderr=log
@@ -293,9 +294,11 @@ def running(
     controllers: int = 1,
     brokers: int = 1,
     settings: Mapping[str, str] | None = None,
+    heap: str = "1g",
 ) -> Iterator[ApacheKafka]:
-    """A formatted, started and ready cluster; stopped on exit."""
+    """A formatted, started and ready cluster, a heap of this size at most each; stopped on exit."""
     kafka = plan(directory, controllers=controllers, brokers=brokers, settings=settings)
+    kafka.heap = heap
     kafka.format()
     kafka.start()
     try:

@@ -105,7 +105,8 @@ class Changes:
             configs=[AlterableConfig(name=key, config_operation=0, value=value)],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        (answer,) = self._client.call(None, request).responses
+        # Only a broker itself may take its own config, as in Kafka's ConfigAdminManager.
+        (answer,) = self._client.call(int(name) if kind == BROKER else None, request).responses
         _check(answer.error_code, f"{key} of {name}")
 
     def _quota(self, entity: dict[str, str], value: float) -> None:

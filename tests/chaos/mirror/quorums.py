@@ -18,6 +18,8 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+# Enough for 750 partitions; five of these and the mirrors share one machine.
+KAFKA_HEAP = "256m"
 
 
 class Quorum(ABC):
@@ -102,7 +104,7 @@ def ours(folder: Path) -> Iterator[Quorum]:
 @contextmanager
 def kafkas(folder: Path) -> Iterator[Quorum]:
     with apache_kafka.running(
-        folder / "kafka", controllers=3, brokers=2, settings=SETTINGS
+        folder / "kafka", controllers=3, brokers=2, settings=SETTINGS, heap=KAFKA_HEAP
     ) as cluster:
         yield Kafkas(cluster)
 

@@ -159,11 +159,15 @@ def run_in_front_of(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev chaos --mirror", description=__doc__)
     parser.add_argument("--quorum", choices=sorted(QUORUMS), action="append")
-    parser.add_argument("--only", default="", help="faults with this text in their names")
+    parser.add_argument(
+        "--only", action="append", help="faults with this text in their names; any of several"
+    )
     parser.add_argument("--list", action="store_true", help="tell the faults, and end")
     parser.add_argument("--keep", type=Path, help="keep the directories of failed faults here")
     arguments = parser.parse_args()
-    faults = [fault for fault in FAULTS if arguments.only in fault.name]
+    faults = [
+        fault for fault in FAULTS if any(text in fault.name for text in arguments.only or [""])
+    ]
     if arguments.list:
         print("\n".join(f"{fault.name}: {fault.what}" for fault in faults))
         return

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.mirror.eye import Sight
+from tests.chaos.mirror.changes import BAD, PULSE
+from tests.chaos.mirror.eye import Sight, in_step_but_for_pulses
 from tests.chaos.mirror.fault import Fault
 from tests.chaos.mirror.faults import FAULTS
 from tests.chaos.mirror.run import Outcome, table
+from zkcompat.verify import Difference, VerifyReport
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.migration import Migration
 
 
 def nothing(_scene):
@@ -63,6 +67,25 @@ def test_how_far_zookeeper_was_behind():
         [0.0, 0.2, 0.9, float("inf")]
     )
     assert Sight().behind({}) == []
+
+
+OF_A_PULSE = Difference("different", EntityConfig.topic_path(PULSE))
+OF_ANOTHER = Difference("different", EntityConfig.topic_path(BAD))
+
+
+@pytest.mark.parametrize(
+    ("before", "differences", "in_step"),
+    [
+        (Migration(offset=7), (), True),
+        (Migration(offset=7), (OF_A_PULSE,), True),
+        (Migration(offset=7), (OF_A_PULSE, OF_ANOTHER), False),
+        (Migration(offset=6), (), False),
+        (Migration(offset=7, dirty=True), (), False),
+    ],
+)
+def test_a_pulse_while_the_eye_compares_is_no_difference(before, differences, in_step):
+    report = VerifyReport(9, 8, 0, settled=False, differences=differences)
+    assert in_step_but_for_pulses(report, before, newest=7).in_step is in_step
 
 
 def test_each_fault_has_a_name_and_a_story_of_one_line():
