@@ -2,8 +2,8 @@
 
 Of the quotas that name a client the most precise holds: user and client id, then user, then client id, with the
 defaults of each behind its names. Everybody whom a quota is for shares it, or has it alone, as in Kafka. Does no I/O.
-Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599. Left out:
-`client.quota.callback.class`.
+Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612.
+Left out: `client.quota.callback.class`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.transport.rate import Rate, Windows
 
 # (type, name) of what a quota is for, by type; without a name it is the default.
 Entity = tuple[tuple[str, str | None], ...]
-# User and client id, of which one is empty where a quota is not about it.
+# User and client id, of which one is empty where a quota is not about it; an address, and nothing.
 Owner = tuple[str, str]
 
 # Kafka forgets a client after an hour without a request.
@@ -137,6 +137,25 @@ class MutationQuota(ClientLimits[TokenBucket]):
         delay = bucket.delay(rate, now)
         if not delay:
             bucket.take(tokens, rate, now)
+        return delay
+
+
+class ConnectionQuota(ClientLimits[Rate]):
+    """`connection_creation_rate`, for each address by itself: a quota of its own, or the default of all."""
+
+    def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
+        super().__init__(lambda: Rate(windows), owners_max)
+
+    def use_if_allowed(self, ip: str, now: float) -> float:
+        """Counts a connection, unless it comes too early: the seconds by which it does."""
+        limit = self._limits.get((("ip", ip),), self._limits.get((("ip", None),)))
+        if limit is None:
+            return 0.0
+        rate = self.used_by((ip, ""), now)
+        rate.record(1, now)
+        delay = rate.delay(limit, now)
+        if delay:
+            rate.record(-1, now)
         return delay
 
 

@@ -4,12 +4,14 @@ of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ipaddress
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import trio
 
-from node.client_quotas import ClientQuota
+from node.client_quotas import ClientQuota, ConnectionQuota, Entity
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
@@ -17,6 +19,8 @@ from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from wire.transport.calls import Call
 from wire.transport.hooks import Hooks, Response
 from wire.transport.rate import Windows
+
+log = logging.getLogger(__name__)
 
 # Between brokers. Followers are exempt too: `fetch` says who is one.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})
@@ -33,11 +37,13 @@ class ClientQuotas:
     produce: ClientQuota = field(init=False)
     fetch: ClientQuota = field(init=False)
     requests: ClientQuota = field(init=False)
+    connections: ConnectionQuota = field(init=False)
 
     def __post_init__(self) -> None:
         self.produce = ClientQuota(self.windows)
         self.fetch = ClientQuota(self.windows)
         self.requests = ClientQuota(self.windows)
+        self.connections = ConnectionQuota(self.windows)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         if not delta.quotas.changed:
@@ -50,6 +56,13 @@ class ClientQuotas:
             quota.set_limits(
                 {entity: one.value for (entity, key), one in image.quotas.items() if key == name}
             )
+        self.connections.set_limits(dict(_of_addresses(image)))
+
+    def connected(self, ip: str) -> float:
+        """Counts a new connection. Seconds, at most a window, for which one that comes too early is kept waiting."""
+        if not self.connections.is_set:
+            return 0.0
+        return min(self.connections.use_if_allowed(ip, self.now()), self.windows.seconds)
 
     def produced(self, call: Call) -> int:
         """Counts a Produce; milliseconds for which its connection is muted."""
@@ -89,6 +102,25 @@ class ClientQuotas:
             return asked
         most = self.fetch.most_at_once(*_client(call))
         return asked if most is None else int(min(asked, most))
+
+
+def _of_addresses(image: MetadataImage) -> Iterator[tuple[Entity, float]]:
+    """As sockets write addresses. Names are not looked up: that would hold the loop."""
+    for (entity, key), one in image.quotas.items():
+        if key != "connection_creation_rate":
+            continue
+        name = dict(entity).get("ip")
+        try:
+            ip = None if name is None else _written(ipaddress.ip_address(name))
+        except ValueError:
+            log.warning("connection_creation_rate of %s has no effect: it names no address", name)
+            continue
+        yield (("ip", ip),), one.value
+
+
+def _written(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    old = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return str(old or ip)
 
 
 def _client(call: Call) -> tuple[str, str]:

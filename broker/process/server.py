@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -182,7 +182,7 @@ async def _serve(
             hooks=parts.context.quotas.hooks,
         ),
         parts.context,
-        limits=limits_of(parts.config),
+        limits=replace(limits_of(parts.config), too_early=parts.context.quotas.connected),
         task_status=task_status,
     )
 

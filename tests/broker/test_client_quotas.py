@@ -1,6 +1,7 @@
 """Quotas, set while a broker runs: who exceeds one is answered at once, and told for how long to wait."""
 
 import pytest
+import trio
 
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import asked
@@ -166,3 +167,33 @@ async def test_followers_are_exempt(tmp_path):
             consumer = request.replace(replica_state=ReplicaState(replica_id=-1, replica_epoch=-1))
             told = await connection.call(consumer, version=17, timeout=SECONDS)
         assert told.throttle_time_ms == WINDOW_MS
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::ffff:127.0.0.1", None])
+async def test_who_connects_too_fast_is_not_served(tmp_path, ip):
+    async with asked(tmp_path) as one:
+        entry = AlterClientQuotasRequestEntryData(
+            entity=[EntityData(entity_type="ip", entity_name=ip)],
+            ops=[OpData(key="connection_creation_rate", value=1, remove=False)],
+        )
+        await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+        await one.seen(lambda image: image.quotas)
+        quota = one.broker.context.quotas
+        others = [quota.connected("127.0.0.2") for _ in range(50)]
+        assert any(others) is (ip is None)
+        now = trio.current_time()
+        quota.connections.used_by(("127.0.0.1", ""), now).record(1000, now)
+        async with await trio.open_tcp_stream(*one.broker.addresses["PLAINTEXT"]) as stream:
+            with trio.fail_after(SECONDS):
+                assert await stream.receive_some(1) == b""
+
+
+async def test_a_quota_of_a_name_is_warned_of(tmp_path, caplog):
+    async with asked(tmp_path) as one:
+        entry = AlterClientQuotasRequestEntryData(
+            entity=[EntityData(entity_type="ip", entity_name="localhost")],
+            ops=[OpData(key="connection_creation_rate", value=1, remove=False)],
+        )
+        await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+        await one.seen(lambda image: image.quotas)
+    assert "connection_creation_rate of localhost has no effect: it names no address" in caplog.text

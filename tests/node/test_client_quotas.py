@@ -1,9 +1,10 @@
 """Whose quota holds, who shares it, and what is remembered of whom."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.client_quotas import IDLE_SECONDS, ClientQuota
+from node.client_quotas import IDLE_SECONDS, ClientQuota, ConnectionQuota, MutationQuota
 from wire.transport.rate import Windows
 
 USERS, CLIENTS = ["alice", "bob", None], ["a", "b", None]
@@ -87,3 +88,35 @@ def test_the_idle_are_forgotten_and_the_many():
     assert len(made) == 1
     made.set_limits({})
     assert (len(made), made.is_set) == (0, False)
+
+
+def test_addresses_have_quotas_of_their_own_or_the_default():
+    made = ConnectionQuota(Windows())
+    made.set_limits({(("ip", None),): 1.0, (("ip", "10.0.0.7"),): 2.0})
+    for ip, allowed in (("10.0.0.7", 20), ("10.0.0.8", 10), ("::1", 10)):
+        assert [made.use_if_allowed(ip, 0.0) for _ in range(allowed)] == [0] * allowed
+        assert made.use_if_allowed(ip, 0.0) > 0
+        assert made.use_if_allowed(ip, 11.0) == 0
+
+
+def test_connections_that_are_refused_do_not_count():
+    made = ConnectionQuota(Windows())
+    made.set_limits({(("ip", None),): 1.0})
+    told = [made.use_if_allowed("10.0.0.7", 0.0) for _ in range(100)]
+    assert told == pytest.approx([0] * 10 + [1.0] * 90)
+
+
+def test_without_a_quota_for_addresses_nothing_is_remembered():
+    made = ConnectionQuota(Windows())
+    made.set_limits({(("ip", "10.0.0.7"),): 1.0})
+    assert [made.use_if_allowed("10.0.0.8", 0.0) for _ in range(100)] == [0] * 100
+    assert len(made) == 0
+
+
+def test_mutations_are_counted_only_while_tokens_are_left():
+    made = MutationQuota(Windows(11, 1.0))
+    made.set_limits({(("user", "alice"),): 1.0})
+    assert [made.use_if_allowed("alice", "a", 10, 0.0) for _ in range(4)] == [0, 0, 9, 9]
+    assert made.use_if_allowed("alice", "a", 10, 9.0) == 0
+    assert made.use("alice", "a", 5, 9.0) == 15
+    assert made.use("bob", "a", 1000, 9.0) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wire.transport.failed_logins import FailedLogins
@@ -26,6 +26,8 @@ class ConnectionLimits:
         descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is
             accepted: those that are left are for files. Descriptors are given out from the lowest free one on.
         accepts_per_second: `max.connection.creation.rate`; connections above it wait in the kernel.
+        too_early: counts a new connection of an address, and tells by how many seconds it comes too early. Such a one
+            is not served, and closed after that time: who reconnects at once is slowed down (KIP-612).
         handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not
             linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
@@ -48,6 +50,7 @@ class ConnectionLimits:
     connections_per_ip: Mapping[str, int] = field(default_factory=dict)
     descriptors_end: int = 1 << 31
     accepts_per_second: float = math.inf
+    too_early: Callable[[str], float] | None = None
     handshake_seconds: float = 10.0
     in_flight_max: int = 64
     in_flight_bytes_max: int = 8 << 20

@@ -115,6 +115,12 @@ def _ip(address: Any) -> str:
     return str(address[0]).removeprefix("::ffff:")
 
 
+async def _close_later(sock: socket.socket, seconds: float) -> None:
+    """Nothing is read or sent; the number of such sockets is bounded by `descriptors_end`."""
+    with sock:
+        await trio.sleep(seconds)
+
+
 # What `Connection.progress` said, and since when it says so.
 _Seen = tuple[tuple[int, int, int] | None, float]
 
@@ -237,6 +243,12 @@ class _Acceptor(Server):
         self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
     ) -> None:
         ip = _ip(peer)
+        early = 0.0 if self._limits.too_early is None else self._limits.too_early(ip)
+        if early > 0:
+            self.counters.refused += 1
+            self._log.warning("rate", "%s connects faster than its quota allows", ip)
+            nursery.start_soon(_close_later, accepted, early)
+            return
         if self._per_ip[ip] >= self._limits.connections_max_of(ip):
             self.counters.refused += 1
             self._log.warning(

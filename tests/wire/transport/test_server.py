@@ -225,6 +225,41 @@ async def test_new_connections_come_at_a_rate(autojump_clock):
     assert accepted[-1] - began >= 1.5
 
 
+async def test_who_comes_too_early_is_kept_waiting_and_not_served(mock_clock):
+    """Whoever reconnects as soon as it is closed would be closed again at once, and so on."""
+    delays = [0.0, 5.0, 0.0]
+    asked_of = []
+
+    def too_early(ip):
+        asked_of.append(ip)
+        return delays[len(asked_of) - 1]
+
+    async with open_server(heartbeat, context=Toy(), too_early=too_early) as server:
+        async with open_raw(server) as served, open_raw(server) as early:
+            await ask_api_versions(served)
+            await early.send(api_versions_frame())
+            await settled()
+            mock_clock.jump(4.9)
+            await settled()
+            with pytest.raises(BlockingIOError):
+                early.stream.socket._sock.recv(1, socket.MSG_DONTWAIT)
+            mock_clock.jump(0.2)
+            assert await early.is_closed()
+            async with open_raw(server) as later:
+                await ask_api_versions(later)
+        assert (server.counters.accepted, server.counters.refused) == (2, 1)
+    assert asked_of == ["127.0.0.1"] * 3
+
+
+async def test_a_server_that_ends_closes_those_who_came_too_early(mock_clock):
+    async with open_server(too_early=lambda ip: 3600.0) as server:
+        client = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
+        await settled()
+        assert server.counters.refused == 1
+    async with client:
+        assert await client.receive_some(1) == b""
+
+
 @pytest.mark.slow
 async def test_many_connections_at_once():
     async with open_server(heartbeat, context=Toy()) as server:
