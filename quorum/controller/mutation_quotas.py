@@ -66,8 +66,6 @@ class MutationQuotas:
             delay = self.mutations.use_if_allowed(user, client_id, partitions, self.now())
             if delay:
                 call.throttle(delay)
-                raise KafkaError(
-                    ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
-                )
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
         return strict if call.header.api_version >= strict_since else permissive

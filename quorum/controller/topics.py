@@ -169,7 +169,7 @@ def text_of(error: KafkaError) -> str | None:
 
 
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=text_of(error))
 
 
 def _create_topic(
@@ -410,11 +410,14 @@ def delete_topics(
                 name=name,
                 topic_id=topic_id,
                 error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
+                error_message=None if error is None or error.code is _TOO_FAST else error.message,
             )
         )
         yield 1
     return Result(records, DeleteTopicsResponse(responses=responses))
+
+
+_TOO_FAST = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def _too_fast(spend: Spend, topic: TopicImage) -> KafkaError | None:

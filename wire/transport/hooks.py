@@ -34,11 +34,15 @@ class Hooks:
     def begin(self, call: Call) -> None:
         if self.before is None:
             return
-        call.throttle(self.before(call))
+        seconds = self.before(call)
+        if seconds > 0:
+            call.throttle(seconds)
 
     def end(self, call: Call, response: Response) -> None:
         if self.charge is not None:
-            call.throttle(self.charge(call, response))
+            seconds = self.charge(call, response)
+            if seconds > 0:
+                call.throttle(seconds)
         if call.throttle_ms and isinstance(response, Message):
             told = getattr(response, "throttle_time_ms", None)
             if told is not None:
