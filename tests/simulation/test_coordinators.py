@@ -10,6 +10,7 @@ import pytest
 
 from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
+from tests.simulation.mutants.elsewhere import is_killed_by
 from tests.simulation.mutants.mutant import hunt
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
@@ -63,3 +64,14 @@ def test_there_are_enough_mutants() -> None:
     names = {mutant.name for mutant in COORDINATORS}
     assert len(names) == len(COORDINATORS) >= 60
     assert ELSEWHERE.keys() <= names
+
+
+@pytest.mark.slow
+def test_a_planted_bug_is_killed_by_a_test_that_fails_with_it_and_by_nothing_else() -> None:
+    name = "duplicates are appended"
+    test = ELSEWHERE[name]
+    assert is_killed_by(name, test)
+    assert not is_killed_by(
+        name, test.replace("test_the_last_five_batches_are_recognised", "test_expiry")
+    )
+    assert not is_killed_by(name, "tests/no_such_test.py"), "nor where nothing runs"

@@ -124,6 +124,18 @@ def test_who_follows_is_replicated_from_each_epoch_s_leader(harness):
     assert harness.follows.followed == ["+t-0@0", "-t-0", "+t-0@1", "-t-0", "+t-0@3", "-t-0"]
 
 
+def test_who_follows_another_leader_keeps_what_is_above_the_watermark_it_knows(harness):
+    """That may be committed: it asks the leader where their histories part (KAFKA-1211, KIP-101)."""
+    harness.set_image(topic("t", partition((11, 12, 13), 12)))
+    append_fetched(harness, b"a", b"b")
+    held = harness.partitions.find("t", 0)
+    held.open_follower().take_watermark(1, 0)
+    state = partition((11, 12, 13), 13, leader_epoch=1, partition_epoch=1)
+    harness.set_image(topic("t", state))
+    assert held.open_follower().epoch == 1
+    assert (held.log.log_end_offset, held.saved_watermark) == (2, 1)
+
+
 def test_the_same_image_again_is_no_change(harness):
     state = topic("t", partition((11, 12)), partition((11, 12), leader=12))
     listener = Listener()

@@ -1,6 +1,6 @@
 """Whether a targeted test fails with a planted bug.
 
-`python -m tests.simulation.mutants.elsewhere NAME TEST ...` has the exit status of pytest.
+`python -m tests.simulation.mutants.elsewhere NAME TEST ...` has exit status `KILLED` if a test fails.
 """
 
 from __future__ import annotations
@@ -13,18 +13,24 @@ import pytest
 from tests.simulation.coordinators.mutants import COORDINATORS
 from tests.simulation.partitions.mutants import PARTITIONS
 
+# None of Python's own: what ends with an exception before a test has run, has status 1, as pytest's failed tests have.
+KILLED = 77
+
 
 def is_killed_by(name: str, test: str) -> bool:
     """Runs `test`, a node id of pytest, in a process of its own, in which the bug called `name` is planted."""
     command = [sys.executable, "-m", "tests.simulation.mutants.elsewhere", name, test]
     status = subprocess.run(command, capture_output=True, check=False).returncode
-    return status == pytest.ExitCode.TESTS_FAILED
+    return status == KILLED
 
 
 def main(name: str, *tests: str) -> int:
     mutant = next(one for one in (*PARTITIONS, *COORDINATORS) if one.name == name)
+    # Where the package has plugins of pytest, it says that what the mutants have imported cannot be rewritten any more.
+    quiet = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
     with mutant.patch():
-        return pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests])
+        status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests])
+    return KILLED if status == pytest.ExitCode.TESTS_FAILED else int(status)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,35 @@ BENEATH = (
 NOTICED = ("G1", "G2", "G3", "G4", "G5", "T1", "T3", "T5", "T6", "T7", "T8", "T10", "I1", "I4")
 _ROUGH = {"crash_every": 0.4, "power_cut": 0.5, "delay_max": 0.1, "balance_every": 0.5}
 
-ELSEWHERE: dict[str, str] = {}
+# The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --coordinators` runs
+# them with the bug planted, where no seed has found it.
+_MARKERS = "tests/broker/handlers/test_write_txn_markers.py"
+_TRANSCRIPTS = "tests/broker/transactions/test_transcripts.py"
+_STAGES = "tests/broker/producing/test_stages.py"
+_LOADED = "tests/broker/coordination/test_transactions.py"
+_OFFSETS = "tests/broker/groups/test_offsets.py"
+_SYNCS = "tests/broker/handlers/test_sync_group.py"
+_REGISTRY = "tests/broker/partitions/test_registry_rules.py"
+_PRODUCERS = "tests/log/producers/test_state.py"
+_ELECTIONS = "tests/quorum/controller/test_partitions.py"
+_EPOCHS = "tests/log/partitions/test_leader_epochs.py"
+ELSEWHERE = {
+    "markers of old coordinators": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
+    "markers of any epoch": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
+    "who takes over aborts": f"{_TRANSCRIPTS}::test_transcript[takeover]",
+    "late ends end the next": f"{_TRANSCRIPTS}::test_transcript[version_2]",
+    "what was verified stays so": f"{_STAGES}::test_a_marker_that_comes_before_the_append_makes_the_word_void",
+    "committed records are not loaded": f"{_LOADED}::test_a_marker_completes_the_transaction",
+    "open transactions are not loaded": f"{_LOADED}::test_a_marker_completes_what_an_earlier_epoch_wrote",
+    "old generations commit": f"{_OFFSETS}::test_generations_and_members",
+    "syncs of old generations": f"{_SYNCS}::test_refusals",
+    "cuts to the watermark": (
+        f"{_REGISTRY}::test_who_follows_another_leader_keeps_what_is_above_the_watermark_it_knows"
+    ),
+    "duplicates are appended": f"{_PRODUCERS}::test_the_last_five_batches_are_recognised",
+    "anybody is elected": f"{_ELECTIONS}::test_nobody_out_of_sync_is_elected",
+    "epochs survive a truncation": f"{_EPOCHS}::test_same_answers",
+}
 
 COORDINATORS = (
     *(
