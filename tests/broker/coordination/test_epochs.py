@@ -53,6 +53,20 @@ async def test_the_state_is_that_of_the_log(tmp_path):
         assert shard.counts == {"a": 3}
 
 
+async def test_who_leads_again_finds_what_another_broker_wrote_meanwhile(tmp_path):
+    async with open_rig(tmp_path) as rig, open_rig(tmp_path) as other:
+        await rig.serve()
+        rig.add("a")
+        rig.resign()
+        other.leaders.update(rig.leaders)
+        await other.serve(epoch=1)
+        other.add("a")
+        other.resign()
+        other.leaders.clear()
+        _, shard = await rig.serve(epoch=2)
+        assert shard.counts == {"a": 2}
+
+
 async def test_of_each_key_the_last_record_is_replayed_in_the_order_of_the_log(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()

@@ -108,6 +108,13 @@ def agree(request: AlterPartitionRequest) -> AlterPartitionResponse:
     )
 
 
+def members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
+    """Who is asked for, with its epoch, in a request for one partition."""
+    [topic] = request.topics
+    [asked] = topic.partitions
+    return [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
+
+
 @asynccontextmanager
 async def running(controller: Controller):
     changes = AlterPartitions(controller, 11, lambda: 111)
@@ -133,8 +140,7 @@ async def test_the_controller_is_told_who_asks_for_what(autojump_clock):
     [asked] = topic.partitions
     assert (topic.topic_id, asked.partition_index) == (T, 0)
     assert (asked.leader_epoch, asked.partition_epoch, asked.leader_recovery_state) == (3, 7, 1)
-    members = [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
-    assert members == [(11, 111), (12, 112)]
+    assert members(request) == [(11, 111), (12, 112)]
 
 
 async def test_the_owner_hears_what_was_committed_and_nothing_is_sent_again(autojump_clock):
@@ -186,6 +192,8 @@ async def test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause(
         changes.submit(owner, change())
         await quiet()
     assert controller.named() == [[(T, 0, 7)]] * 2
+    for _, request in controller.requests:
+        assert members(request) == [(11, 111), (12, 112)], "each time all (KAFKA-15353)"
     assert controller.times() == [0.0, RETRY_SECONDS]
     assert len(owner.heard) == 1
 

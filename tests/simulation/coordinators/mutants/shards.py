@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from broker.coordination import shard_epoch
 from broker.coordination.loader import CoordinatorLoader
 from broker.coordination.responses import CommittedResponse
 from broker.coordination.runtime import CoordinatorRuntime
@@ -117,20 +118,16 @@ def _old_coordinators_stay() -> Patch:
 
 def _new_epochs_keep_the_old_shard() -> Patch:
     """Whoever leads again goes on with what it knew when it led before."""
-    kept: dict[tuple[int, int, str], Any] = {}
-    real = ShardEpoch._load
+    kept: dict[tuple[int, str], tuple[Any, Any]] = {}
+    real = shard_epoch.load_shard
 
-    async def load(self: Any) -> bool:
-        key = (id(self._spec), self.partition_index, self._spec.topic)
-        if not await real(self):
-            return False
-        known = kept.get(key)
-        if known is not None:
-            self._shard = known
-        kept[key] = self._shard
-        return True
+    async def load(spec: Any, name: str, *arguments: Any) -> Any:
+        loaded, end_offset = await real(spec, name, *arguments)
+        # With its spec, whose identity then is no other's.
+        _, shard = kept.setdefault((id(spec), name), (spec, loaded))
+        return shard, end_offset
 
-    return mock.patch.object(ShardEpoch, "_load", load)
+    return mock.patch.object(shard_epoch, "load_shard", load)
 
 
 def _late_commits_count_as_failed() -> Patch:

@@ -81,9 +81,25 @@ _FETCH_CLIENT = "tests/broker/replication/test_fetch_client_rules.py"
 _FOLLOWER = "tests/broker/partitions/test_follower_rules.py"
 _LEADER = "tests/broker/partitions/test_leader.py"
 _REGISTRY = "tests/broker/partitions/test_registry_rules.py"
+_EPOCHS = "tests/broker/partitions/test_leader_epochs.py"
+_ISR = "tests/broker/partitions/test_isr_rules.py"
+_PROPOSALS = "tests/broker/partitions/test_alter_partitions.py"
+_PRODUCERS = "tests/log/producers/test_manager.py"
 _FAULTS = "tests/log/partitions/test_faults.py"
 _RETENTION = "tests/log/partitions/test_retention.py"
 ELSEWHERE = {
+    "a retry asks for nobody": f"{_PROPOSALS}::test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause",
+    "passes over the batch that straddles": (
+        f"{_EPOCHS}::test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts"
+    ),
+    "looks without pause": f"{_FETCHER}::test_one_that_is_due_again_waits_for_the_flush_of_another",
+    "producers survive a truncation": f"{_PRODUCERS}::test_the_state_is_a_function_of_the_log",
+    "joins with another history": (
+        f"{_ISR}::test_a_follower_of_another_history_joins_when_it_has_dropped_what_the_leader_deleted"
+    ),
+    "deleted records are in the way": (
+        f"{_FETCHER}::test_records_of_another_history_that_the_leader_has_deleted_are_in_nobody_s_way"
+    ),
     "stale incarnations count": f"{_LEADER}::test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing",
     "takes any answer": f"{_LEADER}::test_answers_to_what_is_no_longer_wanted_are_ignored",
     "refused is committed": f"{_LEADER}::test_a_refusal_that_changed_nothing_restores_the_isr",
