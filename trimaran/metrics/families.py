@@ -30,10 +30,7 @@ def gauge(name: str, doc: str, value: float) -> Metric:
 
 
 def gauges(name: str, doc: str, labels: Sequence[str], rows: Rows) -> Metric:
-    family = GaugeMetricFamily(name, doc, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+    return _with_rows(GaugeMetricFamily(name, doc, labels=labels), rows)
 
 
 def counter(name: str, doc: str, value: float) -> Metric:
@@ -43,7 +40,10 @@ def counter(name: str, doc: str, value: float) -> Metric:
 
 def counters(name: str, doc: str, labels: Sequence[str], rows: Rows) -> Metric:
     """`name` without `_total`, which is added."""
-    family = CounterMetricFamily(name, doc, labels=labels)
+    return _with_rows(CounterMetricFamily(name, doc, labels=labels), rows)
+
+
+def _with_rows(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
     for values, value in rows:
         family.add_metric(values, value)
     return family

@@ -11,15 +11,25 @@ from prometheus_client.core import Metric
 from node.runtime.clock import now_ms
 from quorum.metadata.image import MetadataImage
 from quorum.raft_log.metadata_log import MetadataLog
+from quorum.replica.metrics import QuorumMetrics
 from quorum.replica.node import QuorumNode
 from quorum.replica.status import QuorumStatus
 from trimaran.metrics.families import Families, counter, gauge, gauges, times
+from wire.transport.channel_traffic import ChannelTraffic
 
 _RAFT = "kafka_server_raftmetrics"
 _METADATA = "kafka_server_brokermetadatametrics"
 
 
 def raft_metrics(node: QuorumNode) -> Families:
+    yield from _standing(node)
+    yield from _latencies(node.metrics)
+    yield from _channel(node.traffic())
+    yield from _snapshots(node)
+
+
+def _standing(node: QuorumNode) -> Families:
+    """What it is, how far it is, how fast it goes on."""
     status = node.describe()
     counted = node.metrics
     yield gauges(
@@ -54,6 +64,9 @@ def raft_metrics(node: QuorumNode) -> Families:
         ),
     ):
         yield gauge(f"{_RAFT}_{name}", doc, value)
+
+
+def _latencies(counted: QuorumMetrics) -> Families:
     for name, doc, histogram in (
         ("commit_latency", "from proposing to commit", counted.commit_times),
         (
@@ -76,7 +89,9 @@ def raft_metrics(node: QuorumNode) -> Families:
         "Time from proposing to commit.",
         [({}, counted.commit_times.summary())],
     )
-    traffic = node.traffic()
+
+
+def _channel(traffic: ChannelTraffic) -> Families:
     for name, doc, value in (
         ("incoming_byte", "Bytes of answers of other replicas.", traffic.bytes_in),
         ("outgoing_byte", "Bytes of requests to other replicas.", traffic.bytes_out),
@@ -84,7 +99,6 @@ def raft_metrics(node: QuorumNode) -> Families:
         ("response", "Answers of other replicas.", traffic.responses),
     ):
         yield counter(f"kafka_server_raftchannelmetrics_{name}", doc, value)
-    yield from _snapshots(node)
 
 
 def _state(node: QuorumNode, status: QuorumStatus) -> str:

@@ -7,7 +7,7 @@ broker began is not opened for this, and says nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -34,29 +34,23 @@ def replica_metrics(ctx: Context) -> Families:
     at_min, under_min = _partition_family("atminisr"), _partition_family("underminisr")
     logs = _LogFamilies()
     count: Counter[str] = Counter()
+    offline = set(ctx.directories.offline_ids())
     for number, one in enumerate(ctx.partitions, 1):
         count["partitioncount"] += 1
+        count["offlinereplicacount"] += one.state.directory_of(ctx.node_id) in offline
         if one.leads:
             _count_led(one, count, at_min, under_min)
         logs.add(one)
         if number % _PER_TURN == 0:
             yield None
-    count["offlinereplicacount"] = sum(
-        one.state.directory_of(ctx.node_id) in ctx.directories.offline_ids()
-        for one in _if_any_offline(ctx)
-    )
     for name, doc in _OF_BROKER:
         yield gauge(f"kafka_server_replicamanager_{name}", doc, count[name])
     yield from (at_min, under_min, *logs)
     yield gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories that are offline.",
-        len(ctx.directories.offline_ids()),
+        len(offline),
     )
-
-
-def _if_any_offline(ctx: Context) -> Iterable[Partition]:
-    return ctx.partitions if ctx.directories.offline_ids() else ()
 
 
 def _count_led(
