@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from trimaran.testing.kafka import Kafka
@@ -99,17 +98,6 @@ class KafkaCluster(Kafka):
     def _at(self) -> Path:
         assert self._directory is not None, "it does not run"
         return self._directory
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def _trimaran(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:

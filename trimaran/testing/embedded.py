@@ -14,7 +14,6 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
@@ -110,17 +109,6 @@ class EmbeddedKafka(Kafka):
         self._cluster_id = self._cluster_id or random_uuid()
         format_directories(config, self._cluster_id, ignore_formatted=True)
         return config
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class _Node:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -26,10 +28,29 @@ class ConsumedRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-class Kafka:
-    """A Kafka that runs. `bootstrap` is what clients call `bootstrap.servers`."""
+class Kafka(ABC):
+    """Runs within its block, or from `start` to `stop`. `bootstrap` is what clients call `bootstrap.servers`."""
 
     bootstrap: str
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Returns when clients are served."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Returns when it has ended and its data is gone; harmless if it does not run."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
 
     def create_topic(
         self,
