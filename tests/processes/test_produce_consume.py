@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from tests.cluster.processes import ROOT, LocalCluster, until
-from trimaran.cli.partitioner import partition_of_key
+from trimaran.client.partitioner import partition_of_key
 from trimaran.errors import Exit
 
 

@@ -8,7 +8,7 @@ from log.directories.directory_lock import DirectoryLocked
 from log.directories.meta_properties import MetaPropertiesError
 from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
-from trimaran.cli.connect import refused
+from trimaran.client.connect import refused
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
 from trimaran.ports import listener_on

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, counted, say, show_fields, show_rows
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_rows
+from trimaran.client.connect import check
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:

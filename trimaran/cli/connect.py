@@ -1,26 +1,23 @@
-"""From options to a connected client: `-b` or `-B`, the environment, or the local cluster of `--data`;
-`--command-config` for TLS and SASL.
+"""Whom a command asks: `-b` or `-B`, the environment, or the local cluster of `--data`; `--command-config` for TLS and
+SASL.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trimaran.client.connect import connected
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
-    from wire.client.bootstrap import Address
-    from wire.errors import KafkaError
-    from wire.security.listener import ClientSecurity
 
 ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 COMMAND_CONFIG_OPTION = "--command-config"
@@ -50,10 +47,6 @@ CommandConfig = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Parameter(name="--dry-run")]
-TIMEOUT_SECONDS = 20.0
-HELLO_SECONDS = (
-    1.0  # until another node is asked instead; one that is only slow is asked again later
-)
 
 
 @Parameter(name="*")
@@ -137,204 +130,3 @@ def _no_target(kind: str, option: str) -> UserError:
         f"name one with {option}, or start a cluster: trimaran up -d",
         exit_code=Exit.USAGE,
     )
-
-
-def _security(command_config: Path | None) -> ClientSecurity | None:
-    """How to talk to nodes, as the file says; None: plaintext."""
-    if command_config is None or not command_config.name:
-        return None
-    from node.config.config_def import ConfigError
-    from node.config.security import client_security
-    from trimaran.failures import of_config
-    from trimaran.properties import read_file, resolved
-
-    try:
-        return client_security(resolved(read_file(command_config), os.environ))
-    except ConfigError as error:
-        raise of_config(error) from error
-
-
-@contextmanager
-def connected(
-    bootstrap: str, *, of_controllers: bool = False, command_config: Path | None = None
-) -> Iterator[BlockingClient]:
-    """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
-    from trimaran.cli import connect_errors
-    from wire.blocking import BlockingClient
-    from wire.client.bootstrap import parse_bootstrap
-    from wire.client.errors import (
-        AuthenticationRefused,
-        ConnectionLost,
-        RequestTimedOut,
-        VersionMismatch,
-    )
-    from wire.errors import KafkaError, RemoteProtocolError
-
-    security = _security(command_config)
-    try:
-        addresses = parse_bootstrap(bootstrap)
-    except ValueError as error:
-        option = "-B" if of_controllers else "-b"
-        raise UserError(
-            f"{bootstrap} is not a list of addresses",
-            str(error),
-            f"addresses are written {option} HOST:PORT,…",
-            exit_code=Exit.USAGE,
-        ) from error
-    try:
-        with BlockingClient(
-            addresses, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
-        ) as client:
-            _ensure_the_right_kind_listens(
-                client, addresses, security, of_controllers=of_controllers
-            )
-            yield client
-    except AuthenticationRefused as error:
-        raise connect_errors.not_authenticated(bootstrap, error) from error
-    except KafkaError as error:
-        raise refused(error) from error
-    except RemoteProtocolError as error:
-        raise UserError(
-            f"{bootstrap} gave a malformed answer",
-            str(error),
-            "is it a Kafka cluster, and one whose nodes are in order?",
-            exit_code=Exit.REFUSED,
-        ) from error
-    except VersionMismatch as error:
-        raise UserError(
-            f"{bootstrap} does not serve this request",
-            str(error),
-            "is it an older release, or without the feature? trimaran features list",
-            exit_code=Exit.REFUSED,
-        ) from error
-    except (ConnectionLost, RequestTimedOut) as error:
-        raise connect_errors.timed_out(
-            addresses, error, security, of_controllers=of_controllers
-        ) from error
-
-
-def _ensure_the_right_kind_listens(
-    client: BlockingClient,
-    addresses: list[Address],
-    security: ClientSecurity | None,
-    *,
-    of_controllers: bool,
-) -> None:
-    """Asking again is for nodes that come and go; what no repetition mends the user should know at once.
-
-    A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
-    """
-    from trimaran.cli.connect_errors import no_conversation, text_of
-    from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
-    from wire.messages.metadata import MetadataRequest
-
-    lost: list[tuple[Address, ConnectionLost]] = []
-    for address in addresses:
-        try:
-            connection = client.connection_to(address, timeout=HELLO_SECONDS)
-        except ConnectionLost as error:
-            client.routing.bootstrap.failed(address)
-            if not isinstance(error.__cause__, TimeoutError):
-                lost.append((address, error))
-        except RequestTimedOut:
-            client.routing.bootstrap.failed(address)
-        else:
-            serves_clients = MetadataRequest.KEY in connection.negotiated.versions
-            if serves_clients is of_controllers:
-                raise _wrong_kind(text_of(address), is_broker=serves_clients)
-            if security is None or security.sasl is None:
-                _ensure_no_login_is_wanted(client, address, security, of_controllers=of_controllers)
-            return
-    if len(lost) == len(addresses):
-        told = (one for one in lost if not isinstance(one[1], ConnectRefused))
-        address, failure = next(told, lost[0])
-        raise no_conversation(address, failure, security) from failure
-
-
-def _ensure_no_login_is_wanted(
-    client: BlockingClient,
-    address: Address,
-    security: ClientSecurity | None,
-    *,
-    of_controllers: bool,
-) -> None:
-    """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache
-    Kafka's breaks off.
-    """
-    from trimaran.cli.connect_errors import mechanisms_wanted, wants_login
-    from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-    from wire.errors import ErrorCode
-    from wire.messages.describe_cluster import DescribeClusterRequest
-    from wire.messages.metadata import MetadataRequest
-
-    request = (
-        DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
-        if of_controllers
-        else MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    )
-    try:
-        answer = client.connection_to(address).call(request, timeout=HELLO_SECONDS)
-        if answer.error_code != ErrorCode.ILLEGAL_SASL_STATE:
-            return
-    except (ConnectionLost, RequestTimedOut, VersionMismatch):
-        pass
-    client.close()
-    if mechanisms := mechanisms_wanted(address, security):
-        raise wants_login(address, mechanisms)
-
-
-def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
-    """Each kind of listener has requests that the other does not serve (KIP-919)."""
-    if is_broker:
-        return UserError(
-            f"{address} is the listener of a broker, and this asks controllers",
-            "it answers to Metadata, which no controller serves",
-            "name a controller's address with -B; of a node in both roles it is another port",
-            exit_code=Exit.USAGE,
-        )
-    return UserError(
-        f"{address} is the listener of a controller, and this asks brokers",
-        "it does not answer to Metadata",
-        "name a broker's address with -b; of a node in both roles it is another port",
-        exit_code=Exit.USAGE,
-    )
-
-
-def refused(error: KafkaError) -> UserError:
-    """The cluster answered with an error code."""
-    name = error.code.name
-    said = f": {error.message}" if error.message not in {"", name} else ""
-    return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
-
-
-def _fix_of(name: str) -> str:
-    if name in FIXES:
-        return FIXES[name]
-    return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
-
-
-def check(code: int, message: str | None) -> None:
-    """Raises the KafkaError that an answer carries, if it carries one."""
-    from wire.errors import ErrorCode, KafkaError
-
-    if code:
-        raise KafkaError(ErrorCode.of(code), message or "")
-
-
-DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
-# By a part of the error's name, the first that fits.
-FIXES_BY_PART = {
-    "AUTHORIZATION": "an ACL must allow it to the user of this command, or ask as another user: --command-config",
-    "INVALID": "correct what is named above, then try again",
-    "UNSUPPORTED": "trimaran features list shows what this cluster can do",
-}
-FIXES = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
-    "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
-    "INVALID_REPLICATION_FACTOR": "ask for at most as many replicas as brokers run: trimaran brokers list",
-    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record that there is",
-    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
-    " or send smaller records",
-    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
-    "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
-}

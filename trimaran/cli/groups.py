@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from node.runtime.clock import now_ms
-from trimaran.cli.connect import BROKERS, Brokers, check
-from trimaran.cli.offsets import end_offset
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, counted, show_json, show_rows
+from trimaran.client.connect import check
+from trimaran.client.offsets import end_offset
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -118,7 +119,7 @@ def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
 
 def _age(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
     """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
-    from trimaran.cli.records import Reader
+    from trimaran.client.reader import Reader
 
     timestamp_ms = Reader(client, topic, [partition], is_committed=False).timestamp_at(
         partition, max(0, offset)

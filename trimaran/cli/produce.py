@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.idempotent_producer import IdempotentProducer, Lines
 from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
 from trimaran.cli.output import counted, say
-from trimaran.cli.partitioner import StickyPartitions, partition_of_key
-from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.cli.transactional_producer import TransactionalProducer
+from trimaran.client.idempotent_producer import IdempotentProducer, Lines
+from trimaran.client.partitioner import StickyPartitions, partition_of_key
+from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ def _clock(timestamp_ms: int) -> str:
 
 def _no_majority(bootstrap: str) -> UserError | None:
     """Nobody leads: which of the controllers answer at all; None if none does."""
-    from trimaran.cli.connect_errors import no_quorum
+    from trimaran.client.connect_errors import no_quorum
     from wire.blocking import BlockingConnection
     from wire.client.bootstrap import parse_bootstrap
     from wire.client.errors import ConnectionLost, RequestTimedOut

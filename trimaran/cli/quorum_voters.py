@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun, check
+from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.output import say
 from trimaran.cli.quorum import LEADER_SECONDS
 from trimaran.cli.server import ConfigFile
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 from wire.primitives import uuid_from_text, uuid_to_text
 

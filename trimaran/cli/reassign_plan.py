@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import say
 from trimaran.cli.partitions import topics_of
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_fields, show_rows
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 Hmac = Annotated[str, Parameter(help="The token's HMAC, as tokens create prints it.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, DryRun, check
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, counted, say, show_json, show_rows
 from trimaran.cli.partitions import (
     is_at_min_isr,
@@ -17,6 +17,7 @@ from trimaran.cli.partitions import (
     partitions_of,
     topics_of,
 )
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

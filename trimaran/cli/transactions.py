@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter, validators
 
 from node.runtime.clock import now_ms
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_fields, show_rows
-from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.client.connect import check
+from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

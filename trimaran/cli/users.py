@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_rows
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from trimaran.cli.connect_errors import PROBE_SECONDS, nobody_listens, text_of
+from trimaran.client.connect_errors import PROBE_SECONDS, nobody_listens, text_of
 from trimaran.errors import Exit, UserError
 from wire.client.bootstrap import Address, parse_bootstrap
 

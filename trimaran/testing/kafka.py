@@ -105,9 +105,9 @@ class Kafka(ABC):
         """All that is in a topic now, partition by partition; without the records of transactions that are open or
         were aborted, unless `committed` is false.
         """
-        from trimaran.cli.positions import parse_position
-        from trimaran.cli.records import Reader
-        from trimaran.cli.topic_partitions import leaders_of
+        from trimaran.client.positions import parse_position
+        from trimaran.client.reader import Reader
+        from trimaran.client.topic_partitions import leaders_of
 
         with self._client() as client:
             start = parse_position("start")

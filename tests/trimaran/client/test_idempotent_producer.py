@@ -7,7 +7,7 @@ import trio
 
 from tests.broker.handlers.asking import Asked
 from tests.cluster.in_process import cluster, connected_to
-from trimaran.cli.idempotent_producer import IdempotentProducer
+from trimaran.client.idempotent_producer import IdempotentProducer
 from wire.blocking import BlockingClient, BlockingConnection
 from wire.client.errors import ConnectionLost
 from wire.messages.produce import ProduceRequest

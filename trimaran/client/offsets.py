@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimaran.cli.connect import check
+from trimaran.client.connect import check
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import check
-from trimaran.cli.idempotent_producer import IdempotentProducer, Identity, Lines
+from trimaran.client.connect import check
+from trimaran.client.idempotent_producer import IdempotentProducer, Identity, Lines
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

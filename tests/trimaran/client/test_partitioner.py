@@ -3,7 +3,7 @@ from confluent_kafka import murmur2 as librdkafkas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.cli.partitioner import StickyPartitions, murmur2, partition_of_key
+from trimaran.client.partitioner import StickyPartitions, murmur2, partition_of_key
 
 
 @given(st.binary(max_size=40), st.integers(1, 1000))

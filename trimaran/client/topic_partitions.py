@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trimaran.cli.connect import check
+from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from node.runtime.clock import now_ms
-from trimaran.cli.positions import Position, parse_position
+from trimaran.client.positions import Position, parse_position
 from trimaran.errors import UserError
 
 

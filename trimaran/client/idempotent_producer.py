@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.cli.connect import check
+from trimaran.client.connect import check
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from node.runtime.clock import now_ms
-from trimaran.cli.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

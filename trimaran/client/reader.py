@@ -1,0 +1,129 @@
+"""Records of a topic, read with nothing but the protocol; aborted transactions left out where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trimaran.client.connect import check
+from trimaran.client.offsets import LATEST_TIMESTAMP, end_offset
+from trimaran.client.positions import Position
+
+if TYPE_CHECKING:
+    from log.batches.batch import BatchView
+    from log.batches.records import Record
+    from wire.blocking import BlockingClient
+
+FETCH_BYTES_MAX = 1 << 20
+FETCH_WAIT_MS = 500
+READ_COMMITTED = 1
+
+
+class Reader:
+    """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does."""
+
+    def __init__(
+        self, client: BlockingClient, topic: str, partitions: list[int], *, is_committed: bool
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._partitions = partitions
+        self._isolation = READ_COMMITTED if is_committed else 0
+
+    def records(
+        self,
+        begin: Position,
+        exit_at_end: bool,
+        on_turn: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[int, Record]]:
+        """Each partition in order; `on_turn` is called before all of them are asked again."""
+        self._client.refresh([self._topic])
+        positions = {
+            p: begin.offset_in(self._client, self._topic, p, isolation=self._isolation)
+            for p in self._partitions
+        }
+        ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
+        waiting = self._partitions
+        while waiting:
+            on_turn()
+            for index in waiting:
+                for batch in self._fetch(index, positions[index], wait=not exit_at_end):
+                    for record in batch.records():
+                        if record.offset >= positions[index]:
+                            positions[index] = record.offset + 1
+                            yield index, record
+                    positions[index] = max(positions[index], batch.next_offset)
+            waiting = [
+                p for p in self._partitions if not exit_at_end or positions[p] < ends.get(p, 0)
+            ]
+
+    def timestamp_at(self, partition: int, offset: int) -> int | None:
+        """Of the record at `offset`, or of the next one; None at the end."""
+        for batch in self._fetch(partition, offset, wait=False):
+            for record in batch.records():
+                if record.offset >= offset:
+                    return record.timestamp_ms
+        return None
+
+    def _offset_at(self, partition: int, timestamp: int) -> int:
+        return end_offset(
+            self._client, self._topic, partition, timestamp, isolation=self._isolation
+        )
+
+    def _fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
+        from wire.client.answers import the_one
+        from wire.client.destinations import Leader
+        from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+        wanted = FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
+        )
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS if wait else 0,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
+        )
+        leader = Leader(self._topic, partition)
+        answer = self._client.call(leader, request, version=12).responses
+        if not answer:
+            return []
+        found = the_one(the_one(answer, "topic").partitions, "partition")
+        check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
+        return fetched_batches(found)
+
+
+class FetchedBatch(NamedTuple):
+    """`batch` with its records, unless it is for nobody: a control batch, or part of an aborted transaction."""
+
+    batch: BatchView
+    is_seen: bool
+
+    @property
+    def next_offset(self) -> int:
+        return self.batch.next_offset
+
+    def records(self) -> list[Record]:
+        from log.batches.records import decode_records
+
+        return decode_records(self.batch) if self.is_seen else []
+
+
+def fetched_batches(found: Any) -> list[FetchedBatch]:
+    """In order; an aborted transaction goes from its first offset to its producer's next marker."""
+    from log.batches.batch import iter_batches
+
+    begins = sorted(
+        (aborted.first_offset, aborted.producer_id) for aborted in found.aborted_transactions or ()
+    )
+    open_aborted: set[int] = set()
+    batches = []
+    for batch in iter_batches(found.records or b"", allow_partial_tail=True):
+        while begins and begins[0][0] <= batch.last_offset:
+            open_aborted.add(begins.pop(0)[1])
+        if batch.is_control:
+            open_aborted.discard(batch.producer_id)
+        is_aborted = batch.is_transactional and batch.producer_id in open_aborted
+        batches.append(FetchedBatch(batch, not batch.is_control and not is_aborted))
+    return batches
