@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.cli.partitions import (
+from trimaran.cli.reassign import read_plan, state_of_move
+from trimaran.cli.reassign_plan import as_plan, propose
+from trimaran.client.partitions import (
     is_at_min_isr,
     is_not_preferred,
     is_offline,
@@ -15,8 +17,6 @@ from trimaran.cli.partitions import (
     is_under_replicated,
     rows_of,
 )
-from trimaran.cli.reassign import read_plan, state_of_move
-from trimaran.cli.reassign_plan import as_plan, propose
 from trimaran.errors import Exit, UserError
 from wire.errors import KafkaError
 from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.groups import committed_offsets
 from trimaran.cli.output import Format, counted, say, show_rows
 from trimaran.client.connect import check
+from trimaran.client.groups import committed_offsets
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of

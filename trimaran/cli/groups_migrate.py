@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
-from trimaran.cli.groups import committed_offsets
 from trimaran.cli.groups_change import commit_offsets
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.zk import explained, zookeeper_to_ask
+from trimaran.client.groups import committed_offsets
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
 
 
 def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]:
-    from trimaran.cli.partitions import topics_of
+    from trimaran.client.partitions import topics_of
 
     names = sorted({topic for topic, _ in found.offsets})
     return {

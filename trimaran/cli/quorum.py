@@ -7,10 +7,10 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, show_fields, show_json, show_rows
+from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.errors import Exit, UserError
 
 # An election takes about a second, or two when votes were split; later there is none.
@@ -37,18 +37,7 @@ def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") 
             "trimaran ps shows the controllers; an election takes about a second",
             exit_code=Exit.NO,
         )
-    fields = {
-        "leader_id": partition.leader_id,
-        "leader_epoch": partition.leader_epoch,
-        "high_watermark": partition.high_watermark,
-    }
-    rows = [
-        *(
-            _replica(r, "leader" if r.replica_id == partition.leader_id else "follower", partition)
-            for r in partition.current_voters
-        ),
-        *(_replica(r, "observer", partition) for r in partition.observers),
-    ]
+    fields, rows = quorum_fields(partition), replica_rows(partition)
     if output == "json":
         show_json({**fields, "replicas": rows})
     else:
@@ -122,20 +111,3 @@ def _no_majority(bootstrap: str) -> UserError | None:
     if len(unreachable) == len(addresses):
         return None
     return no_quorum(unreachable, len(addresses), Exit.NO)
-
-
-def _replica(replica: Any, role: str, partition: Any) -> dict[str, Any]:
-    end = max(r.log_end_offset for r in partition.current_voters)
-    return {
-        "id": replica.replica_id,
-        "role": role,
-        "log_end_offset": replica.log_end_offset,
-        "lag": end - replica.log_end_offset,
-        "last_fetch_ms_ago": _ago(replica.last_fetch_timestamp),
-        "last_caught_up_ms_ago": _ago(replica.last_caught_up_timestamp),
-    }
-
-
-def _ago(timestamp_ms: int) -> int | None:
-    """Milliseconds since a wall-clock time of the leader; None where it gave none."""
-    return None if timestamp_ms < 0 else max(0, int(time.time_ns() // 1_000_000 - timestamp_ms))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.cli.partitions import topics_of
 from trimaran.client.connect import check
+from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

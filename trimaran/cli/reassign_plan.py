@@ -16,8 +16,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import say
-from trimaran.cli.partitions import topics_of
 from trimaran.client.connect import check
+from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, counted, say, show_json, show_rows
-from trimaran.cli.partitions import (
+from trimaran.client.connect import check
+from trimaran.client.partitions import (
     is_at_min_isr,
     is_offline,
     is_under_min_isr,
@@ -17,7 +18,6 @@ from trimaran.cli.partitions import (
     partitions_of,
     topics_of,
 )
-from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

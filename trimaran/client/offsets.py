@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trimaran.client.connect import check
@@ -42,3 +43,36 @@ def end_offset(
     answer = the_one(the_one(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return int(answer.offset)
+
+
+def end_offsets(
+    client: BlockingClient,
+    partitions: Iterable[tuple[str, int]],
+    timestamp: int = LATEST_TIMESTAMP,
+) -> dict[tuple[str, int], int]:
+    """`end_offset` of many partitions, one request a leader; those whose leader does not say are left out."""
+    from wire.messages.list_offsets import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+        ListOffsetsTopic,
+    )
+
+    wanted = sorted(partitions)
+    if not wanted:
+        return {}
+    client.refresh(sorted({topic for topic, _ in wanted}))
+    by_leader: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
+    for topic, index in wanted:
+        leader = client.routing.leader(topic, index)
+        if leader is not None and leader.leader_id in client.routing.nodes:
+            asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+            by_leader.setdefault(leader.leader_id, {}).setdefault(topic, []).append(asked)
+    found = {}
+    for leader_id, topics in by_leader.items():
+        named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]
+        answer = client.call(leader_id, ListOffsetsRequest(replica_id=-1, topics=named))
+        for one in answer.topics:
+            for partition in one.partitions:
+                if not partition.error_code:
+                    found[one.name, partition.partition_index] = int(partition.offset)
+    return found

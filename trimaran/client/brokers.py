@@ -1,0 +1,49 @@
+"""Brokers as the cluster tells them: who is registered, and what each leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.metadata import MetadataResponseTopic
+
+
+def broker_rows(
+    client: BlockingClient, topics: Iterable[MetadataResponseTopic]
+) -> list[dict[str, Any]]:
+    """A row of each broker that is registered, fenced ones too; it counts what it leads of `topics`."""
+    from wire.messages.describe_cluster import DescribeClusterRequest
+
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, include_fenced_brokers=True
+    )
+    answer = client.call(None, request)
+    check(answer.error_code, answer.error_message)
+    leaders, replicas = _counts(topics)
+    return [
+        {
+            "id": one.broker_id,
+            "address": f"{one.host}:{one.port}" if one.host else "-",
+            "rack": one.rack,
+            "state": "fenced" if one.is_fenced else "active",
+            "leaders": leaders.get(one.broker_id, 0),
+            "replicas": replicas.get(one.broker_id, 0),
+        }
+        for one in sorted(answer.brokers, key=lambda one: one.broker_id)
+    ]
+
+
+def _counts(topics: Iterable[MetadataResponseTopic]) -> tuple[dict[int, int], dict[int, int]]:
+    """By broker how many partitions it leads, and how many replicas it has."""
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            leaders[partition.leader_id] = leaders.get(partition.leader_id, 0) + 1
+            for broker in partition.replica_nodes:
+                replicas[broker] = replicas.get(broker, 0) + 1
+    return leaders, replicas

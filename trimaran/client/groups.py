@@ -1,0 +1,149 @@
+"""Groups of all kinds as their coordinators tell them: members, what they committed, their lag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from node.runtime.clock import now_ms
+from trimaran.client.connect import check
+from trimaran.client.offsets import end_offsets
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.schema import Message
+
+SHARE, STREAMS = "share", "streams"
+NOTHING_COMMITTED = -1
+
+
+def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
+    """A row of each group of every coordinator, by name."""
+    from wire.messages.list_groups import ListGroupsRequest
+
+    client.refresh()
+    rows = []
+    for node_id in sorted(client.routing.nodes):
+        answer = client.call(node_id, ListGroupsRequest())
+        check(answer.error_code, None)
+        rows += [
+            {
+                "group": one.group_id,
+                "type": one.group_type,
+                "state": one.group_state,
+                "coordinator": node_id,
+            }
+            for one in answer.groups
+        ]
+    return sorted(rows, key=lambda row: str(row["group"]))
+
+
+def described_group(client: BlockingClient, group: str, kind: str = "") -> Any:
+    """State and members; of which `kind` a group is says `group_rows`. Where nothing is said it is classic or consumer.
+
+    An error is in it.
+    """
+    from wire.errors import ErrorCode
+    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from wire.messages.describe_groups import DescribeGroupsRequest
+    from wire.messages.share_group_describe import ShareGroupDescribeRequest
+    from wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+    later = {SHARE: ShareGroupDescribeRequest, STREAMS: StreamsGroupDescribeRequest}.get(kind)
+    if later is not None:
+        request = later(group_ids=[group], include_authorized_operations=False)
+        return _of_coordinator(client, group, request)
+    classic = _of_coordinator(client, group, DescribeGroupsRequest(groups=[group]))
+    if classic.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        return classic
+    asked = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    answer = _of_coordinator(client, group, asked)
+    return classic if answer.error_code else answer
+
+
+def _of_coordinator(client: BlockingClient, group: str, request: Message) -> Any:
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+
+    return the_one(client.call(Coordinator(group), request).groups, "group")
+
+
+def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed, by topic and partition; nothing for a group that there is not."""
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    answer = the_one(client.call(Coordinator(group), request, version=8).groups, "group")
+    check(answer.error_code, None)
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
+    """Where a share group begins in its partitions (KIP-932); the rest as `committed_offsets`."""
+    from wire.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+    answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
+    check(answer.error_code, answer.error_message)
+    return {
+        (topic.topic_name, partition.partition_index): partition.start_offset
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[str, Any]]:
+    """A row of each partition of which something is committed, with the lag in records and in seconds."""
+    rows = lag_in_records(
+        client, share_offsets(client, group) if kind == SHARE else committed_offsets(client, group)
+    )
+    for row in rows:
+        row["lag_seconds"] = (
+            age_seconds(client, row["topic"], row["partition"], row["committed"])
+            if row["lag"]
+            else 0
+        )
+    return rows
+
+
+def lag_in_records(
+    client: BlockingClient, committed: dict[tuple[str, int], int]
+) -> list[dict[str, Any]]:
+    """Rows of the lag; `end` and `lag` are None where the leader of a partition does not tell its end."""
+    ends = end_offsets(client, committed)
+    rows = []
+    for (topic, partition), offset in sorted(committed.items()):
+        end = ends.get((topic, partition))
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "committed": offset,
+                "end": end,
+                "lag": None if end is None else max(0, end - max(0, offset)),
+            }
+        )
+    return rows
+
+
+def total_lag(rows: Iterable[dict[str, Any]]) -> int:
+    """Records, of the partitions whose ends are known."""
+    return sum(row["lag"] or 0 for row in rows)
+
+
+def age_seconds(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
+    """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
+    from trimaran.client.reader import Reader
+
+    reader = Reader(client, topic, [partition], is_committed=False)
+    timestamp_ms = reader.timestamp_at(partition, max(0, offset))
+    return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

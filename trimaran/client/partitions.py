@@ -1,0 +1,108 @@
+"""Partitions as brokers tell them: rows, and which of them need a look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.metadata import MetadataResponseTopic
+
+Row = Mapping[str, Any]
+Test = Callable[[Row], bool]
+
+
+def topics_of(
+    client: BlockingClient, names: Sequence[str] | None
+) -> Sequence[MetadataResponseTopic]:
+    """What the brokers know of the topics named, None: of all; errors are in it."""
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    topics: Sequence[MetadataResponseTopic] = answer.topics
+    return topics
+
+
+def partitions_of(
+    client: BlockingClient, topics: Sequence[MetadataResponseTopic], wanted: Sequence[Test]
+) -> list[dict[str, Any]]:
+    """See `rows_of`."""
+    for one in topics:
+        check(one.error_code, one.name)
+    minimums: dict[str, int] = {}
+    if is_at_min_isr in wanted or is_under_min_isr in wanted:
+        minimums = _min_insync_replicas(client, [one.name or "" for one in topics])
+    return rows_of(topics, wanted, minimums)
+
+
+def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
+    from quorum.metadata.image import TOPIC_RESOURCE
+    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    if not topics:
+        return {}
+    asked = [
+        DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=name,
+            configuration_keys=["min.insync.replicas"],
+        )
+        for name in topics
+    ]
+    found = {}
+    for result in client.call(None, DescribeConfigsRequest(resources=asked)).results:
+        check(result.error_code, result.error_message)
+        found[result.resource_name] = int(result.configs[0].value)
+    return found
+
+
+def rows_of(
+    topics: Sequence[MetadataResponseTopic],
+    wanted: Sequence[Test],
+    minimums: Mapping[str, int] | None = None,
+) -> list[dict[str, Any]]:
+    """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic,
+    where that is asked.
+    """
+    rows = [
+        {
+            "topic": topic.name,
+            "partition": one.partition_index,
+            "leader": one.leader_id,
+            "replicas": list(one.replica_nodes),
+            "isr": list(one.isr_nodes),
+            "min_isr": (minimums or {}).get(topic.name or ""),
+        }
+        for topic in sorted(topics, key=lambda topic: topic.name or "")
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+    ]
+    return [row for row in rows if not wanted or any(test(row) for test in wanted)]
+
+
+def is_under_replicated(row: Row) -> bool:
+    return len(row["isr"]) < len(row["replicas"])
+
+
+def is_offline(row: Row) -> bool:
+    return bool(row["leader"] < 0)
+
+
+def _min_isr(row: Row) -> int:
+    """More than there are replicas cannot be wanted, as Kafka counts it."""
+    return min(int(row["min_isr"]), len(row["replicas"]))
+
+
+def is_at_min_isr(row: Row) -> bool:
+    return len(row["isr"]) == _min_isr(row)
+
+
+def is_under_min_isr(row: Row) -> bool:
+    return len(row["isr"]) < _min_isr(row)
+
+
+def is_not_preferred(row: Row) -> bool:
+    return bool(row["leader"] >= 0 and row["leader"] != row["replicas"][0])

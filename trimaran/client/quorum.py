@@ -1,0 +1,45 @@
+"""The quorum of controllers as its leader tells it: rows of voters and observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from node.runtime.clock import now_ms
+
+if TYPE_CHECKING:
+    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+
+
+def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, Any]:
+    """What the answer says of the whole quorum."""
+    return {
+        "leader_id": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+    }
+
+
+def replica_rows(partition: DescribeQuorumResponsePartitionData) -> list[dict[str, Any]]:
+    """Voters, then observers."""
+    end = max((one.log_end_offset for one in partition.current_voters), default=0)
+    voters = [
+        _row(one, "leader" if one.replica_id == partition.leader_id else "follower", end)
+        for one in partition.current_voters
+    ]
+    return voters + [_row(one, "observer", end) for one in partition.observers]
+
+
+def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
+    return {
+        "id": replica.replica_id,
+        "role": role,
+        "log_end_offset": replica.log_end_offset,
+        "lag": end - replica.log_end_offset,
+        "last_fetch_ms_ago": _ago(replica.last_fetch_timestamp),
+        "last_caught_up_ms_ago": _ago(replica.last_caught_up_timestamp),
+    }
+
+
+def _ago(timestamp_ms: int) -> int | None:
+    """Milliseconds since a wall-clock time of the leader; None where it gave none."""
+    return None if timestamp_ms < 0 else max(0, now_ms() - timestamp_ms)
