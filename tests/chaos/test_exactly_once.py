@@ -1,11 +1,9 @@
 """The checker of exactly-once finds what is wrong with broken histories, and nothing in sound ones."""
 
-import sys
 from dataclasses import replace
 
 import pytest
 
-from tests.chaos import transactions
 from tests.chaos.exactly_once import ABORTED, Verdict, judge
 
 SOUND = Verdict(0, 0, 0, 0, 0, 0)
@@ -39,21 +37,3 @@ def test_broken_histories(broken, found):
     verdict = judge(history["sent"], history["acked"], history["output"], history["along"])
     assert verdict == replace(SOUND, **found)
     assert not verdict.ok
-
-
-@pytest.mark.parametrize(
-    ("program", "is_ok", "told"),
-    [
-        ("pass", True, ""),
-        ("raise SystemExit(1)", False, ""),
-        ("import time; time.sleep(600)", False, "a client hangs"),
-    ],
-)
-def test_a_run_that_cannot_be_judged_counts_as_failed_and_ends(
-    monkeypatch, capsys, program, is_ok, told
-):
-    command = [sys.executable, "-c", program]
-    monkeypatch.setattr(transactions, "command_of", lambda _seed, _data: command)
-    monkeypatch.setattr(transactions, "RUN_SECONDS_MAX", 2.0 if told else 60.0)
-    assert transactions.counted_run(7) is is_ok
-    assert told in capsys.readouterr().out

@@ -1,32 +1,17 @@
-"""`./dev chaos --transactions [RUNS]`: consume-transform-produce under kill -9, judged by read_committed readers.
-
-A run: 3 controllers, 3 brokers; a producer fills a topic; members of one group copy it to another in transactions, of
-which every tenth is aborted; a reader reads along. Every two seconds a random broker dies by SIGKILL, in runs of even
-seeds a controller, too. When all are up again, everything must arrive: each acknowledged input exactly once, nothing of
-an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a kill, a
-commit or an abort counts as failed.
-"""
+"""Consume-transform-produce: who fills a topic, who copies it in transactions, who reads along; all in threads."""
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
-import os
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import outcome
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.chaos.exactly_once import ABORTED, Place, judge
-from tests.chaos.run import LocalCluster, kill_and_restart
+from tests.chaos.exactly_once import ABORTED, Place
 
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
 PARTITIONS = 3
@@ -35,14 +20,15 @@ RECORDS_PER_SECOND = 150
 BATCH = 50
 ABORT_SHARE = 0.1
 CALL_SECONDS = 20
-ARRIVE_SECONDS_MAX = 120.0
 THREAD_SECONDS_MAX = 90.0
-# A run takes half a minute; what waits for all of the above does so no longer than this.
-RUN_SECONDS_MAX = 400.0
+
+
+class ClientHangs(Exception):
+    """A call of a client's does not return, though each has a deadline."""
 
 
 class Task:
-    """A thread; an error in it is raised by `join`."""
+    """A thread; an error in it is raised by `join`, which raises ClientHangs as well."""
 
     def __init__(self, run: Callable[[], None]) -> None:
         self._outcome: outcome.Outcome[None] | None = None
@@ -56,7 +42,7 @@ class Task:
         self._thread.join(THREAD_SECONDS_MAX)
         if self._outcome is None:
             faulthandler.dump_traceback(all_threads=True)  # which call it is that does not return
-            raise AssertionError("a client does not come to its end")
+            raise ClientHangs("a client does not come to its end")
         self._outcome.unwrap()
 
 
@@ -217,95 +203,3 @@ def _values(consumer: Consumer) -> list[tuple[Place, bytes]]:
         for one in consumer.consume(500, 0.5)
         if one.error() is None
     ]
-
-
-def one_run(seed: int, data: Path) -> bool:
-    """Prints what came of it; whether it is as it must be."""
-    began = time.monotonic()
-    cluster, kills = LocalCluster(data), dict[str, int]()
-    try:
-        for topic in (SOURCE, TARGET):
-            cluster.run("topics", "create", topic, "-p", str(PARTITIONS), "-r", "3")
-        run = Run(cluster.bootstrap, seed)
-        run.begin_at_zero()
-        source = Task(run.fill)
-        copiers = [Task(lambda n=n: run.copy(n)) for n in range(COPIERS)]  # type: ignore[misc]
-        reader = Task(run.read_along)
-        roles = ("broker",) if seed % 2 else ("broker", "controller")
-        kill_and_restart(cluster, random.Random(seed), kills, *roles)
-        run.stop_source.set()
-        source.join()
-        deadline = time.monotonic() + ARRIVE_SECONDS_MAX
-        while time.monotonic() < deadline:
-            if run.acked <= {value for _, value in list(run.along)}:
-                break
-            time.sleep(0.5)
-        settled = time.monotonic() - deadline + ARRIVE_SECONDS_MAX
-        run.stop.set()
-        for task in (*copiers, reader):
-            task.join()
-        output = run.read_all(lambda found: run.acked <= set(found.values()))
-        verdict = judge(run.sent, run.acked, output, run.along)
-        is_ok = verdict.ok and min(sum(kills.values()), run.commits, run.aborts) > 0
-        killed = " ".join(f"{role}s {count}" for role, count in sorted(kills.items()))
-        print(
-            f"seed {seed}: {'ok' if is_ok else 'FAILED'}  killed {killed}  inputs {len(run.acked)}  "
-            f"commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  "
-            f"{verdict}  arrived after {settled:.1f} s  "
-            f"({time.monotonic() - began:.0f} s)",
-            flush=True,
-        )
-    finally:
-        cluster.run("down", check=False)
-    if is_ok:
-        shutil.rmtree(data, ignore_errors=True)
-    else:
-        print(f"its data: {data}")
-    return is_ok
-
-
-def command_of(seed: int, data: Path) -> list[str]:
-    """What plays one run."""
-    program = [sys.executable, "-m", "tests.chaos.transactions", "1"]
-    return [*program, "--seed", str(seed), "--data", str(data)]
-
-
-def counted_run(seed: int) -> bool:
-    """As `one_run`, in a process of its own; what cannot be judged is a failed run, and those after it take place.
-
-    librdkafka 2.16 may lock itself out when OffsetForLeaderEpoch is answered with an error
-    (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock under another), and all of Python with it.
-    """
-    data = Path(tempfile.mkdtemp(prefix=f"transactions-{seed}-"))
-    try:
-        return (
-            subprocess.run(command_of(seed, data), timeout=RUN_SECONDS_MAX, check=False).returncode
-            == 0
-        )
-    except subprocess.TimeoutExpired:
-        print(f"seed {seed}: FAILED  not at its end after {RUN_SECONDS_MAX:.0f} s: a client hangs")
-        down = [sys.executable, "-m", "trimaran", "down", "--data", str(data)]
-        subprocess.run(down, capture_output=True, check=False)
-        return False
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev chaos --transactions", description=__doc__)
-    parser.add_argument("runs", type=int, nargs="?", default=5)
-    parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("--data", type=Path, help="where one run keeps its cluster")
-    options = parser.parse_args()
-    if options.data is not None:
-        try:
-            sys.exit(not one_run(options.seed, options.data))
-        except (AssertionError, KafkaException) as error:
-            print(f"seed {options.seed}: FAILED  {error}", flush=True)
-            # Threads of clients that hang would keep the process.
-            os._exit(1)
-    outcomes = [counted_run(options.seed + number) for number in range(options.runs)]
-    print(f"{sum(outcomes)} of {len(outcomes)} runs ok")
-    sys.exit(not all(outcomes))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,56 @@
+"""`./dev chaos --transactions [RUNS]`: consume-transform-produce under faults, judged by read_committed readers.
+
+Each run is a process of its own. With `--ledger FILE` a series goes on where it was interrupted: seeds that the file
+has are not played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from tests.chaos.transactions.clusters import SYSTEMS
+from tests.chaos.transactions.copying import ClientHangs
+from tests.chaos.transactions.run import play
+from tests.chaos.transactions.series import FAILED, HUNG, OK, Series
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev chaos --transactions", description=__doc__)
+    parser.add_argument("runs", type=int, nargs="?", default=5)
+    parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--system", choices=sorted(SYSTEMS), default="ours")
+    parser.add_argument("--ledger", type=Path, help="a line of JSON for each run; a series goes on")
+    parser.add_argument("--data", type=Path, help="plays one run, with its cluster here")
+    options = parser.parse_args()
+    # So that no node outlives a run that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if options.data is not None:
+        _one(options.system, options.seed, options.data)
+    series = Series(options.system, options.ledger)
+    series.play(range(options.seed, options.seed + options.runs), options.jobs)
+    print(series.summary())
+    sys.exit(not series.all_ok)
+
+
+def _one(system: str, seed: int, data: Path) -> None:
+    """Ends the process; its code is what came of it. Threads of clients that hang would keep it otherwise."""
+    try:
+        outcome = play(system, seed, data)
+        text, code = outcome.text, OK if outcome.is_ok else FAILED
+    except ClientHangs as hang:
+        text, code = str(hang), HUNG
+    except (AssertionError, KafkaException) as error:
+        text, code = f"{type(error).__name__}: {error}", FAILED
+    print(text, flush=True)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

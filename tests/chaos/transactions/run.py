@@ -1,0 +1,71 @@
+"""One run of `./dev chaos --transactions`: a cluster, its load, faults for a minute, and what came of it.
+
+A producer fills a topic; members of one group copy it to another in transactions, of which every tenth is aborted; a
+reader reads along. Once all faults are healed everything must arrive: each acknowledged input exactly once, nothing of
+an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a fault, a
+commit or an abort counts as failed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.exactly_once import judge
+from tests.chaos.transactions.clusters import SYSTEMS, Cluster
+from tests.chaos.transactions.copying import COPIERS, PARTITIONS, SOURCE, TARGET, Run, Task
+from tests.chaos.transactions.faults import Faults
+
+FAULTS_SECONDS = 60.0
+ARRIVE_SECONDS_MAX = 120.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`arrived_seconds` is counted from the last fault's end to the last input's arrival at the reader."""
+
+    is_ok: bool
+    arrived_seconds: float
+    text: str
+
+
+def play(system: str, seed: int, data: Path) -> Outcome:
+    """Raises ClientHangs, KafkaException and AssertionError where a run cannot be judged."""
+    with SYSTEMS[system](data) as cluster:
+        cluster.create_topics(PARTITIONS, SOURCE, TARGET)
+        return _play(cluster, seed)
+
+
+def _play(cluster: Cluster, seed: int) -> Outcome:
+    run, faults = Run(cluster.bootstrap, seed), Faults(cluster, seed)
+    run.begin_at_zero()
+    source = Task(run.fill)
+    copiers = [Task(lambda n=n: run.copy(n)) for n in range(COPIERS)]  # type: ignore[misc]
+    reader = Task(run.read_along)
+    faults.play(FAULTS_SECONDS)
+    healed = time.monotonic()
+    run.stop_source.set()
+    source.join()
+    arrived = _wait_for_all(run, healed + ARRIVE_SECONDS_MAX) - healed
+    run.stop.set()
+    for task in (*copiers, reader):
+        task.join()
+    output = run.read_all(lambda found: run.acked <= set(found.values()))
+    verdict = judge(run.sent, run.acked, output, run.along)
+    is_ok = verdict.ok and min(faults.count.total(), run.commits, run.aborts) > 0
+    played = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.count.items()))
+    text = (
+        f"{played}; inputs {len(run.acked)}  commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  "
+        f"{verdict}  arrived after {arrived:.1f} s"
+    )
+    return Outcome(is_ok, arrived, text)
+
+
+def _wait_for_all(run: Run, deadline: float) -> float:
+    """When the reader had seen all that was acknowledged, or the deadline."""
+    while time.monotonic() < deadline:
+        if run.acked <= {value for _, value in list(run.along)}:
+            return time.monotonic()
+        time.sleep(0.2)
+    return deadline

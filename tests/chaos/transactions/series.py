@@ -1,0 +1,113 @@
+"""Many runs, several at a time, each in a process of its own, and a ledger of what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.chaos.transactions.clusters import clear_away
+
+# A run takes a minute and a half; all that waits in it does so no longer than this.
+RUN_SECONDS_MAX = 500.0
+# Codes of a process that played one run.
+OK, FAILED, HUNG = 0, 1, 3
+WORDS = {OK: "ok", HUNG: "client hung"}
+
+
+@dataclass(frozen=True)
+class Played:
+    """A line of the ledger."""
+
+    system: str
+    seed: int
+    result: str
+    seconds: float
+    text: str
+
+    def __str__(self) -> str:
+        result = self.result if self.result == WORDS[OK] else self.result.upper()
+        return f"{self.system} seed {self.seed}: {result}  {self.text}  ({self.seconds:.0f} s)"
+
+
+def command_of(system: str, seed: int, data: Path) -> list[str]:
+    """What plays one run."""
+    program = [sys.executable, "-m", "tests.chaos.transactions"]
+    return [*program, "--system", system, "--seed", str(seed), "--data", str(data)]
+
+
+class Series:
+    """Runs on one system; `played` is by seed, those of earlier days included."""
+
+    def __init__(self, system: str, ledger: Path | None) -> None:
+        self._system, self._ledger = system, ledger
+        self.played: dict[int, Played] = {}
+        if ledger is not None and ledger.exists():
+            lines = (Played(**json.loads(line)) for line in ledger.read_text().splitlines())
+            self.played = {line.seed: line for line in lines if line.system == system}
+
+    def play(self, seeds: Iterable[int], jobs: int) -> None:
+        """Those that the ledger does not have, so many at a time."""
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            for played in pool.map(self._play, [s for s in seeds if s not in self.played]):
+                self.played[played.seed] = played
+        finally:  # of an interrupt, too: what is under way comes to its end, nothing else begins
+            pool.shutdown(cancel_futures=True)
+
+    def _play(self, seed: int) -> Played:
+        began = time.monotonic()
+        data = Path(tempfile.mkdtemp(prefix=f"transactions-{self._system}-{seed}-"))
+        code, text = _run(command_of(self._system, seed, data), data)
+        result = WORDS.get(code, "failed")
+        if code == OK:
+            shutil.rmtree(data, ignore_errors=True)
+        else:
+            text += f"; its data: {data}"
+        played = Played(self._system, seed, result, time.monotonic() - began, text)
+        print(played, flush=True)
+        if self._ledger is not None:
+            with self._ledger.open("a") as file:
+                file.write(json.dumps(asdict(played)) + "\n")
+        return played
+
+    @property
+    def all_ok(self) -> bool:
+        return all(played.result == WORDS[OK] for played in self.played.values())
+
+    def summary(self) -> str:
+        counts = Counter(played.result for played in self.played.values())
+        told = ", ".join(f"{count} {result}" for result, count in counts.most_common())
+        middle = statistics.median([p.seconds for p in self.played.values()] or [0.0])
+        return f"{self._system}: {len(self.played)} runs: {told or 'none'}; {middle:.0f} s each"
+
+
+def _run(command: list[str], data: Path) -> tuple[int, str]:
+    """Its code and the last line that it says; one that does not end is ended, and counts as a client that hangs.
+
+    librdkafka 2.16 may lock itself out when OffsetForLeaderEpoch is answered with an error
+    (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock under another), and all of Python with it.
+    """
+    said = data / "said"
+    with said.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, start_new_session=True)
+    try:
+        code = process.wait(RUN_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        # A process that is locked out does not listen.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        clear_away(data)
+        return HUNG, f"not at its end after {RUN_SECONDS_MAX:.0f} s"
+    return code, (said.read_text().strip().splitlines() or ["it said nothing"])[-1]
