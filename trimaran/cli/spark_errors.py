@@ -13,8 +13,8 @@ from trimaran.errors import Exit, UserError
 def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
     from spark.analyses.catalogue import UnknownAnalysis
+    from spark.java import JavaNotFound
     from spark.origins.origin import DataUnreadable
-    from spark.session import JavaNotFound
     from spark.tracebacks import silence_query_loggers
 
     try:
