@@ -1,5 +1,5 @@
-"""kazoo's client made fit for a server that may lie: bounded answers, our TLS context, our SASL. Only this
-folder imports kazoo.
+"""kazoo's client made fit for a server that may lie or say nothing: bounded answers and waits, our TLS context, our
+SASL. Only this folder imports kazoo.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,9 @@ from zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRe
 # A request asks for so many znodes at once that all of them at ZooKeeper's limit of 1 MiB fit (`keeper`).
 ANSWER_BYTES_MAX = 64 << 20
 CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
+# For each answer until a connection is open; twice as long after each that did not come, since an ensemble may be slow.
+# kazoo waits for a whole session, and a ZooKeeper that starts answers some of those who come too early never.
+OPENING_SECONDS = 1.0
 
 # What kazoo's thread knows how to go on after. Anything else would end the thread, and the session with it.
 _KNOWN = (AuthFailedError, ConnectionDropped, KazooTimeoutError, SessionExpiredError)
@@ -104,15 +107,22 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         super().__init__()
         self._tls = tls
         self.tls_problem = ""  # why the last handshake failed
+        self.patience_seconds = OPENING_SECONDS
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        if self._tls is None:
-            return super().create_connection(*args, **kwargs)
-        timeout = kwargs.get("timeout")
-        plain = socket.create_connection(kwargs["address"], timeout)
+        kwargs["timeout"] = min(kwargs["timeout"], self.patience_seconds)
+        try:
+            if self._tls is None:
+                return super().create_connection(*args, **kwargs)
+            return self._create_encrypted(self._tls, **kwargs)
+        except TimeoutError as error:
+            raise KazooTimeoutError(str(error)) from error
+
+    def _create_encrypted(self, tls: ssl.SSLContext, **kwargs: Any) -> Any:
+        plain = socket.create_connection(kwargs["address"], kwargs["timeout"])
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            encrypted = self._tls.wrap_socket(plain, server_hostname=kwargs.get("hostname"))
+            encrypted = tls.wrap_socket(plain, server_hostname=kwargs.get("hostname"))
             self.tls_problem = ""
             return encrypted
         except ssl.SSLError as error:
@@ -147,8 +157,20 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read(self, length: int, timeout: float) -> bytes:
         if not 0 <= length <= ANSWER_BYTES_MAX:
             raise ConnectionDropped(f"the server announces an answer of {length} bytes")
+        if not self._is_open:
+            if self.client._stopped.is_set():  # noqa: SLF001
+                raise ConnectionDropped("the client stops")
+            timeout = min(timeout, self.handler.patience_seconds)
         found: bytes = super()._read(length, timeout)
         return found
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Nobody waits for a server that does not let the client in."""
+        opening = self._socket
+        if not self._is_open and opening is not None:
+            with suppress(OSError):  # closed meanwhile
+                opening.shutdown(socket.SHUT_RDWR)
+        return bool(super().stop(timeout))
 
     def _read_header(self, timeout: float) -> Any:
         found = super()._read_header(timeout)
@@ -168,8 +190,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         # kazoo logs in between connecting and its own auth data only where it has a package for SASL.
         self.sasl_options: Any = {} if self.credentials is not None else None
         self._is_open = False
-        with _breaking_connection():
-            waits = super()._connect(host, hostip, port)
+        patience = self.handler.patience_seconds
+        try:
+            with _breaking_connection():
+                waits = super()._connect(host, hostip, port)
+        except KazooTimeoutError:
+            self.handler.patience_seconds = min(2 * patience, self.client._session_timeout / 1000)  # noqa: SLF001
+            raise
+        self.handler.patience_seconds = OPENING_SECONDS
         self._is_open = True
         return waits
 

@@ -1,6 +1,7 @@
 """The session itself: answers without bound, losses that come and go within a moment, data that is gone."""
 
 import struct
+import threading
 from contextlib import suppress
 
 import pytest
@@ -21,6 +22,7 @@ from tests.zkcompat.rig import (
 )
 from zkcompat.claim import Step
 from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.zookeeper import kazoo_client
 from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
 from zkcompat.zookeeper.keeper import open_keeper
@@ -115,7 +117,7 @@ async def test_another_clusters_id_while_it_runs_is_waited_for_and_written_over_
         ours = (await person.read("/cluster/id")).data
         await person.transact([Step("set", "/cluster/id", ClusterId("another").encode())])
         proxy.cut()
-        await reached(mirror, lambda s: "WrongCluster" in s.last_problem)
+        await reached(mirror, lambda s: "is of cluster another" in s.last_problem)
         claims, writes = mirror.status.claims, mirror.status.writes
         source.say(build.config(2, "topic-1", "retention.ms", "1"))
         await reached(mirror, lambda s: s.state == "connecting")  # again
@@ -150,6 +152,47 @@ async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
         await reached(mirror, lambda s: s.claims > claims and s.state == "in step")
         assert mirror.keeper.session_id == session_id
         assert await differences(person, source) == ()
+
+
+def say_nothing_once(proxy):
+    """As a ZooKeeper that starts loses what those say who come too early."""
+
+    def harm(frame):
+        proxy.harm = None
+        return []
+
+    proxy.harm = harm
+
+
+async def test_a_server_that_does_not_answer_a_login_is_asked_again_within_the_session(proxy):
+    # The test would fail if a session timeout were waited for.
+    config = KeeperConfig(proxy.connect, 2 * 1000 * int(PATIENCE))
+    async with open_keeper(config) as keeper:
+        assert await keeper.wait_connected(PATIENCE)
+        session_id, losses = keeper.session_id, keeper.losses
+        say_nothing_once(proxy)
+        proxy.cut()
+        with trio.fail_after(PATIENCE):
+            await keeper.wait_lost(losses)
+        assert await keeper.wait_connected(PATIENCE)
+        assert keeper.session_id == session_id
+
+
+async def test_a_client_that_nobody_lets_in_ends_at_once(proxy, monkeypatch):
+    # As after several openings that came to nothing; the test would fail if this one were waited for.
+    monkeypatch.setattr(kazoo_client, "OPENING_SECONDS", 2 * PATIENCE)
+    asked = threading.Event()
+
+    def say_nothing(_):
+        asked.set()
+        return []
+
+    proxy.harm = say_nothing
+    async with open_keeper(KeeperConfig(proxy.connect, 2 * 1000 * int(PATIENCE))) as keeper:
+        assert await trio.to_thread.run_sync(asked.wait, PATIENCE)
+        began = trio.current_time()
+        await keeper.close()
+        assert trio.current_time() - began < PATIENCE
 
 
 async def test_a_loss_that_is_over_at_once_is_noticed(connect):
