@@ -75,7 +75,12 @@ TREE_ENTRIES_MAX = 100_000
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Beside = Callable[[Mirror], AbstractAsyncContextManager[object]]
+Beside = Callable[[], AbstractAsyncContextManager[Callable[[Mirror], object]]]
+
+
+def nobody_beside() -> AbstractAsyncContextManager[Callable[[Mirror], object]]:
+    """Nobody wants to know of the mirror."""
+    return nullcontext(lambda _: None)
 
 
 class ZooKeeperUnreachableError(Exception):
@@ -154,11 +159,11 @@ def run_mirror(
     zookeeper_connect: str,
     state_dir: Path,
     properties: Properties = NONE,
-    beside: Beside = nullcontext,
+    beside: Beside = nobody_beside,
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
 
-    `beside` gets the mirror once the quorum was found, before anything is written; its block lasts as long as it runs.
+    `beside` is a block around all of it, whose value is told of the mirror once the quorum was found.
     Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)
@@ -170,13 +175,15 @@ def run_mirror(
     session_file = trio.Path(state_dir / SESSION_FILE)
 
     async def mirror() -> None:
-        cluster_id = await _forever_cluster_id(bootstrap, security)
-        async with (
-            open_observer(cluster_id, bootstrap, security) as feed,
-            open_keeper(zookeeper, session_file, keep_session=True) as keeper,
-        ):
-            this = Mirror(feed, keeper, cluster_id, config, [legacy_admin(feed, kinds, security)])
-            async with beside(this):
+        async with beside() as found:
+            cluster_id = await _forever_cluster_id(bootstrap, security)
+            async with (
+                open_observer(cluster_id, bootstrap, security) as feed,
+                open_keeper(zookeeper, session_file, keep_session=True) as keeper,
+            ):
+                admin = legacy_admin(feed, kinds, security)
+                this = Mirror(feed, keeper, cluster_id, config, [admin])
+                found(this)
                 await this.run()
 
     with _locked(state_dir):

@@ -46,14 +46,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """`lag_records` is how far the published offset is behind the quorum's newest, None where the image is one of the
-    past. `settled` is False when the tree never held still (or nothing was published) within the time limit, and the
-    differences are against the nearest image.
+    """`lag_records` is how far the published offset is behind the quorum's newest, `lag_ms` for how long already; None
+    where the image is one of the past. `settled` is False when the tree never held still (or nothing was published)
+    within the time limit, and the differences are against the nearest image.
     """
 
     compared: int
     offset: int
     lag_records: int | None
+    lag_ms: int | None
     settled: bool
     differences: tuple[Difference, ...] = field(default=())
 
@@ -74,8 +75,8 @@ class VerifyReport:
         counts = [f"{self.count(kind)} {kind}" for kind in ("missing", "extra", "different")]
         lag = (
             f"with offset {self.offset}"
-            if self.lag_records is None
-            else f"mirror lag {self.lag_records} records"
+            if self.lag_records is None or self.lag_ms is None
+            else f"mirror lag {self.lag_records} records, {self.lag_ms / 1000:.1f} s"
         )
         return f"{self.compared} znodes compared, {', '.join(counts + seldom)}, {lag}"
 
@@ -127,7 +128,7 @@ class Verification:
     async def run(self, time_limit_seconds: float) -> VerifyReport:
         """Compares, again and again until the tree held still. Raises PathRefusedError or UncertainOutcomeError."""
         await self.feed.wait_for(lambda f: f.ready)
-        report = VerifyReport(0, -1, 0, settled=False)
+        report = VerifyReport(0, -1, 0, 0, settled=False)
         with trio.move_on_after(time_limit_seconds):
             while not report.in_step:
                 previous, report = report, await self.attempt()
@@ -142,7 +143,7 @@ class Verification:
         """Compares once, with any image; the claim is left out."""
         compared, found = await self._compare(image)
         offset = image.provenance.offset
-        return VerifyReport(compared, offset, None, settled=True, differences=tuple(found))
+        return VerifyReport(compared, offset, None, None, settled=True, differences=tuple(found))
 
     async def attempt(self) -> VerifyReport:
         """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
@@ -159,6 +160,7 @@ class Verification:
             compared=compared,
             offset=after.offset,
             lag_records=max(0, self.feed.image.provenance.offset - after.offset),
+            lag_ms=self.feed.lag_ms(after.offset),
             settled=settled,
             differences=tuple(found),
         )

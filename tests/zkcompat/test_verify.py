@@ -3,6 +3,7 @@
 import pytest
 import trio
 
+from node.runtime.clock import now_ms
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
 from zkcompat.claim import Step
@@ -21,7 +22,7 @@ async def test_a_tree_in_step(connect):
         assert report.in_step
         count = len(render(source.image, build.CLUSTER_ID))
         assert report.summary() == (
-            f"{count} znodes compared, 0 missing, 0 extra, 0 different, mirror lag 0 records"
+            f"{count} znodes compared, 0 missing, 0 extra, 0 different, mirror lag 0 records, 0.0 s"
         )
 
 
@@ -87,6 +88,8 @@ async def test_a_mirror_that_is_behind_shows_as_lag(connect):
     async with connected(connect) as keeper:
         report = await verify(source.feed, keeper, build.CLUSTER_ID, 1.0)
     assert (report.offset, report.lag_records) == (offset, 2)
+    committed_ms = source.image.provenance.timestamp_ms
+    assert now_ms() - 60_000 < committed_ms + report.lag_ms <= now_ms()
     # The mirror's session is gone, and its brokers and its claim with it.
     assert report.differences == (
         Difference(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -190,15 +190,17 @@ def mirror(
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics, where its file says so."""
+    from zkcompat.commands import nobody_beside
+
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
-        return nullcontext
+        return nobody_beside
     from trimaran.metrics.beside import mirror_with_metrics
     from trimaran.metrics.serving import address_of
 
     address = address_of(text)
     assert address is not None
-    return partial(mirror_with_metrics, address=address)
+    return partial(mirror_with_metrics, address)
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:

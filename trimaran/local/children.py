@@ -214,16 +214,19 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
     from zkcompat.commands import run_mirror
 
     @asynccontextmanager
-    async def beside(mirror: Mirror) -> AsyncIterator[None]:
+    async def beside() -> AsyncIterator[Callable[[Mirror], None]]:
         if node.metrics_port is None:
-            on_ready()
-            yield
+            yield lambda _: on_ready()
             return
         from trimaran.metrics.beside import mirror_with_metrics
 
-        async with mirror_with_metrics(mirror, (HOST, node.metrics_port)):
-            on_ready()
-            yield
+        async with mirror_with_metrics((HOST, node.metrics_port)) as monitor:
+
+            def found(mirror: Mirror) -> None:
+                monitor(mirror)
+                on_ready()
+
+            yield found
 
     set_up_mirror()
     run_mirror(

@@ -45,32 +45,45 @@ def run_with_metrics(
 
 
 @asynccontextmanager
-async def mirror_with_metrics(mirror: Mirror, address: Address) -> AsyncIterator[Address]:
-    """Serves those of a mirror in a process of its own, within the block; the value is where. Raises OSError for
-    `address`.
+async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
+    """Serves those of a mirror in a process of its own, within the block, from before there is one.
+
+    Raises OSError for `address`.
     """
-    monitor = _MirrorMonitor(mirror)
+    monitor = MirrorMonitor()
     trio.lowlevel.add_instrument(monitor.loop_times)
     try:
         async with serving_metrics(address, monitor) as server:
+            monitor.address = server.address
             _tell(server.address)
-            yield server.address
+            yield monitor
     finally:
         trio.lowlevel.remove_instrument(monitor.loop_times)
 
 
-class _MirrorMonitor:
-    """A `Monitor`. A mirror that stands by is as ready as one that writes."""
+class MirrorMonitor:
+    """A `Monitor`, also before there is a mirror, whose quorum has to be found first. One that stands by is as ready as
+    one that writes. `address` is where it is served.
+    """
 
-    def __init__(self, mirror: Mirror) -> None:
+    address: Address
+
+    def __init__(self) -> None:
         self.loop_times = LoopTimes()
+        self._mirror: Mirror | None = None
+
+    def __call__(self, mirror: Mirror) -> None:
+        """Is told of the mirror."""
         self._mirror = mirror
 
     def families(self) -> Families:
         yield from loop_metrics(self.loop_times)
-        yield from mirror_metrics(self._mirror)
+        if self._mirror is not None:
+            yield from mirror_metrics(self._mirror)
 
     def why_not_ready(self) -> list[str]:
+        if self._mirror is None:
+            return ["the quorum was not found yet"]
         state = self._mirror.status.state
         return [] if state in ("in step", "standby") else [f"the mirror is {state}"]
 

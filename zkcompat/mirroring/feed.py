@@ -6,6 +6,7 @@ bounded). A short history of images lets `verify` find the image at the offset t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,33 @@ from zkcompat.claim import Leader
 
 # Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
 HISTORY_MAX = 256
+# How exact the age of a batch is that has left the history, and how many are kept: an hour of seconds at least, and
+# twice as many seconds each time as what is kept is thinned out.
+SAMPLE_MS = 1000
+SAMPLES_MAX = 3600
+
+
+@dataclass(slots=True)
+class CommitTimes:
+    """When offsets were committed, some of them: those that were long ago are apart from each other."""
+
+    _offsets: list[int] = field(default_factory=list)
+    _times_ms: list[int] = field(default_factory=list)
+    _apart_ms: int = SAMPLE_MS
+
+    def add(self, offset: int, committed_ms: int) -> None:
+        if self._times_ms and committed_ms < self._times_ms[-1] + self._apart_ms:
+            return
+        self._offsets.append(offset)
+        self._times_ms.append(committed_ms)
+        if len(self._offsets) > SAMPLES_MAX:
+            del self._offsets[1::2], self._times_ms[1::2]
+            self._apart_ms *= 2
+
+    def first_after(self, offset: int) -> int | None:
+        """The time of the first that is kept of those after `offset`."""
+        index = bisect_right(self._offsets, offset)
+        return self._times_ms[index] if index < len(self._offsets) else None
 
 
 @dataclass(slots=True)
@@ -40,6 +68,7 @@ class ImageFeed:
     leader_address: Callable[[], tuple[str, int] | None] = lambda: None
     kept_until: int = -1
     kept: MetadataImage = EMPTY
+    _times: CommitTimes = field(default_factory=CommitTimes)
     _changes: Changes = field(default_factory=Changes)
     _changed: Notifier = field(default_factory=Notifier)
 
@@ -49,6 +78,7 @@ class ImageFeed:
         self._changes.add(delta)
         self.image = image
         self.history.append(image)
+        self._times.add(image.provenance.offset, image.provenance.timestamp_ms)
         self.heard_ms = now_ms()
         if image.provenance.offset <= self.kept_until:
             self.kept = image
@@ -81,7 +111,12 @@ class ImageFeed:
     def lag_ms(self, published_offset: int) -> int:
         """How long ago the oldest batch was committed that a tree of that offset does not show."""
         missing = [i.provenance for i in self.history if i.provenance.offset > published_offset]
-        return max(0, now_ms() - missing[0].timestamp_ms) if missing else 0
+        if not missing:
+            return 0
+        since = missing[0].timestamp_ms
+        if len(missing) == len(self.history):
+            since = min(since, self._times.first_after(published_offset) or since)
+        return max(0, now_ms() - since)
 
     async def wait_for(self, wanted: Callable[[ImageFeed], bool]) -> None:
         await trio.lowlevel.checkpoint()

@@ -159,22 +159,19 @@ class Mirror:
             raise TurnOverError
 
     def _explain(self, problem: Exception, seconds: float) -> None:
-        self.status.last_problem = f"{type(problem).__name__}: {problem}"
         connect = self.keeper.config.connect
+        level, then = logging.WARNING, "starting over"
         if isinstance(problem, UncertainOutcomeError):
-            log.warning("Lost ZooKeeper at %s (%s); trying again", connect, problem)
+            words, then = f"Lost ZooKeeper at {connect} ({problem})", "trying again"
         elif isinstance(problem, WrongClusterError):
-            log.error("%s; waiting until it is ours again", problem)
+            words, level, then = str(problem), logging.ERROR, "waiting until it is ours again"
         elif isinstance(problem, PathRefusedError):
-            log.warning(
-                "ZooKeeper at %s refuses what the mirror's claim needs, %s; give the mirror's user all rights there; "
-                "trying again in %.1f s",
-                connect,
-                problem,
-                seconds,
-            )
+            words = f"ZooKeeper at {connect} refuses what the mirror's claim needs, {problem}"
+            then = f"give the mirror's user all rights there; trying again in {seconds:.1f} s"
         else:
-            log.warning("Another client wrote the mirror's claim; starting over: %s", problem)
+            words = f"Another client wrote the mirror's claim ({problem})"
+        self.status.last_problem = words
+        log.log(level, "%s; %s", words, then)
 
     async def _leader_known(self) -> None:
         def known(feed: ImageFeed) -> bool:

@@ -33,16 +33,16 @@ from zkcompat.zookeeper.session_file import SavedSession
 
 log = logging.getLogger(__name__)
 
-# Of kazoo's errors: those that leave open what became of a request.
-_OF_CONNECTION = (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionDropped,
-    ConnectionLoss,
-    OperationTimeoutError,
-    SessionExpiredError,
-    SessionMovedError,
-)
+# Of kazoo's errors: those that leave open what became of a request, for people.
+_OF_CONNECTION = {
+    AuthFailedError: "the login failed",
+    ConnectionClosedError: "the connection was closed",
+    ConnectionDropped: "the connection broke",
+    ConnectionLoss: "the connection broke",
+    OperationTimeoutError: "it took too long",
+    SessionExpiredError: "the session has expired",
+    SessionMovedError: "the session moved to another server",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,10 @@ class Session:
         except meant:
             raise
         except Exception as error:  # whatever kazoo makes of an answer that is none
-            if isinstance(error, KazooException) and not isinstance(error, _OF_CONNECTION) and path:
+            if isinstance(error, KazooException) and type(error) not in _OF_CONNECTION and path:
                 raise PathRefusedError(path, reason_of(error)) from error
-            raise UncertainOutcomeError(f"{reason_of(error)} {error}".rstrip()) from error
+            words = _OF_CONNECTION.get(type(error), "the answer is none")
+            raise UncertainOutcomeError(f"{words}: {error}" if str(error) else words) from error
 
     def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
         """A kazoo watch of this connection; kazoo calls it as well when it gives watches up."""

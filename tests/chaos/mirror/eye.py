@@ -151,7 +151,7 @@ class Eye:
             await trio.sleep(LOOK_SECONDS)
 
     async def _equal(self, seconds: float) -> tuple[float, VerifyReport]:
-        report = VerifyReport(0, -1, 0, settled=False)
+        report = VerifyReport(0, -1, 0, 0, settled=False)
         newest = self._feed.image.provenance.offset
         sections = sections_of(self._cluster_id)
         with trio.move_on_after(seconds):

@@ -84,7 +84,7 @@ OF_ANOTHER = Difference("different", EntityConfig.topic_path(BAD))
     ],
 )
 def test_a_pulse_while_the_eye_compares_is_no_difference(before, differences, in_step):
-    report = VerifyReport(9, 8, 0, settled=False, differences=differences)
+    report = VerifyReport(9, 8, 0, 0, settled=False, differences=differences)
     assert in_step_but_for_pulses(report, before, newest=7).in_step is in_step
 
 

@@ -13,15 +13,16 @@ from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records
 from tests.zkcompat.test_plan import SECTIONS, assert_same
 from zkcompat.claim import Leader
-from zkcompat.mirroring.feed import HISTORY_MAX, ImageFeed
+from zkcompat.mirroring import feed as feeding
+from zkcompat.mirroring.feed import HISTORY_MAX, SAMPLES_MAX, CommitTimes, ImageFeed
 from zkcompat.operations import apply_to
 from zkcompat.plan import plan_changes
 from zkcompat.render import render
 
 
-def _batch(image, records):
+def _batch(image, records, committed_ms=0):
     base = image.provenance.offset + 1
-    return CommittedBatch(base, base + max(1, len(records)) - 1, 3, 0, 100, records)
+    return CommittedBatch(base, base + max(1, len(records)) - 1, 3, committed_ms, 100, records)
 
 
 def test_a_snapshot_between_batches_is_planned_like_any_change():
@@ -53,6 +54,31 @@ def test_the_history_is_bounded_and_found_by_offset():
     assert feed.image_at(last) is feed.image
     assert feed.image_at(last - HISTORY_MAX + 1).provenance.offset == last - HISTORY_MAX + 1
     assert feed.image_at(last - HISTORY_MAX) is None
+
+
+def test_times_of_long_ago_are_kept_though_few():
+    """What ZooKeeper does not show for days is told in days, in bounded memory."""
+    times = CommitTimes()
+    second, end = 500, 40 * SAMPLES_MAX
+    for offset in range(end):
+        times.add(offset, offset * second)
+    assert len(times._offsets) <= SAMPLES_MAX
+    for offset in (-1, 0, 7, end // 3, end - 200):
+        late = times.first_after(offset) - (offset + 1) * second
+        assert 0 <= late <= 4 * end * second / SAMPLES_MAX
+    assert times.first_after(end) is None
+
+
+def test_the_lag_is_known_of_what_the_history_has_no_more(monkeypatch):
+    monkeypatch.setattr(feeding, "now_ms", lambda: 1000 * HISTORY_MAX)
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    for number in range(2 * HISTORY_MAX):
+        loader.apply_committed(_batch(feed.image, [], 500 * number))
+    newest = feed.image.provenance.offset
+    assert feed.lag_ms(newest) == 0
+    assert feed.lag_ms(newest - 1) == 500
+    assert feed.lag_ms(10) == 1000 * HISTORY_MAX - 11 * 500 - 500  # a second apart
 
 
 async def test_waiters_hear_of_images_leaders_and_readiness(autojump_clock):

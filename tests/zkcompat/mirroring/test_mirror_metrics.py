@@ -1,6 +1,7 @@
 """What a mirror tells Prometheus, against a real ZooKeeper."""
 
 import re
+import urllib.error
 import urllib.request
 
 import pytest
@@ -19,14 +20,27 @@ def _get(url):
         return response.read().decode()
 
 
+async def _asked(address, path):
+    return await trio.to_thread.run_sync(_get, f"http://{address[0]}:{address[1]}{path}")
+
+
+async def test_a_mirror_whose_quorum_is_not_there_yet_is_healthy_and_not_ready():
+    async with mirror_with_metrics(("127.0.0.1", 0)) as monitor:
+        assert await _asked(monitor.address, "/healthz") == "ok\n"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            await _asked(monitor.address, "/readyz")
+        assert refused.value.read() == b"the quorum was not found yet\n"
+        assert "trimaran_build_info" in await _asked(monitor.address, "/metrics")
+
+
 async def test_a_mirror_in_step_is_ready_and_counts_its_writes(connect):
     source = Source(*topics(3))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
-        async with mirror_with_metrics(mirror, ("127.0.0.1", 0)) as address:
-            url = f"http://{address[0]}:{address[1]}"
-            assert await trio.to_thread.run_sync(_get, f"{url}/readyz") == "ready\n"
-            text = await trio.to_thread.run_sync(_get, f"{url}/metrics")
+        async with mirror_with_metrics(("127.0.0.1", 0)) as monitor:
+            monitor(mirror)
+            assert await _asked(monitor.address, "/readyz") == "ready\n"
+            text = await _asked(monitor.address, "/metrics")
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
