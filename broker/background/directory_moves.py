@@ -3,8 +3,7 @@
 Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied
 batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, the old
 directory's name goes (`-delete`), durably, and then the copy takes that name; a crash in between leaves the complete
-copy alone, which `LogDirectories.finish_moves` names at the next start. Left out: Kafka's throttle of this traffic
-(alter.log.dirs.replication.quota).
+copy alone, which `LogDirectories.finish_moves` names at the next start.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.replication_throttle import ReplicationThrottle
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.transport.events import AutoResetEvent, yield_to_loop
@@ -47,7 +47,10 @@ class Move:
 class DirectoryMoves:
     """At most one move for each replica here."""
 
-    def __init__(self, directories: LogDirectories, partitions: Partitions) -> None:
+    def __init__(
+        self, directories: LogDirectories, partitions: Partitions, throttle: ReplicationThrottle
+    ) -> None:
+        self._throttle = throttle
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[Key, Move] = {}
@@ -205,6 +208,8 @@ class DirectoryMoves:
         source = move.partition.log
         align(source, copy)
         if copy.log_end_offset < source.log_end_offset:
+            if self._throttle.delay(trio.current_time()) > 0:
+                return False
             piece = source.read(
                 copy.log_end_offset,
                 STEP_BYTES_MAX,
@@ -218,6 +223,7 @@ class DirectoryMoves:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 if self.of(move.partition) is move:  # else its copy is nobody's
                     _append(copy, data)
+                    self._throttle.record(len(data), trio.current_time())
                 return True
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)

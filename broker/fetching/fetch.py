@@ -22,6 +22,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
+from node.replication_throttle import ReplicationThrottle
 from node.runtime.long_lived import LongLived
 from node.runtime.steps import Steps, pieces
 from wire.errors import ErrorCode, KafkaError
@@ -71,6 +72,7 @@ class FetchTerms:
     reads_followers: bool = False  # a consumer that knows KIP-392
     prefer: Callable[[LeaderEpoch, int], int] | None = None  # whom it should read an offset from
     may_read: Callable[[str], bool] | None = None  # asked at each look, for topics may be forbidden
+    throttle: ReplicationThrottle | None = None  # what followers are given, where any is throttled
 
     @property
     def is_follower(self) -> bool:
@@ -238,6 +240,8 @@ class Fetch:
         self._count(slot, found)
         if found.size and found.leader is not None and self._terms.is_follower:
             found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
+            if (throttle := self._throttle_of(found.leader)) is not None:
+                throttle.record(found.size, found.leader.replica.services.now())
         return found.data
 
     def _count(self, slot: Slot, found: _Found) -> None:
@@ -371,7 +375,8 @@ class Fetch:
             )
         piece = None
         budget = terms.max_bytes - self._size
-        if upto > slot.fetch_offset and (budget > 0 or not self._size):
+        has_room = budget > 0 or not self._size
+        if upto > slot.fetch_offset and has_room and not self._held_back(leader):
             piece = log.read(
                 slot.fetch_offset,
                 max(0, min(slot.max_bytes, budget)),
@@ -390,6 +395,21 @@ class Fetch:
             log_start_offset=data.log_start_offset,
             leader=leader if isinstance(leader, LeaderEpoch) else None,
         )
+
+    def _held_back(self, source: Source) -> bool:
+        """Whether a throttled replica is given nothing now: it is not in sync, and too much was given (KIP-73)."""
+        throttle = self._throttle_of(source)
+        if throttle is None or not isinstance(source, LeaderEpoch):
+            return False
+        in_sync = self._terms.replica_id in source.isr.isr
+        return not in_sync and throttle.delay(source.replica.services.now()) > 0
+
+    def _throttle_of(self, source: Source | None) -> ReplicationThrottle | None:
+        """What counts the bytes that are given of this replica."""
+        throttle = self._terms.throttle
+        if throttle is None or not isinstance(source, LeaderEpoch):
+            return None
+        return throttle if throttle.holds(source.replica.topic, source.replica.index) else None
 
     def _readable_end(self, leader: Source) -> int:
         """Where a consumer stops."""

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.metadata.client_quotas import ClientQuotas
+from broker.metadata.replication_throttles import ReplicationThrottles
 from broker.metadata.topic_views import TopicViews
 from broker.producing.offloaded_connections import OffloadedConnections
 from quorum.metadata.authorizer import Authorizer
@@ -91,6 +92,7 @@ class Context:
     offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
     quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    throttles: ReplicationThrottles = field(default_factory=ReplicationThrottles)
     authorizer: Authorizer | None = None
     zookeeper_offsets: ZooKeeperOffsets | None = None
     replica_selector: ReplicaSelector | None = None

@@ -173,6 +173,7 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         reads_followers=replica_id < 0 and _reads_followers(ctx, version),
         prefer=None if replica_id >= 0 else _preference(request, ctx, call),
         may_read=None if replica_id >= 0 or ctx.authorizer is None else _reading(ctx, call),
+        throttle=ctx.throttles.leader if replica_id >= 0 and ctx.throttles.leader.is_set else None,
     )
 
 

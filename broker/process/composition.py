@@ -29,6 +29,7 @@ from broker.metadata.client_quotas import ClientQuotas
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.replication_throttles import ReplicationThrottles
 from broker.metadata.topic_creation import TopicCreation
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.alter_partitions import AlterPartitions
@@ -51,6 +52,7 @@ from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
 from node.listeners import bind, closed_on_failure
 from node.logins import Logins
+from node.replication_throttle import ReplicationThrottle
 from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
 from quorum.metadata.authorizer import Authorizer
@@ -140,7 +142,8 @@ def _composed(
     services = _services(
         config, directories, settings, storage.durability, alter_partitions, metadata, lifecycle
     )
-    fetchers = _fetchers(config, metadata, lifecycle, to_brokers)
+    throttles = ReplicationThrottles.of(config, configs)
+    fetchers = _fetchers(config, metadata, lifecycle, to_brokers, throttles.follower)
     partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = _groups(config, metadata, directories)
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
@@ -148,11 +151,9 @@ def _composed(
     transacting = _transactions(config, configs, metadata, producer_ids, directories, to_brokers)
     partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
-    clients = [(to_brokers, inter_broker_security), (to_controllers, controller_security)]
-    altered = AlteredSecurity(config, listeners, clients, gate.logins)
+    altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
     tracker, quotas = RegistrationTracker(node_id, lifecycle.register_again), _client_quotas(config)
-    publishers = (gate.accounts, publisher, quotas, groups, tracker, altered, gate.authorizer)
-    _publish(access, node_id, *publishers)
+    _publish(access, node_id, gate, publisher, quotas, throttles, groups, tracker, altered)
     context = Context(
         config=config,
         node_id=node_id,
@@ -160,7 +161,7 @@ def _composed(
         metadata=metadata,
         partitions=partitions,
         directories=directories,
-        moves=DirectoryMoves(directories, partitions),
+        moves=DirectoryMoves(directories, partitions, throttles.moves),
         controller=channel,
         forwarder=Forwarder(channel, config["request.timeout.ms"] / 1000),
         topic_creation=TopicCreation(channel, metadata, config),
@@ -174,6 +175,7 @@ def _composed(
         now_ms=now_ms,
         kraft_version=lambda: access.node.kraft_version,
         quotas=quotas,
+        throttles=throttles,
         authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
         replica_selector=SELECTORS.get(config["replica.selector.class"]),
@@ -210,9 +212,22 @@ def _client_quotas(config: ServerConfig) -> ClientQuotas:
     return ClientQuotas(Windows(config["quota.window.num"], config["quota.window.size.seconds"]))
 
 
-def _publish(access: QuorumAccess, node_id: int, *publishers: Publisher | None) -> None:
-    """To these, in order, what changes in the metadata."""
-    access.loader.add_publisher(*(one for one in publishers if one is not None))
+def _altered(
+    config: ServerConfig,
+    listeners: Sequence[Listener],
+    to_brokers: ClientSecurity,
+    to_controllers: ClientSecurity,
+    logins: Logins,
+) -> AlteredSecurity:
+    clients = [(to_brokers, inter_broker_security), (to_controllers, controller_security)]
+    return AlteredSecurity(config, listeners, clients, logins)
+
+
+def _publish(access: QuorumAccess, node_id: int, gate: _Gate, *publishers: Publisher) -> None:
+    """To these, in order, what changes in the metadata; who is who comes first, who may do what last."""
+    access.loader.add_publisher(gate.accounts, *publishers)
+    if gate.authorizer is not None:
+        access.loader.add_publisher(gate.authorizer)
     if access.owned:
         access.loader.add_publisher(IdleConfigs(node_id))
 
@@ -321,7 +336,11 @@ def _services(
 
 
 def _fetchers(
-    config: ServerConfig, metadata: BrokerMetadata, lifecycle: Lifecycle, security: ClientSecurity
+    config: ServerConfig,
+    metadata: BrokerMetadata,
+    lifecycle: Lifecycle,
+    security: ClientSecurity,
+    throttle: ReplicationThrottle,
 ) -> Fetchers:
     settings = FetchSettings(
         replica_id=config.node_id,
@@ -332,6 +351,7 @@ def _fetchers(
         response_bytes_max=config["replica.fetch.response.max.bytes"],
         backoff_seconds_max=config["replica.fetch.backoff.ms"] / 1000,
         response_seconds=config["replica.socket.timeout.ms"] / 1000,
+        throttle=throttle,
     )
     return Fetchers(_connector(config, metadata, "fetcher", security), settings)
 

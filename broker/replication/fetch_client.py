@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from broker.partitions.follower import FetchPosition, FollowerEpoch
+from node.replication_throttle import ReplicationThrottle
 from wire.client.backoff import exponential_seconds
 from wire.messages.fetch import (
     FetchPartition,
@@ -24,6 +25,9 @@ from wire.messages.fetch import (
 # Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet.
 # The pause doubles up to `FetchSettings.backoff_seconds_max`.
 BACKOFF_SECONDS = 0.02
+
+# Throttled partitions are looked at again so soon: the bound may be another one then.
+HELD_BACK_SECONDS_MAX = 1.0
 
 Key: TypeAlias = tuple[bytes, int]
 NEVER_SENT = (-1, FetchPosition(-1, -1, -1))
@@ -43,6 +47,7 @@ class FetchSettings:
     response_bytes_max: int
     backoff_seconds_max: float = 1.0
     response_seconds: float = 30.0
+    throttle: ReplicationThrottle | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +56,7 @@ class PartitionFetchState:
 
     `asked_first` is the number of the request that first named it, `failures` how often it was delayed
     since, `last_error` what was logged of the last one, `repeats` how many answers since then had records but no new
-    ones.
+    ones. `lags`: it has not all that is committed, as far as is known.
     """
 
     key: Key
@@ -60,6 +65,7 @@ class PartitionFetchState:
     failures: int = 0
     last_error: str = ""
     repeats: int = 0
+    lags: bool = True
 
     def succeeded(self) -> None:
         """Records were taken over."""
@@ -87,6 +93,7 @@ class FetchClient:
         self._changed: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
         self._delayed: dict[Key, float] = {}
+        self._holding_back = False
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -171,6 +178,7 @@ class FetchClient:
         All partitions that have changed must be ready.
         """
         self._resume_due(now)
+        self._hold_back(now)
         self._resend_under_new_epoch()
         topics = self._changes()
         if (in_flight and not topics) or len(self._to_forget) == len(self._known):
@@ -201,6 +209,33 @@ class FetchClient:
                 del self._delayed[key]
                 self._to_forget.pop(key, None)
                 self._changed[key] = None
+
+    def received(self, followed: PartitionFetchState, size: int, now: float) -> None:
+        """Counts bytes of records that came, if they are of a throttled partition."""
+        throttle, replica = self.settings.throttle, followed.follower.replica
+        if throttle is not None and throttle.holds(replica.topic, replica.index):
+            throttle.record(size, now)
+
+    def _hold_back(self, now: float) -> None:
+        """While too much came of throttled partitions, those that lag are left out of the session (KIP-73)."""
+        throttle = self.settings.throttle
+        if throttle is None or not throttle.is_set:
+            return
+        delay = throttle.delay(now)
+        # Later only what changes can be one that lags and is still in the session.
+        looked_at = [*self._changed] if self._holding_back else [*self._known, *self._changed]
+        self._holding_back = delay > 0
+        if not delay:
+            return
+        due = now + min(delay, HELD_BACK_SECONDS_MAX)
+        for key in looked_at:
+            followed = self._followed.get(key)
+            if followed is None or not followed.lags:
+                continue
+            replica = followed.follower.replica
+            if throttle.holds(replica.topic, replica.index):
+                self._delayed[key] = due
+                self._forget_later(key)
 
     def _resend_under_new_epoch(self) -> None:
         """Registered anew, we are another broker to the leader: it counts no position of the old one (KIP-903)."""

@@ -288,8 +288,10 @@ class Fetcher:
                 follower.drop_deleted(data.log_start_offset)
                 records = records_view(data.records)
                 if len(records):
+                    self._client.received(followed, len(records), trio.current_time())
                     _take_records(followed, records)
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
+                followed.lags = follower.reached.offset < data.high_watermark
         except (KafkaError, RemoteProtocolError) as error:
             self._on_append_error(followed, error)
         self._after_change(followed)

@@ -160,9 +160,8 @@ LISTENER_CONFIGS = ConfigDef(
     )
 )
 # Altered while a broker runs, and never in its file.
-_RATE = "replication is not throttled yet"
 DYNAMIC_ONLY = ConfigDef(
-    ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide", no_effect=_RATE)
+    ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide")
     for name, doc in (
         ("leader.replication.throttled.rate", "Most bytes a second that throttled leaders send."),
         (

@@ -5,6 +5,7 @@ Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Keys wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3600 * 1000
 
-_NOT_THROTTLED = "replication is not throttled yet"
+# What `ThrottledReplicaListValidator` of Kafka takes.
+_THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _NOT_TIERED = "tiered storage is not supported"
+
+
+def _throttled_replicas(value: list[str]) -> str | None:
+    if value == ["*"] or all(_THROTTLED_REPLICA.fullmatch(one) for one in value):
+        return None
+    return "write '*', or a list of PARTITION:BROKER"
+
 
 TOPIC_CONFIGS = ConfigDef(
     (
@@ -89,8 +98,8 @@ TOPIC_CONFIGS = ConfigDef(
             "follower.replication.throttled.replicas",
             "list",
             [],
-            "Replicas whose follower side is throttled.",
-            no_effect=_NOT_THROTTLED,
+            "Replicas whose follower side is throttled: PARTITION:BROKER, or * for all.",
+            _throttled_replicas,
         ),
         ConfigKey(
             "index.interval.bytes",
@@ -103,8 +112,8 @@ TOPIC_CONFIGS = ConfigDef(
             "leader.replication.throttled.replicas",
             "list",
             [],
-            "Replicas whose leader side is throttled.",
-            no_effect=_NOT_THROTTLED,
+            "Replicas whose leader side is throttled: PARTITION:BROKER, or * for all.",
+            _throttled_replicas,
         ),
         ConfigKey(
             "local.retention.bytes",

@@ -123,20 +123,24 @@ quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
 """
 )
-QUOTAS = rows(
+REPLICATION_QUOTAS = rows(
     """
 alter.log.dirs.replication.quota.window.num | int 1.. | 11 | low
     Samples over which the copying between log directories is measured.
 alter.log.dirs.replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
-client.quota.callback.class | class | null | low
-    Java class that computes the quotas of clients.
 replication.quota.window.num | int 1.. | 11 | low
     Samples over which replication is measured.
 replication.quota.window.size.seconds | int 1.. | 1 | low
     Length of each of these samples.
+"""
+)
+QUOTA_CALLBACK = rows(
+    """
+client.quota.callback.class | class | null | low
+    Java class that computes the quotas of clients.
 """,
-    no_effect="of quotas only those of clients are enforced yet",
+    no_effect="Java classes are not loaded; quotas are those that are set",
 )
 TIERED_STORAGE = rows(
     """
@@ -203,6 +207,7 @@ UNSERVED = (
     *SHARE_GROUPS,
     *STREAMS_GROUPS,
     *CLIENT_QUOTAS,
-    *QUOTAS,
+    *REPLICATION_QUOTAS,
+    *QUOTA_CALLBACK,
     *TIERED_STORAGE,
 )

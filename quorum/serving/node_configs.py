@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from node.config.server import ServerConfig
-from node.config.server_keys import SERVER_CONFIGS
+from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
@@ -22,10 +22,11 @@ class NodeConfigs:
         self._configs = configs
 
     def now(self, key: str) -> Any:
-        """The typed value of a key of `SERVER_CONFIGS`."""
+        """The typed value of a key of `SERVER_CONFIGS`, or of `DYNAMIC_ONLY`."""
+        definition = DYNAMIC_ONLY.get(key) or SERVER_CONFIGS[key]
         configs = self._configs()
         for resource in (str(self._config.node_id), ""):
             text = configs.of(BROKER_RESOURCE, resource).get(key)
             if text is not None:
-                return SERVER_CONFIGS[key].parse(text)
-        return self._config[key]
+                return definition.parse(text)
+        return definition.default if key in DYNAMIC_ONLY else self._config[key]

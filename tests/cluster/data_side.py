@@ -26,6 +26,7 @@ from broker.groups.limits import GroupLimits
 from broker.handlers.context import BrokerLimits, Context
 from broker.handlers.registry import broker_registry
 from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.replication_throttles import ReplicationThrottles
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
@@ -235,6 +236,7 @@ def open_harness(
     transacting = transactions(
         server_config, metadata, absent, lambda: None, lambda _purpose: channels, lambda: True
     )
+    throttles = ReplicationThrottles()
     context = Context(
         config=server_config,
         node_id=node_id,
@@ -242,7 +244,7 @@ def open_harness(
         metadata=metadata,
         partitions=partitions,
         directories=directories,
-        moves=DirectoryMoves(directories, partitions),
+        moves=DirectoryMoves(directories, partitions, throttles.moves),
         controller=absent,
         forwarder=absent,
         topic_creation=absent,
@@ -252,6 +254,7 @@ def open_harness(
         transactions=transacting.coordinator,
         verifier=transacting.verifier,
         limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),
+        throttles=throttles,
         replica_selector=SELECTORS.get(server_config["replica.selector.class"]),
         broker_epoch=lambda: 100 + node_id,
         now_ms=now_ms,

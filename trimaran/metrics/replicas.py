@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import trio
 from prometheus_client.core import GaugeMetricFamily
 
 from broker.handlers.context import Context
@@ -46,6 +47,16 @@ def replica_metrics(ctx: Context) -> Families:
     for name, doc in _OF_BROKER:
         yield gauge(f"kafka_server_replicamanager_{name}", doc, count[name])
     yield from (at_min, under_min, *logs)
+    for name, throttle in (
+        ("leader", ctx.throttles.leader),
+        ("follower", ctx.throttles.follower),
+        ("alterlogdirs", ctx.throttles.moves),
+    ):
+        yield gauge(
+            f"kafka_server_{name}replication_byte_rate",
+            "Bytes a second of throttled replicas.",
+            throttle.rate(trio.current_time()),
+        )
     yield gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories that are offline.",

@@ -1,6 +1,7 @@
 """How much of something a second, over windows that move along: what quotas are measured by. Does no I/O.
 
-Source: `Rate`, `SampledStat` and `QuotaUtils` of Kafka. Time is in seconds, of any clock that does not go back.
+Source: `Rate`, `SimpleRate`, `SampledStat` and `QuotaUtils` of Kafka. Time is in seconds, of any clock that does not go
+back.
 """
 
 from __future__ import annotations
@@ -61,11 +62,29 @@ class Rate:
             self._drop_oldest()
         if not self._samples:
             self._total = 0.0  # what is left of rounding
-            return 0.0, max((number - 1) * seconds, 0.001)
-        elapsed = now - self._samples[0].start
-        elapsed += max(number - 1 - int(elapsed / seconds), 0) * seconds
-        elapsed = max(elapsed, 0.001)  # as Kafka, which counts milliseconds
+        since = now if not self._samples else self._samples[0].start
+        elapsed = max(self._elapsed(now - since), 0.001)  # as Kafka, which counts milliseconds
         return self._total / elapsed, elapsed
+
+    def _elapsed(self, seconds: float) -> float:
+        """What use over the last `seconds` counts for: who begins has not had all windows yet."""
+        number, window = self._windows
+        return seconds + max(number - 1 - int(seconds / window), 0) * window
 
     def _drop_oldest(self) -> None:
         self._total -= self._samples.popleft().amount
+
+
+class SimpleRate(Rate):
+    """Over the time since the oldest sample, at least a window: no burst is allowed to who begins. What replication is
+    measured by.
+    """
+
+    __slots__ = ()
+
+    def delay(self, limit: float, now: float) -> float:
+        rate, _ = self._over(now)
+        return self._total / limit - (now - self._samples[0].start) if rate > limit else 0.0
+
+    def _elapsed(self, seconds: float) -> float:
+        return max(seconds, self._windows.seconds)

@@ -50,7 +50,9 @@ class Moves:
     def restart(self):
         """The next process finds the copies that this one has begun."""
         self.moves.close()
-        self.moves = DirectoryMoves(self.harness.directories, self.harness.partitions)
+        self.moves = DirectoryMoves(
+            self.harness.directories, self.harness.partitions, self.harness.context.throttles.moves
+        )
 
     def holding(self):
         found = [self.harness.directories.holding("t", index) for index in (0, 1)]
@@ -315,3 +317,21 @@ async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_pat
     code = setup.moves.request("t", 1, str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
     assert setup.harness.directories.preferred == {}
+
+
+async def test_a_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump_clock):
+    """A piece goes; the next one when the rate is down to the bound again."""
+
+    async def at_once(step):  # a clock that jumps does not wait for threads
+        return step()
+
+    monkeypatch.setattr(directory_moves, "run_blocking", at_once)
+    setup = Moves(tmp_path, partitions=2)
+    throttle = setup.harness.context.throttles.moves
+    throttle.bound = len(batch_bytes(3)) / 4
+    setup.request(0, setup.b)
+    setup.request(1, setup.b)
+    for seconds, expected in ((3.9, ["b", "a"]), (0.3, ["b", "b"])):
+        with trio.move_on_after(seconds):
+            await setup.moves.run()
+        assert setup.holding() == expected

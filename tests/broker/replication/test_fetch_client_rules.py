@@ -5,11 +5,19 @@ none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 
 from broker.partitions.follower import FetchPosition
-from broker.replication.fetch_client import BACKOFF_SECONDS, FetchClient, FetchSettings
+from broker.replication.fetch_client import (
+    BACKOFF_SECONDS,
+    HELD_BACK_SECONDS_MAX,
+    FetchClient,
+    FetchSettings,
+)
+from node.replication_throttle import ReplicationThrottle
+from wire.transport.rate import Windows
 
 SETTINGS = FetchSettings(
     12,
@@ -29,6 +37,7 @@ class Follower:
     epoch: int = 4
     offset: int = 0
     ended: bool = False
+    replica: SimpleNamespace | None = None
 
     def position(self) -> FetchPosition:
         return FetchPosition(self.offset, 3, 1)
@@ -316,3 +325,78 @@ def test_registered_anew_it_tells_again_of_those_it_follows_only():
     request = ask(client, 0.0)
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0), (b"t", 1)])
     assert request.replica_state.replica_epoch == 300
+
+
+# -- throttles
+
+
+@pytest.fixture
+def throttle():
+    made = ReplicationThrottle(Windows())
+    made.bound = 100.0
+    made.set_replicas("t", [0, 1, 2])
+    return made
+
+
+@pytest.fixture
+def throttled(throttle):
+    """Partitions 0 to 3 are followed and known to the leader; 3 is not throttled."""
+    client = FetchClient(replace(SETTINGS, throttle=throttle))
+    for index in range(4):
+        client.add(key(index), Follower(replica=SimpleNamespace(topic="t", index=index)))
+    ask(client)
+    return client
+
+
+def took(client, index, size, now, *, lags=True):
+    """Records of a partition came."""
+    followed = client.find(key(index))
+    client.received(followed, size, now)
+    followed.follower.offset += 1
+    followed.lags = lags
+    client.mark_changed(followed)
+
+
+def test_while_too_much_came_those_that_lag_are_left_out_of_the_session(throttled):
+    took(throttled, 0, 100, 1.0)
+    took(throttled, 1, 50, 1.0, lags=False)
+    took(throttled, 3, 9000, 1.0)
+    request = ask(throttled, 1.0)
+    assert named(request) == [(b"t", 1, 1), (b"t", 3, 1)]
+    assert forgotten(request) == [(b"t", 0), (b"t", 2)]
+    assert throttled.next_due == 1.0 + HELD_BACK_SECONDS_MAX
+    assert named(ask(throttled, 2.0)) == []
+    assert throttled.next_due == pytest.approx(2.5)
+    assert named(ask(throttled, 2.5)) == [(b"t", 0, 1), (b"t", 2, 0)]
+
+
+def test_who_comes_while_too_much_came_waits_too(throttled):
+    took(throttled, 0, 150, 1.0)
+    ask(throttled, 1.0)
+    throttled.remove(key(2))
+    throttled.add(key(2), Follower(replica=SimpleNamespace(topic="t", index=2)))
+    assert named(ask(throttled, 1.1)) == []
+    assert (b"t", 2, 0) in named(ask(throttled, 2.5))
+
+
+def test_who_is_held_back_is_looked_at_again_soon(throttled, throttle):
+    took(throttled, 0, 100_000, 1.0)
+    ask(throttled, 1.0)
+    assert throttled.next_due == 1.0 + HELD_BACK_SECONDS_MAX
+    throttle.bound = 1e9
+    assert (b"t", 0, 1) in named(ask(throttled, throttled.next_due))
+
+
+def test_what_was_held_back_is_held_back_again(throttled):
+    took(throttled, 0, 1000, 0.0)
+    ask(throttled, 0.0)
+    for second in range(1, 10):
+        assert (b"t", 0, 1) not in named(ask(throttled, float(second)))
+    assert (b"t", 0, 1) in named(ask(throttled, 10.0))
+
+
+def test_when_the_throttle_is_taken_away_all_go_on(throttled, throttle):
+    took(throttled, 0, 1000, 0.0)
+    ask(throttled, 0.0)
+    throttle.set_replicas("t", [])
+    assert named(ask(throttled, HELD_BACK_SECONDS_MAX))[0] == (b"t", 0, 1)

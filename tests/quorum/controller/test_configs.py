@@ -238,11 +238,10 @@ def test_groups_and_subscriptions_have_configs():
 
 
 def test_what_only_apache_kafka_acts_on_is_kept():
-    """`kafka-reassign-partitions --throttle` sets these."""
     asked = resource(
         BROKER,
         "1",
-        ("leader.replication.throttled.rate", SET, "1000"),
+        ("num.io.threads", SET, "4"),
         ("listener.name.external.ssl.keystore.password", SET, "secret"),
     )
     records, codes = alter(asked)

@@ -25,6 +25,7 @@ from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.metadata.client_quotas import ClientQuotas
 from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.replication_throttles import ReplicationThrottles
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.alter_partitions import AlterPartitions
 from broker.partitions.registry import Partitions
@@ -232,6 +233,7 @@ class SimBroker:
             "fetch_sessions": FetchSessions(100),
             "limits": BrokerLimits(fetch_bytes_max=10 << 20),
             "quotas": ClientQuotas(),
+            "throttles": ReplicationThrottles(),
             "broker_epoch": lambda: self._epoch_of(life),
             "now_ms": world.now_ms,
         }

@@ -1,0 +1,76 @@
+"""The throttles of replication that this broker holds itself to, as the metadata has them (KIP-73).
+
+Source: `ConfigHandler` (`TopicConfigHandler`, `BrokerConfigHandler`) of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from node.config.server import ServerConfig
+from node.replication_throttle import ReplicationThrottle, replicas_here
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from quorum.metadata.loader import Manifest
+from quorum.serving.node_configs import NodeConfigs
+from wire.transport.rate import Windows
+
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+
+def _throttle() -> ReplicationThrottle:
+    return ReplicationThrottle(Windows())
+
+
+@dataclass(slots=True)
+class ReplicationThrottles:
+    """A `Publisher`. `leader` is of what is sent to followers, `follower` of what is taken from leaders, `moves` of
+    what is copied between the directories here, of which every replica is throttled.
+    """
+
+    configs: NodeConfigs | None = None
+    node_id: int = -1
+    leader: ReplicationThrottle = field(default_factory=_throttle)
+    follower: ReplicationThrottle = field(default_factory=_throttle)
+    moves: ReplicationThrottle = field(default_factory=_throttle)
+
+    @classmethod
+    def of(cls, config: ServerConfig, configs: NodeConfigs) -> Self:
+        """None are set before the metadata says so."""
+        replication = Windows(
+            config["replication.quota.window.num"], config["replication.quota.window.size.seconds"]
+        )
+        moves = Windows(
+            config["alter.log.dirs.replication.quota.window.num"],
+            config["alter.log.dirs.replication.quota.window.size.seconds"],
+        )
+        return cls(
+            configs,
+            config.node_id,
+            ReplicationThrottle(replication),
+            ReplicationThrottle(replication),
+            ReplicationThrottle(moves),
+        )
+
+    def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
+        for (kind, resource), changes in delta.configs.changed.items():
+            if kind == TOPIC_RESOURCE:
+                self._set_replicas(resource, changes)
+            elif kind == BROKER_RESOURCE:
+                self._set_rates()
+
+    def _set_replicas(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        for key, throttle in ((LEADER_REPLICAS, self.leader), (FOLLOWER_REPLICAS, self.follower)):
+            if key in changes:
+                throttle.set_replicas(topic, replicas_here(changes[key] or "", self.node_id))
+
+    def _set_rates(self) -> None:
+        if self.configs is None:
+            return
+        now = self.configs.now
+        self.leader.bound = now("leader.replication.throttled.rate")
+        self.follower.bound = now("follower.replication.throttled.rate")
+        self.moves.bound = now("replica.alter.log.dirs.io.max.bytes.per.second")

@@ -1,0 +1,67 @@
+"""How many bytes a second the throttled replicas of a node may send, take or copy, and which replicas are (KIP-73).
+
+What is over the bound is not taken back: replication stops until the rate is down again. Does no I/O.
+Source: `ReplicationQuotaManager` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from node.config.config_def import LONG_MAX
+from wire.transport.rate import SimpleRate, Windows
+
+# Of a topic all partitions, written `*`.
+ALL: Final = None
+
+
+class ReplicationThrottle:
+    """One direction of replication. `bound` is in bytes a second; time is in seconds, of any clock that does not go
+    back.
+    """
+
+    def __init__(self, windows: Windows) -> None:
+        self.bound: float = LONG_MAX
+        self._rate = SimpleRate(windows)
+        self._replicas: dict[str, frozenset[int] | None] = {}
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any replica is throttled."""
+        return bool(self._replicas)
+
+    def set_replicas(self, topic: str, partitions: Iterable[int] | None) -> None:
+        """Of `topic` these partitions here are throttled, instead of those before; ALL is every one."""
+        chosen = None if partitions is None else frozenset(partitions)
+        if chosen == frozenset():
+            self._replicas.pop(topic, None)
+        else:
+            self._replicas[topic] = chosen
+
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether this replica is throttled."""
+        if topic not in self._replicas:
+            return False
+        partitions = self._replicas[topic]
+        return partitions is ALL or partition in partitions
+
+    def record(self, size: int, now: float) -> None:
+        """Counts bytes of throttled replicas, also those of a replica in sync, which none are kept from."""
+        self._rate.record(size, now)
+
+    def rate(self, now: float) -> float:
+        """Bytes a second of throttled replicas."""
+        return self._rate.per_second(now)
+
+    def delay(self, now: float) -> float:
+        """Seconds until replicas that lag may go on; 0 where they may."""
+        return self._rate.delay(max(self.bound, 1), now)
+
+
+def replicas_here(text: str, node_id: int) -> list[int] | None:
+    """The partitions that a list of `PARTITION:BROKER` names for a broker; ALL for `*`."""
+    if text.strip() == "*":
+        return ALL
+    pairs = (word.split(":") for word in text.split(",") if word.strip())
+    return [int(partition) for partition, broker in pairs if int(broker) == node_id]

@@ -1,0 +1,64 @@
+"""What a leader gives throttled followers (KIP-73): nothing to who lags, once too much was given."""
+
+from __future__ import annotations
+
+import pytest
+
+from node.replication_throttle import ALL
+from tests.broker.fetching.asking import BROKERS, ask, fill, request, sizes, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+
+REPLICAS = (11, 12, 13)
+LAGS, IN_SYNC = 13, 12
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    partitions = [partition(REPLICAS, isr=(11, IN_SYNC)) for _ in range(2)]
+    harness.set_image(topic("t", *partitions), brokers=BROKERS)
+    fill(harness, 0, 1, values=(b"a", b"b"))
+    harness.context.throttles.leader.set_replicas("t", [0])
+    return harness
+
+
+async def given(harness, follower, **fields):
+    """Bytes of each partition."""
+    asked = request(wanted(0), wanted(1), follower=follower, **fields)
+    return list(sizes(await ask(harness, asked)).values())
+
+
+async def test_who_lags_is_given_nothing_of_what_is_throttled_until_the_rate_is_down(harness):
+    whole = await given(harness, LAGS)
+    harness.context.throttles.leader.bound = whole[0] / 2
+    assert await given(harness, LAGS) == [0, whole[1]]
+    harness.now += 2.1
+    assert await given(harness, LAGS) == whole
+    assert await given(harness, LAGS) == [0, whole[1]]
+
+
+async def test_who_is_in_sync_and_who_consumes_are_given_all_the_same(harness):
+    whole = await given(harness, LAGS)
+    harness.context.throttles.leader.bound = 1
+    assert await given(harness, IN_SYNC) == whole
+    assert await given(harness, LAGS) == [0, whole[1]]
+
+
+async def test_what_goes_to_who_is_in_sync_counts_too(harness):
+    throttle = harness.context.throttles.leader
+    whole = await given(harness, IN_SYNC)
+    assert throttle.rate(harness.now) == whole[0]
+    await given(harness, None)
+    assert throttle.rate(harness.now) == whole[0], "of consumers nothing counts"
+
+
+async def test_in_a_session_it_is_given_when_it_may_be(harness):
+    whole = await given(harness, LAGS)
+    throttle = harness.context.throttles.leader
+    throttle.set_replicas("t", ALL)
+    throttle.bound = whole[0] / 2
+    opened = await ask(harness, request(wanted(0), wanted(1), follower=LAGS, epoch=0))
+    assert set(sizes(opened).values()) == {0}
+    harness.now += 4
+    again = request(follower=LAGS, session_id=opened.session_id, epoch=1)
+    assert list(sizes(await ask(harness, again)).values()) == whole

@@ -1,0 +1,73 @@
+"""The throttles of a broker are those of the metadata: of its own replicas, at its own rates or those of all."""
+
+import pytest
+
+from broker.metadata.replication_throttles import ReplicationThrottles
+from node.config.config_def import LONG_MAX
+from quorum.metadata.delta import MetadataDelta
+from quorum.serving.node_configs import NodeConfigs
+from tests.cluster.data_side import config as config_of
+from tests.quorum.metadata.build import config, image_of
+
+BROKER = 4
+LEADERS = "leader.replication.throttled.replicas"
+FOLLOWERS = "follower.replication.throttled.replicas"
+RATE = "leader.replication.throttled.rate"
+
+
+class Node:
+    """Broker 11; `apply` publishes records."""
+
+    def __init__(self):
+        self.image = image_of()
+        server = config_of()
+        configs = NodeConfigs(server, lambda: self.image.configs)
+        self.throttles = ReplicationThrottles.of(server, configs)
+        self.node = str(server.node_id)
+
+    def apply(self, *records):
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self.image = delta.apply(self.image.provenance)
+        self.throttles.publish(delta, self.image, None)
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+def test_the_replicas_are_those_of_topics(node):
+    node.apply(config(LEADERS, f"0:{node.node},1:999"), config(FOLLOWERS, "*"))
+    leader, follower = node.throttles.leader, node.throttles.follower
+    assert [leader.holds("t", index) for index in (0, 1)] == [True, False]
+    assert follower.holds("t", 1)
+    assert not follower.holds("u", 1)
+    node.apply(config(LEADERS, None))
+    assert (leader.is_set, follower.is_set) == (False, True)
+
+
+def test_a_rate_of_the_broker_goes_before_that_of_all(node):
+    leader = node.throttles.leader
+    assert leader.bound == LONG_MAX
+    for resource, value, expected in (
+        ("", "1000", 1000),
+        (node.node, "50", 50),
+        ("999", "7", 50),
+        (node.node, None, 1000),
+        ("", None, LONG_MAX),
+    ):
+        node.apply(config(RATE, value, (BROKER, resource)))
+        assert leader.bound == expected
+
+
+def test_each_rate_is_of_its_own_direction(node):
+    keys = {
+        "follower": "follower.replication.throttled.rate",
+        "moves": "replica.alter.log.dirs.io.max.bytes.per.second",
+        "leader": RATE,
+    }
+    for number, (name, key) in enumerate(keys.items()):
+        node.apply(config(key, str(number), (BROKER, "")))
+        assert getattr(node.throttles, name).bound == number

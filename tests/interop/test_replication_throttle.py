@@ -1,0 +1,72 @@
+"""Apache Kafka's tool throttles a reassignment of ours (KIP-73): it takes as long as the rate says, then is free."""
+
+import json
+import time
+
+import pytest
+
+from tests.cluster.processes import until
+from tests.interop import apache_kafka
+
+TOPIC = "throttled"
+RECORDS, RECORD_BYTES = 40_000, 1000
+RATE = 4_000_000
+# A window's worth goes before the first wait; what comes at once may be a fetch of each partition more.
+SECONDS_MIN = (RECORDS * RECORD_BYTES - 3 * RATE) / RATE
+
+
+def tool(name, *arguments, **options):
+    return apache_kafka.tool(name, *arguments, **options).stdout
+
+
+@pytest.fixture
+def filled(ours):
+    server = ("--bootstrap-server", ours.bootstrap)
+    tool("topics", *server, "--create", "--topic", TOPIC, "--replica-assignment", "11,11")
+    tool(
+        "producer-perf-test", "--topic", TOPIC, "--num-records", str(RECORDS),
+        "--record-size", str(RECORD_BYTES), "--throughput", "-1",
+        "--bootstrap-server", ours.bootstrap,
+    )  # fmt: skip
+    yield
+    tool("topics", *server, "--delete", "--topic", TOPIC)
+
+
+def reassign(ours, plan, *options):
+    return tool(
+        "reassign-partitions", "--bootstrap-server", ours.bootstrap,
+        "--reassignment-json-file", str(plan), *options,
+    )  # fmt: skip
+
+
+def throttles(ours):
+    """All that is set of throttles on the topic and on brokers."""
+    server = ("--bootstrap-server", ours.bootstrap, "--describe")
+    text = tool("configs", *server, "--entity-type", "topics", "--entity-name", TOPIC)
+    text += tool("configs", *server, "--entity-type", "brokers", "--entity-name", "11")
+    text += tool("configs", *server, "--entity-type", "brokers", "--entity-name", "12")
+    return [line.split()[0] for line in text.splitlines() if ".throttled." in line]
+
+
+def test_a_throttled_reassignment_keeps_to_its_rate(ours, filled, tmp_path):
+    partitions = [{"topic": TOPIC, "partition": index, "replicas": [11, 12]} for index in (0, 1)]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    began = time.monotonic()
+    text = reassign(ours, plan, "--execute", "--throttle", str(RATE))
+    assert f"The inter-broker throttle limit was set to {RATE} B/s" in text
+    assert len(throttles(ours)) == 6
+
+    def done():
+        found = ours.run("topics", "describe", TOPIC, "-o", "json").stdout
+        return all(len(one["isr"]) == 2 for one in json.loads(found)["partitions"])
+
+    until(done, "the new replicas are in sync", 120.0)
+    seconds = time.monotonic() - began
+    print(f"{RECORDS * RECORD_BYTES / seconds:,.0f} B/s of {RATE:,}")
+    assert seconds >= SECONDS_MIN
+    text = reassign(ours, plan, "--verify")
+    assert text.count("is completed") == 2
+    assert "Clearing broker-level throttles" in text
+    assert "Clearing topic-level throttles" in text
+    assert throttles(ours) == []
