@@ -82,7 +82,16 @@ def writes_json(config: ServerConfig) -> bool:
 
 def set_up_mirror() -> None:
     """For the mirror, which has no properties file of a node: text to stderr, of our own rooms only from INFO on."""
+    _set_up_text("zkcompat")
+
+
+def set_up_console() -> None:
+    """For the console, as `set_up_mirror`."""
+    _set_up_text("trimaran.console")
+
+
+def _set_up_text(room: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("zkcompat").setLevel(logging.INFO)
+    logging.getLogger(room).setLevel(logging.INFO)

@@ -80,6 +80,14 @@ class Replay:
         """The first offset that has not been applied."""
         return self._next_offset
 
+    def branch(self) -> Replay | None:
+        """One that goes on by itself from here, and shares what does not change; None while a transaction is open."""
+        if self._loader.in_transaction:
+            return None
+        other = Replay()
+        other.__dict__.update(self.__dict__, _loader=MetadataLoader(image=self._loader.image))
+        return other
+
     def load_snapshot(self, end_offset: int, epoch: int, data: bytes | memoryview) -> None:
         """Begins at a snapshot: the state of all offsets below `end_offset`.
 

@@ -22,6 +22,11 @@ COMMANDS = (
     (("ps",), "trimaran.cli.cluster:ps", "Show the nodes of the local cluster."),
     (("down",), "trimaran.cli.cluster:down", "Stop the local cluster; its data stays."),
     (("purge",), "trimaran.cli.cluster:purge", "Stop the local cluster and delete its data."),
+    (
+        ("console",),
+        "trimaran.cli.console:console",
+        "Serve the web console in front of any cluster.",
+    ),
     (("chaos", "kill"), "trimaran.cli.chaos:kill", "kill -9 a node of the local cluster."),
     (
         ("chaos", "restart"),

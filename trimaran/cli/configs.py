@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
+from trimaran.client.configs import config_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
@@ -73,8 +74,8 @@ def get(
     """
     wanted = parse_resource(resource)
     with brokers.connected() as client:
-        found = _described(client, wanted, list(names) or None)
-    rows = [_row(one) for one in sorted(found, key=lambda one: one.name)]
+        _learn_node(client, wanted)
+        rows = config_rows(client, wanted.type, wanted.name, wanted.node, list(names) or None)
     show_rows(
         [row for row in rows if every or names or row["is_set"]],
         output,
@@ -167,20 +168,6 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
     )
 
 
-def _described(client: BlockingClient, resource: Resource, names: list[str] | None) -> list[Any]:
-    from wire.client.answers import the_one
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
-    asked = DescribeConfigsResource(
-        resource_type=resource.type, resource_name=resource.name, configuration_keys=names
-    )
-    _learn_node(client, resource)
-    answer = client.call(resource.node, DescribeConfigsRequest(resources=[asked]))
-    result = the_one(answer.results, "resource")
-    check(result.error_code, result.error_message)
-    return list(result.configs)
-
-
 def _learn_node(client: BlockingClient, resource: Resource) -> None:
     """A broker answers for itself; who is not there is told at once instead of being waited for."""
     if resource.node is None:
@@ -193,16 +180,3 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
             "trimaran brokers list shows them",
             exit_code=Exit.NO,
         )
-
-
-def _row(config: Any) -> dict[str, Any]:
-    from quorum.serving.config_entries import Source
-
-    sources = {source.value: source.name.lower() for source in Source}
-    return {
-        "name": config.name,
-        "value": "(sensitive)" if config.is_sensitive else config.value,
-        "source": sources.get(config.config_source, "unknown"),
-        "read_only": config.read_only,
-        "is_set": config.config_source != Source.DEFAULT,
-    }

@@ -15,7 +15,6 @@ from trimaran.cli.output import Format, text_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from log.batches.batch import BatchView
     from wire.blocking import BlockingClient
 
 
@@ -66,32 +65,10 @@ def _files(path: Path) -> list[Path]:
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
     from log.inspection.reader import scan_batches
+    from trimaran.metadata.records import record_rows
 
     for _, batch in scan_batches(file):
-        yield from _rows(batch)
-
-
-def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    from log.batches.records import decode_records
-    from wire.as_json import as_json
-    from wire.messages.control import ControlType, decode_control_key
-    from wire.records.metadata import decode_metadata_record
-
-    for record in decode_records(batch):
-        if batch.is_control:
-            key = decode_control_key(record.key or b"")
-            name = ControlType(key).name if key in set(ControlType) else str(key)
-            payload: dict[str, Any] = {}
-        else:
-            message = decode_metadata_record(record.value or b"")
-            name, payload = type(message).__name__, as_json(message)
-        yield {
-            "offset": record.offset,
-            "epoch": batch.leader_epoch,
-            "timestamp_ms": record.timestamp_ms,
-            "type": name,
-            "payload": payload,
-        }
+        yield from record_rows(batch)
 
 
 def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str) -> None:
@@ -135,6 +112,7 @@ def tail(
 
 def _committed(client: BlockingClient, offset: int, *, follow: bool) -> Iterator[dict[str, Any]]:
     from trimaran.metadata.live_quorum import LiveQuorum
+    from trimaran.metadata.records import record_rows
 
     for batch in LiveQuorum(client, "the quorum").batches(offset, follow=follow):
-        yield from (row for row in _rows(batch) if row["offset"] >= offset)
+        yield from (row for row in record_rows(batch) if row["offset"] >= offset)

@@ -38,9 +38,16 @@ def _security(command_config: Path | None) -> ClientSecurity | None:
 
 @contextmanager
 def connected(
-    bootstrap: str, *, of_controllers: bool = False, command_config: Path | None = None
+    bootstrap: str,
+    *,
+    of_controllers: bool = False,
+    command_config: Path | None = None,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Iterator[BlockingClient]:
-    """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
+    """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code.
+
+    `timeout`: seconds that a request may take.
+    """
     from trimaran.client import connect_errors
     from wire.blocking import BlockingClient
     from wire.client.bootstrap import parse_bootstrap
@@ -65,7 +72,7 @@ def connected(
         ) from error
     try:
         with BlockingClient(
-            addresses, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
+            addresses, of_controllers=of_controllers, timeout=timeout, security=security
         ) as client:
             _ensure_the_right_kind_listens(
                 client, addresses, security, of_controllers=of_controllers

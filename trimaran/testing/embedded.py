@@ -51,6 +51,7 @@ class EmbeddedKafka(Kafka):
         self._node: _Node | None = None
         self._cluster_id = ""
         self._ports: list[socket.socket] = []
+        self.controller_bootstrap = ""
 
     def start(self) -> Self:
         """Returns when clients are served.
@@ -72,6 +73,7 @@ class EmbeddedKafka(Kafka):
             self.stop()
             raise
         self.bootstrap = f"127.0.0.1:{client_port}"
+        self.controller_bootstrap = f"127.0.0.1:{controller_port}"
         return self
 
     def restart(self) -> None:

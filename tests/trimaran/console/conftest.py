@@ -1,0 +1,91 @@
+"""A console in this process, in front of a Kafka in this process, asked by a real HTTP client."""
+
+import http.client
+import json
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+
+import pytest
+import trio
+
+from trimaran.console.cluster import Cluster
+from trimaran.console.guards import LOCAL_NAMES
+from trimaran.console.serving import application, run
+from trimaran.console.start import listen_on
+from trimaran.testing import EmbeddedKafka
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Message
+    body: str
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Asks the console; `base` is its address."""
+
+    base: tuple[str, int]
+
+    def get(self, path, accept="text/html", method="GET", body=None, **headers):
+        connection = http.client.HTTPConnection(*self.base, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.request(method, path, body=body, headers={"Accept": accept, **named})
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read().decode())
+        finally:
+            connection.close()
+
+    def json(self, path):
+        answer = self.get(path, accept="application/json")
+        assert answer.status == 200, answer.body
+        return answer.json
+
+
+@contextmanager
+def console_before(cluster, **options):
+    """A browser for the console in front of `cluster`."""
+    listener = listen_on(("127.0.0.1", 0))
+    address = listener.getsockname()
+    token, stop = Future(), trio.Event()
+
+    async def wait_for_stop():
+        token.set_result(trio.lowlevel.current_trio_token())
+        await stop.wait()
+
+    app = application(cluster, LOCAL_NAMES, **options)
+    thread = threading.Thread(target=run, args=(app, listener, lambda: None, wait_for_stop))
+    thread.start()
+    try:
+        running = token.result(30)
+        yield Browser(address)
+        running.run_sync_soon(stop.set)
+    finally:
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    with EmbeddedKafka({"auto.create.topics.enable": "false"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(kafka):
+    return Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+
+
+@pytest.fixture(scope="session")
+def browser(cluster):
+    with console_before(cluster) as asking:
+        yield asking

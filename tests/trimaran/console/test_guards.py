@@ -1,0 +1,59 @@
+"""What every answer of the console carries, and whom it refuses."""
+
+import pytest
+
+from tests.checks import check_each
+from trimaran.console.csv_text import csv_of
+from trimaran.console.guards import host_of
+
+
+def test_names_of_others_are_refused(browser):
+    """A page of somebody else whose name points to us reads nothing (DNS rebinding)."""
+    assert browser.get("/topics", Host="evil.example").status == 421
+    assert browser.get("/static/console.css", Host="evil.example:8090").status == 421
+    assert browser.get("/topics", Host="LOCALHOST:8090").status == 200
+
+
+def test_scripts_of_others_do_not_run_and_frames_do_not_show_us(browser):
+    def check(path):
+        headers = browser.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "default-src 'none';" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+
+    check_each(["/", "/topics", "/nowhere", "/static/console.js"], check)
+
+
+def test_only_get_is_served_where_nothing_may_be_written(browser):
+    assert browser.get("/topics", method="POST", body="name=x").status in (404, 405)
+
+
+@pytest.mark.parametrize(
+    ("header", "host"),
+    [
+        ("127.0.0.1:8090", "127.0.0.1"),
+        ("[::1]:8090", "::1"),
+        ("Localhost", "localhost"),
+        ("", ""),
+        ("[::1", "::1"),
+        ("evil.example:80", "evil.example"),
+    ],
+)
+def test_the_name_in_a_host_header(header, host):
+    assert host_of(header) == host
+
+
+def test_formulas_stay_text_in_csv():
+    rows = [
+        {"group": "=cmd|'/c calc'!A1", "lag": -1, "isr": [1, 2]},
+        {"group": "a", "lag": None, "isr": []},
+    ]
+    assert csv_of({"rows": rows}).splitlines() == [
+        "group,lag,isr",
+        "'=cmd|'/c calc'!A1,-1,1 2",
+        "a,,",
+    ]
+    assert csv_of({}) == ""

@@ -1,0 +1,164 @@
+"""The pages of the console: what they say of a cluster that runs, as HTML and as JSON."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.checks import check_each
+from tests.trimaran.console.conftest import console_before
+from trimaran.console.cluster import Cluster
+from trimaran.console.pages.registry import PAGES
+from trimaran.testing import EmbeddedKafka
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def orders(kafka):
+    """A topic with records, and a group that has read some of them, whose client has a hostile name."""
+    kafka.create_topic("orders", partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(10):
+        producer.produce("orders", f"{HOSTILE}{number}", partition=number % 2)
+    assert producer.flush(20) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": HOSTILE,
+            "client.id": HOSTILE,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["orders"])
+    assert len(consumer.consume(10, timeout=20)) == 10
+    consumer.commit(asynchronous=False)
+    producer.produce("orders", b"not consumed", partition=0)
+    assert producer.flush(20) == 0
+    yield "orders"
+    consumer.close()
+
+
+PATHS = {
+    "/topics/{topic}": "/topics/orders",
+    "/topics/{topic}/{partition:int}": "/topics/orders/1",
+    "/brokers/{broker:int}": "/brokers/1",
+    "/groups/{group:path}": "/groups/%3Cscript%3Ealert%281%29%3C%2Fscript%3E",
+}
+
+
+class Elements(HTMLParser):
+    """Names of the elements, and those that browsers would run."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.runs = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        if (tag == "script" and dict(attrs) != {"src": "/static/console.js", "defer": None}) or any(
+            name.startswith("on") or name == "style" for name, _ in attrs
+        ):
+            self.runs.append((tag, attrs))
+
+
+def test_every_page_is_html_json_and_csv_and_runs_nothing_of_others(browser, orders):
+    def check(page):
+        path = PATHS.get(page.path, page.path)
+        html = browser.get(path)
+        assert (html.status, html.headers.get_content_type()) == (200, "text/html")
+        elements = Elements()
+        elements.feed(html.body)
+        assert "main" in elements.names
+        assert elements.runs == []
+        assert isinstance(browser.json(path), dict)
+        csv = browser.get(f"{path}?format=csv")
+        assert (csv.status, csv.headers.get_content_type()) == (200, "text/csv")
+
+    check_each([page for page in PAGES if page.path not in {"/zookeeper"}], check)
+
+
+def test_the_overview_has_a_verdict(browser, orders):
+    found = browser.json("/")
+    assert found["level"] == "good"
+    assert re.fullmatch(
+        r"Healthy: 1 voter caught up, 1 broker active, \d+ partitions fully replicated\.",
+        found["verdict"],
+    )
+    assert {event["subject"] for event in found["events"]} >= {"orders"}
+
+
+def test_the_quorum_has_its_epochs(browser):
+    found = browser.json("/quorum")
+    assert [(row["id"], row["role"]) for row in found["rows"]] == [(1, "leader")]
+    assert found["epochs"][0]["leader_id"] == 1
+    assert found["timeline"]["rows"]["controller 1"]
+
+
+def test_a_topic_has_its_offsets_and_configs(browser, orders):
+    rows = browser.json("/topics/orders")["rows"]
+    assert [(row["partition"], row["start"], row["end"]) for row in rows] == [(0, 0, 6), (1, 0, 5)]
+    assert all(row["bytes"] > 0 for row in rows)
+
+
+def test_a_partition_has_its_history(browser, orders):
+    found = browser.json("/topics/orders/1")
+    assert [row["leader"] for row in found["rows"]] == [1]
+    assert list(found["in_sync"]["rows"]) == ["broker 1"]
+
+
+def test_a_group_has_its_lag_in_records_and_in_seconds(browser, orders):
+    (row,) = browser.json("/groups?filter=script")["rows"]
+    assert (row["group"], row["lag"], row["state"]) == (HOSTILE, 1, "Stable")
+    found = browser.json(PATHS["/groups/{group:path}"])
+    assert found["lag"] == 1
+    assert 0 < found["lag_seconds"] < 600
+    assert found["members"][0]["client"] == HOSTILE
+    assert sorted(found["members"][0]["assigned"]) == ["orders-0", "orders-1"]
+
+
+def test_tables_are_filtered_sorted_and_turned(browser, cluster, kafka, orders):
+    for number in range(60):
+        kafka.create_topic(f"many-{number:02}")
+    cluster.forget()  # an answer may be a second old
+    first = browser.json("/topics?filter=many&sort=-topic")
+    assert (first["total"], first["pages"], len(first["rows"])) == (60, 2, 50)
+    assert first["rows"][0]["topic"] == "many-59"
+    last = browser.json("/topics?filter=many&sort=-topic&page=2")
+    assert last["rows"][-1]["topic"] == "many-00"
+    assert 'href="?filter=many&amp;page=2"' in browser.get("/topics?filter=many").body
+
+
+def test_what_is_not_there_and_what_cannot_be_asked_is_told_in_three_lines(browser, orders):
+    def check(case):
+        path, status = case
+        answer = browser.get(path, accept="application/json")
+        assert answer.status == status
+        assert set(answer.json["error"]) == {"what", "why", "fix"}
+        html = browser.get(path)
+        assert html.status == status
+        assert 'role="alert"' in html.body
+
+    check_each(
+        [
+            ("/topics/nobody", 404),
+            ("/topics/orders/7", 404),
+            ("/groups/nobody", 404),
+            ("/brokers/99", 404),
+            ("/topics?sort=password", 400),
+            ("/topics?page=x", 400),
+        ],
+        check,
+    )
+    assert browser.get("/nowhere").status == 404
+
+
+def test_a_cluster_that_is_away_is_a_page_too():
+    with EmbeddedKafka() as gone:
+        bootstrap, controllers = gone.bootstrap, gone.controller_bootstrap
+    with console_before(Cluster(bootstrap, controllers)) as asking:
+        answer = asking.get("/topics", accept="application/json")
+        assert answer.status == 503
+        assert bootstrap in answer.json["error"]["what"]
+        assert asking.get("/").status == 503

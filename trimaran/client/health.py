@@ -1,0 +1,126 @@
+"""Whether a cluster is well, in one sentence, and why not: of the quorum, the brokers and the partitions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from wire.messages.metadata import MetadataResponseTopic
+
+GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
+# A voter that lives fetches twice a second; one that lags so long could not take over at once.
+VOTER_SILENT_MS = 5_000
+# As leader.imbalance.per.broker.percentage.
+NOT_PREFERRED_PERCENT = 10
+
+
+class Reason(NamedTuple):
+    """`about`: quorum, brokers, or which partitions: offline, under-min-isr, under-replicated, not-preferred."""
+
+    level: str
+    text: str
+    about: str
+
+
+class Counts(NamedTuple):
+    """Of partitions; of all topics."""
+
+    topics: int = 0
+    partitions: int = 0
+    offline: int = 0
+    under_replicated: int = 0
+    not_preferred: int = 0
+
+
+class Health(NamedTuple):
+    """`reasons` are empty in a good cluster."""
+
+    level: str
+    sentence: str
+    reasons: list[Reason]
+
+
+def count_partitions(topics: Iterable[MetadataResponseTopic]) -> Counts:
+    total = partitions = offline = under_replicated = not_preferred = 0
+    for topic in topics:
+        total += 1
+        for one in topic.partitions:
+            partitions += 1
+            leader, replicas = one.leader_id, one.replica_nodes
+            if leader < 0:
+                offline += 1
+            elif replicas and leader != replicas[0]:
+                not_preferred += 1
+            if len(one.isr_nodes) < len(replicas):
+                under_replicated += 1
+    return Counts(total, partitions, offline, under_replicated, not_preferred)
+
+
+def judge(
+    voters: Sequence[Mapping[str, Any]],
+    brokers: Sequence[Mapping[str, Any]],
+    counts: Counts,
+    under_min_isr: int = 0,
+) -> Health:
+    """`voters` and `brokers` are rows of `client.quorum` and `client.brokers`; no voters: they could not be asked."""
+    reasons = [*_of_voters(voters), *_of_brokers(brokers), *_of_partitions(counts, under_min_isr)]
+    reasons.sort(key=lambda one: LEVELS.index(one.level), reverse=True)
+    if not reasons:
+        active = len(brokers)
+        quorum = f"{_counted(len(voters), 'voter')} caught up, " if voters else ""
+        sentence = (
+            f"Healthy: {quorum}{_counted(active, 'broker')} active, "
+            f"{_counted(counts.partitions, 'partition')} fully replicated."
+        )
+        return Health(GOOD, sentence, [])
+    level = reasons[0].level
+    word = "Unhealthy" if level == BAD else "Needs a look"
+    first, more = reasons[0].text, len(reasons) - 1
+    return Health(level, f"{word}: {first}{f', and {more} more' if more else ''}.", reasons)
+
+
+def _of_voters(voters: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
+    silent = [row["id"] for row in voters if row["role"] != "leader" and _is_behind(row)]
+    if silent:
+        lost = len(voters) - len(silent) <= len(voters) // 2
+        text = f"{_named('voter', silent)} not caught up"
+        yield Reason(BAD if lost else WARNING, text, "quorum")
+
+
+def _is_behind(voter: Mapping[str, Any]) -> bool:
+    """A leader that has not heard of a voter since its election gives no time."""
+    ago = voter["last_caught_up_ms_ago"]
+    return bool(voter["lag"]) if ago is None else ago > VOTER_SILENT_MS
+
+
+def _of_brokers(brokers: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
+    fenced = [row["id"] for row in brokers if row["state"] == "fenced"]
+    if not brokers or len(fenced) == len(brokers):
+        yield Reason(BAD, "no broker is active", "brokers")
+    elif fenced:
+        yield Reason(WARNING, f"{_named('broker', fenced)} fenced", "brokers")
+
+
+def _of_partitions(counts: Counts, under_min_isr: int) -> Iterable[Reason]:
+    if counts.offline:
+        text = f"{_counted(counts.offline, 'partition')} without a leader"
+        yield Reason(BAD, text, "offline")
+    if under_min_isr:
+        text = f"{_counted(under_min_isr, 'partition')} under min.insync.replicas"
+        yield Reason(BAD, text, "under-min-isr")
+    if counts.under_replicated:
+        text = f"{_counted(counts.under_replicated, 'partition')} under-replicated"
+        yield Reason(WARNING, text, "under-replicated")
+    if counts.partitions and counts.not_preferred * 100 > NOT_PREFERRED_PERCENT * counts.partitions:
+        text = f"{_counted(counts.not_preferred, 'partition')} not led by the preferred replica"
+        yield Reason(WARNING, text, "not-preferred")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _named(noun: str, ids: Sequence[int]) -> str:
+    plural = "" if len(ids) == 1 else "s"
+    return f"{noun}{plural} {', '.join(map(str, ids))} {'is' if len(ids) == 1 else 'are'}"

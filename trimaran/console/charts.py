@@ -1,0 +1,69 @@
+"""Geometry of charts; templates draw it as SVG, so that a page needs no script for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+WIDTH = 1000  # of the plot, in the units of its view box
+ROW_HEIGHT = 26
+_LEAST_WIDTH = 2.0  # so that a short reign is seen
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time in the row called `row`; `label` is said of it."""
+
+    row: str
+    label: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    x: float
+    width: float
+    label: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Rows of bars over one axis of time."""
+
+    rows: dict[str, list[Bar]]
+    from_ms: int
+    to_ms: int
+
+    @property
+    def height(self) -> int:
+        return ROW_HEIGHT * len(self.rows)
+
+
+def bands(spans: Sequence[Span]) -> Bands | None:
+    """A row for each name, in order of names; what goes on without a gap is one bar. None without spans."""
+    if not spans:
+        return None
+    spans = _joined(spans)
+    start, end = min(one.from_ms for one in spans), max(one.to_ms for one in spans)
+    scale = WIDTH / max(1, end - start)
+    rows: dict[str, list[Bar]] = {name: [] for name in sorted({one.row for one in spans})}
+    for one in spans:
+        width = max(_LEAST_WIDTH, (one.to_ms - one.from_ms) * scale)
+        x = min((one.from_ms - start) * scale, WIDTH - width)
+        rows[one.row].append(Bar(round(x, 1), round(width, 1), one.label, one.from_ms, one.to_ms))
+    return Bands(rows, start, end)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """In order of time within a row; a bar has the label with which it begins."""
+    joined: list[Span] = []
+    for one in sorted(spans, key=lambda span: (span.row, span.from_ms)):
+        last = joined[-1] if joined else None
+        if last and last.row == one.row and last.to_ms == one.from_ms:
+            joined[-1] = replace(last, to_ms=one.to_ms)
+        else:
+            joined.append(one)
+    return joined

@@ -1,0 +1,123 @@
+"""The cluster that the console stands in front of, asked from worker threads; what many pages need is kept a moment."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from trimaran.client.connect import connected
+from trimaran.client.partitions import topics_of
+from trimaran.console.metadata_log import MetadataLog
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.metadata import MetadataResponseTopic
+
+T = TypeVar("T")
+# A reader waits for a page; commands have 20 s.
+ANSWER_SECONDS = 5.0
+# How old an answer may be that several pages or tabs share: to ask for 10,000 topics costs a tenth of a second.
+FRESH_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Kept(Generic[T]):
+    """An answer that is asked for at most once in `FRESH_SECONDS`; whoever comes meanwhile waits for the same one."""
+
+    ask: Callable[[], T]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _asked_at: float = float("-inf")
+    _answer: T | None = None
+
+    def get(self) -> T:
+        """Raises what `ask` raises, each time anew."""
+        with self._lock:
+            if self._answer is None or time.monotonic() - self._asked_at > FRESH_SECONDS:
+                self._answer = self.ask()
+                self._asked_at = time.monotonic()
+            return self._answer
+
+    def forget(self) -> None:
+        """After a write: who looks next shall see it."""
+        with self._lock:
+            self._answer = None
+
+
+class Cluster:
+    """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        controllers: str | None = None,
+        zookeeper: str | None = None,
+        command_config: Path | None = None,
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.controllers = controllers
+        self.zookeeper = zookeeper
+        self.command_config = command_config
+        self.log = MetadataLog(self.controller_client, controllers or "")
+        self._topics = Kept(self._ask_topics)
+
+    def client(self) -> AbstractContextManager[BlockingClient]:
+        """Of the brokers; its errors are UserErrors."""
+        return connected(self.bootstrap, command_config=self.command_config, timeout=ANSWER_SECONDS)
+
+    def controller_client(self) -> AbstractContextManager[BlockingClient]:
+        """Of the controllers. Raises UserError where none were named."""
+        if self.controllers is None:
+            raise no_controllers()
+        return connected(
+            self.controllers,
+            of_controllers=True,
+            command_config=self.command_config,
+            timeout=ANSWER_SECONDS,
+        )
+
+    def topics(self) -> Sequence[MetadataResponseTopic]:
+        """All topics that the console may see."""
+        return self._topics.get()
+
+    def forget(self) -> None:
+        """After a write."""
+        self._topics.forget()
+
+    def _ask_topics(self) -> Sequence[MetadataResponseTopic]:
+        with self.client() as client:
+            return topics_of(client, None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "bootstrap": self.bootstrap,
+            "controllers": self.controllers,
+            "zookeeper": self.zookeeper,
+        }
+
+
+class NotNamed(UserError):
+    """The console was not told of something that this page is about."""
+
+
+def no_controllers() -> NotNamed:
+    return NotNamed(
+        "this page reads the metadata log, and no controllers were named",
+        "brokers do not give the log to clients; controllers do, ours and Apache Kafka's",
+        "start the console with -B HOST:PORT of the controllers",
+        exit_code=Exit.USAGE,
+    )
+
+
+def no_zookeeper() -> NotNamed:
+    return NotNamed(
+        "this page compares ZooKeeper with the metadata, and no ZooKeeper was named",
+        "a cluster has one only beside trimaran's mirror",
+        "start the console with -z HOST:PORT and -B HOST:PORT",
+        exit_code=Exit.USAGE,
+    )

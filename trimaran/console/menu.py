@@ -1,0 +1,44 @@
+"""The menu: where one can go, and which places need something that the console was not told of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trimaran.console.cluster import Cluster
+
+
+class Item(NamedTuple):
+    """`key` goes there after `g`; `missing` says what would have to be named, empty: nothing."""
+
+    path: str
+    name: str
+    key: str
+    is_here: bool
+    missing: str
+
+
+_CONTROLLERS, _ZOOKEEPER = "needs -B", "needs -z"
+_PLACES = (
+    ("/", "Overview", "o", ""),
+    ("/quorum", "Quorum", "q", ""),
+    ("/brokers", "Brokers", "b", ""),
+    ("/topics", "Topics", "t", ""),
+    ("/groups", "Groups", "r", ""),
+)
+
+
+def menu_of(cluster: Cluster, path: str) -> list[Item]:
+    return [
+        Item(place, name, key, _is_at(path, place), needed if _is_missing(cluster, needed) else "")
+        for place, name, key, needed in _PLACES
+    ]
+
+
+def _is_at(path: str, place: str) -> bool:
+    return path == place or (place != "/" and path.startswith(f"{place}/"))
+
+
+def _is_missing(cluster: Cluster, needed: str) -> bool:
+    return (needed == _CONTROLLERS and cluster.controllers is None) or (
+        needed == _ZOOKEEPER and cluster.zookeeper is None
+    )

@@ -1,0 +1,223 @@
+"""The metadata log as far as it has been read: its records, the state at every offset, and what happened, in words.
+
+It is read on when somebody asks, as an observer reads it, so a console that nobody looks at costs nothing. Images share
+what does not change, so a state every so often is cheap to keep, and any other one is a few batches further.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trimaran.console.events import Change, Event, PartitionHistory, what_happened
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from log.batches.batch import BatchView
+    from quorum.metadata.epochs import Epoch
+    from quorum.metadata.replay import MetadataState, Replay
+    from wire.blocking import BlockingClient
+
+FRESH_SECONDS = 1.0
+# A state is kept every so many batches: to go on from there to any offset takes some milliseconds.
+BATCHES_PER_STATE = 500
+# Two days of an idle cluster's log, or a million changes of partitions. What is older is forgotten, state by state.
+LOG_BYTES_MAX = 64 << 20
+EVENTS_MAX = 10_000
+EPOCHS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBatch:
+    """One batch of the log. `is_idle`: nothing but NoOpRecords in it."""
+
+    base_offset: int
+    last_offset: int
+    data: bytes
+    is_idle: bool
+
+    def view(self) -> BatchView:
+        from log.batches.batch import iter_batches
+
+        return next(iter_batches(self.data))
+
+
+class MetadataLog:
+    """Thread-safe. `open_client` gives a client of the controllers, `name` is for messages."""
+
+    def __init__(
+        self, open_client: Callable[[], AbstractContextManager[BlockingClient]], name: str
+    ) -> None:
+        self._open_client = open_client
+        self._name = name
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._reset()
+
+    def _reset(self) -> None:
+        from quorum.metadata.replay import Replay
+
+        self._replay = Replay()
+        self._batches: deque[KeptBatch] = deque()
+        self._bytes = 0
+        self._states: list[tuple[int, Replay]] = []  # by next offset, ascending
+        self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
+        self._partitions = PartitionHistory()
+
+    # --- what pages ask; each reads on before
+
+    def state(self) -> MetadataState:
+        """The newest. Raises UserError when the quorum cannot be read, as all here do."""
+        with self._lock:
+            self._catch_up()
+            return self._replay.state
+
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last offset whose state can be told; both are within."""
+        with self._lock:
+            self._catch_up()
+            return self._first_offset(), self._replay.next_offset - 1
+
+    def state_at(self, offset: int) -> MetadataState:
+        """After the record at `offset`."""
+        with self._lock:
+            self._catch_up()
+            first, last = self._first_offset(), self._replay.next_offset - 1
+            if not first <= offset <= last:
+                raise UserError(
+                    f"the state at offset {offset} is not known",
+                    f"what was read of the metadata log begins at {first} and ends at {last}",
+                    "choose an offset between the two",
+                    exit_code=Exit.USAGE,
+                )
+            index = bisect_right(self._states, offset + 1, key=lambda kept: kept[0]) - 1
+            start, replay = self._states[index]
+            branch = replay.branch()
+            assert branch is not None, "states are kept between transactions only"
+            batches = [one for one in self._batches if start <= one.last_offset <= offset + 1]
+        branch.apply_all((one.view() for one in batches), offset + 1)
+        return branch.state
+
+    def events(self, after: int = -1) -> list[Event]:
+        """What happened at offsets beyond `after`, the newest first."""
+        with self._lock:
+            self._catch_up()
+            found = []
+            for event in reversed(self._events):
+                if event.offset <= after:
+                    break
+                found.append(event)
+            return found
+
+    def epochs(self) -> list[Epoch]:
+        """Who led when, the oldest first."""
+        with self._lock:
+            self._catch_up()
+            return list(self._epochs)
+
+    def changes_of(self, topic_id: bytes, partition: int) -> list[Change]:
+        """Leaders and ISRs of a partition, the oldest first."""
+        with self._lock:
+            self._catch_up()
+            return self._partitions.of(topic_id, partition)
+
+    def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
+        """The last `count` records at or below `offset` that are not idle, the newest first."""
+        from trimaran.metadata.records import record_rows
+
+        with self._lock:
+            self._catch_up()
+            wanted: list[KeptBatch] = []
+            for batch in reversed(self._batches):
+                if batch.base_offset > offset or batch.is_idle:
+                    continue
+                wanted.append(batch)
+                if len(wanted) >= count:
+                    break
+        found: list[dict[str, Any]] = []
+        for batch in wanted:
+            rows = [row for row in record_rows(batch.view()) if row["offset"] <= offset]
+            found += reversed(rows)
+            if len(found) >= count:
+                break
+        return found[:count]
+
+    # --- reading
+
+    def _first_offset(self) -> int:
+        return max(0, self._states[0][0] - 1) if self._states else 0
+
+    def _catch_up(self) -> None:
+        from trimaran.metadata.live_quorum import LiveQuorum
+
+        if time.monotonic() - self._read_at <= FRESH_SECONDS:
+            return
+        with self._open_client() as client:
+            quorum = LiveQuorum(client, f"the quorum at {self._name}")
+            if not self._states:
+                self._begin(quorum)
+            for batch in quorum.batches(self._replay.next_offset):
+                if batch.base_offset > self._replay.next_offset:
+                    # The leader has cut its log meanwhile; what is between is only in its snapshot.
+                    self._reset()
+                    self._begin(quorum)
+                    continue
+                self._take(batch)
+        self._read_at = time.monotonic()
+
+    def _begin(self, quorum: Any) -> None:
+        base = quorum.base(None)
+        if base is not None:
+            self._replay.load_snapshot(base.end_offset, base.epoch, base.data)
+        self._keep_state()
+
+    def _keep_state(self) -> None:
+        branch = self._replay.branch()
+        if branch is not None:
+            self._states.append((branch.next_offset, branch))
+
+    def _take(self, batch: BatchView) -> None:
+        if batch.next_offset <= self._replay.next_offset:
+            return
+        before = self._replay.state
+        self._replay.apply(batch)
+        found = what_happened(batch, before.image, self._replay.state.image)
+        self._events.extend(found.events)
+        self._partitions.add(found.changes)
+        self._follow_epochs(batch)
+        data = bytes(batch.buffer)
+        self._batches.append(KeptBatch(batch.base_offset, batch.last_offset, data, found.is_idle))
+        self._bytes += len(data)
+        if len(self._batches) % BATCHES_PER_STATE == 0:
+            self._keep_state()
+        self._forget_old()
+
+    def _follow_epochs(self, batch: BatchView) -> None:
+        from quorum.metadata.epochs import epochs_of
+
+        for epoch in epochs_of([batch]):
+            if not self._epochs or self._epochs[-1].epoch != epoch.epoch:
+                if self._epochs:
+                    epoch.gap_before_ms = epoch.from_ms - self._epochs[-1].to_ms
+                self._epochs.append(epoch)
+                continue
+            last = self._epochs[-1]
+            last.last_offset = epoch.last_offset
+            last.records += epoch.records
+            last.to_ms = max(last.to_ms, epoch.to_ms)
+            last.leader_id = epoch.leader_id if last.leader_id is None else last.leader_id
+
+    def _forget_old(self) -> None:
+        """Whole stretches between two kept states, so that every offset left can be told."""
+        while self._bytes > LOG_BYTES_MAX and len(self._states) > 1:
+            self._states.pop(0)
+            start = self._states[0][0]
+            while self._batches and self._batches[0].last_offset < start:
+                self._bytes -= len(self._batches.popleft().data)

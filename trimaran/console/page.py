@@ -1,0 +1,106 @@
+"""What a page is: a path, a function from a question to plain data, and the template that shows the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimaran.console.cluster import Cluster
+from trimaran.errors import Exit, UserError
+
+ROWS_PER_PAGE = 50
+# What a question may have in its URL: names of Kafka have up to 249 characters, group ids and values may be longer.
+TEXT_CHARACTERS_MAX = 2000
+Row = dict[str, Any]
+
+
+class NotHere(UserError):
+    """The page or the thing on it does not exist: 404."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request. `path` has the parts of the URL's path that are names, `query` what is behind the `?`."""
+
+    cluster: Cluster
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.query.get(name, default)[:TEXT_CHARACTERS_MAX]
+
+    def number(self, name: str, default: int, least: int = 0, most: int = (1 << 63) - 1) -> int:
+        """Raises UserError: it is none, or out of range."""
+        text = self.query.get(name, "").strip()
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise _wrong(name, text, f"a number from {least} on is wanted")
+        if not least <= int(text) <= most:
+            raise _wrong(name, text, f"it must be from {least} to {most}")
+        return int(text)
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of `choices`, the first if nothing is said. Raises UserError."""
+        text = self.query.get(name) or choices[0]
+        if text not in choices:
+            raise _wrong(name, text, f"it is one of {', '.join(choices)}")
+        return text
+
+
+def _wrong(name: str, text: str, why: str) -> UserError:
+    return UserError(
+        f"{name}={text[:80]} in the address is wrong",
+        why,
+        "correct it, or follow a link of the menu",
+        exit_code=Exit.USAGE,
+    )
+
+
+View = Callable[[Question], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`path` as Starlette writes routes; `template` shows what `view` returns. `rows` of it are what CSV has."""
+
+    path: str
+    title: str
+    template: str
+    view: View
+
+
+def table(
+    question: Question,
+    rows: Sequence[Row],
+    *,
+    columns: Sequence[str],
+    sort: str,
+    search: Sequence[str],
+) -> dict[str, Any]:
+    """One page of rows: those with the text of `filter` in one of the fields `search`, in the order that `sort` says.
+
+    `columns` may be sorted by, with `-` before them downwards; `sort` is the order if the question says none. None is
+    last.
+    """
+    order = question.choice("sort", [sort, *columns, *(f"-{one}" for one in columns)])
+    wanted = question.text("filter").strip().lower()
+    if wanted:
+        rows = [row for row in rows if any(wanted in str(row[name]).lower() for name in search)]
+    key = order.removeprefix("-")
+    known = [row for row in rows if row[key] is not None]
+    unknown = [row for row in rows if row[key] is None]
+    known.sort(key=lambda row: row[key], reverse=order.startswith("-"))
+    ordered = known + unknown
+    pages = max(1, -(-len(ordered) // ROWS_PER_PAGE))
+    page = min(question.number("page", 1, 1), pages)
+    start = (page - 1) * ROWS_PER_PAGE
+    return {
+        "rows": ordered[start : start + ROWS_PER_PAGE],
+        "total": len(ordered),
+        "page": page,
+        "pages": pages,
+        "sort": order,
+        "filter": question.text("filter"),
+    }

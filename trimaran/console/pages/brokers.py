@@ -1,0 +1,96 @@
+"""The brokers, and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimaran.client.brokers import broker_rows
+from trimaran.client.configs import config_rows
+from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.errors import UserError
+
+BROKER_RESOURCE = 4
+COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
+
+
+def view(question: Question) -> dict[str, Any]:
+    topics = question.cluster.topics()
+    with question.cluster.client() as client:
+        rows = broker_rows(client, topics)
+    led = sum(row["leaders"] for row in rows)
+    for row in rows:
+        row["leaders_percent"] = round(100 * row["leaders"] / led, 1) if led else None
+    shown = table(question, rows, columns=COLUMNS, sort="id", search=("id", "address", "rack"))
+    return {**shown, "fenced": sum(row["state"] == "fenced" for row in rows)}
+
+
+def view_one(question: Question) -> dict[str, Any]:
+    wanted = question.path["broker"]
+    with question.cluster.client() as client:
+        rows = broker_rows(client, question.cluster.topics())
+        row = next((one for one in rows if str(one["id"]) == wanted), None)
+        if row is None:
+            raise NotHere(
+                f"broker {wanted[:20]} is not registered",
+                f"the brokers are {', '.join(str(one['id']) for one in rows)}",
+                "choose one of them in the list of brokers",
+            )
+        if row["state"] == "fenced":
+            return {"broker": row, "directories": None, "rows": None, **_registration(question)}
+        client.refresh()
+        configs = config_rows(client, BROKER_RESOURCE, wanted, row["id"])
+        return {
+            "broker": row,
+            "directories": log_directories(client, row["id"]),
+            "rows": configs,
+            **_registration(question),
+        }
+
+
+def log_directories(client: Any, broker_id: int) -> list[dict[str, Any]] | None:
+    """Of a broker, with the bytes of its replicas; None where we may not ask."""
+    from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+
+    answer = client.call(broker_id, DescribeLogDirsRequest(topics=None))
+    if answer.error_code:
+        return None
+    return [
+        {
+            "path": one.log_dir,
+            "error": one.error_code,
+            "replicas": sum(len(topic.partitions) for topic in one.topics),
+            "bytes": sum(p.partition_size for topic in one.topics for p in topic.partitions),
+            "total_bytes": one.total_bytes,
+            "usable_bytes": one.usable_bytes,
+            "cordoned": one.is_cordoned,
+        }
+        for one in answer.results
+    ]
+
+
+def _registration(question: Question) -> dict[str, Any]:
+    """What only the metadata log says of a broker; nothing where it cannot be read."""
+    from wire.primitives import uuid_to_text
+
+    if question.cluster.controllers is None:
+        return {"registration": None}
+    try:
+        image = question.cluster.log.state().image
+    except UserError:
+        return {"registration": None}
+    found = image.cluster.brokers.get(int(question.path["broker"]))
+    if found is None:
+        return {"registration": None}
+    return {
+        "registration": {
+            "epoch": found.epoch,
+            "incarnation_id": uuid_to_text(found.incarnation_id),
+            "listeners": [f"{one.name}://{one.host}:{one.port}" for one in found.listeners],
+            "in_controlled_shutdown": found.in_controlled_shutdown,
+            "directories": [uuid_to_text(one) for one in found.directories],
+        }
+    }
+
+
+PAGE = Page("/brokers", "Brokers", "brokers.html", view)
+PAGE_OF_ONE = Page("/brokers/{broker:int}", "Broker", "broker.html", view_one)

@@ -1,0 +1,162 @@
+"""A topic: its map of partitions over brokers, offsets, sizes and configs. And a partition: who led it when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.configs import config_rows
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, end_offsets
+from trimaran.client.partitions import topics_of
+from trimaran.console.charts import Span, bands
+from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.errors import UserError
+from wire.primitives import uuid_to_text
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TOPIC_RESOURCE = 2
+COLUMNS = ("partition", "leader", "start", "end", "records", "bytes")
+
+
+def view(question: Question) -> dict[str, Any]:
+    name = question.path["topic"]
+    with question.cluster.client() as client:
+        topic = described(client, name)
+        rows = [
+            {
+                "partition": one.partition_index,
+                "leader": one.leader_id,
+                "leader_epoch": one.leader_epoch,
+                "replicas": list(one.replica_nodes),
+                "isr": list(one.isr_nodes),
+                "start": None,
+                "end": None,
+                "records": None,
+                "bytes": None,
+            }
+            for one in topic.partitions
+        ]
+        shown = table(question, rows, columns=("partition", "leader"), sort="partition", search=())
+        _add_offsets(client, name, shown["rows"])
+        _add_sizes(client, name, shown["rows"])
+        configs = config_rows(client, TOPIC_RESOURCE, name)
+    return {
+        "topic": name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "brokers": sorted({broker for row in rows for broker in row["replicas"]}),
+        "configs": configs,
+        **shown,
+    }
+
+
+def described(client: BlockingClient, name: str) -> Any:
+    """The topic. Raises NotHere."""
+    from wire.client.answers import the_one
+    from wire.errors import ErrorCode
+
+    topic = the_one(topics_of(client, [name]), "topic")
+    if topic.error_code:
+        raise NotHere(
+            f"there is no topic {name[:249]}",
+            f"the brokers answer {ErrorCode.of(topic.error_code).name}",
+            "the list of topics shows what there is, and what you may see",
+        )
+    return topic
+
+
+def _add_offsets(client: BlockingClient, name: str, rows: list[dict[str, Any]]) -> None:
+    """Where each begins and ends, as far as its leader says it."""
+    wanted = [(name, row["partition"]) for row in rows]
+    ends = end_offsets(client, wanted)
+    starts = end_offsets(client, wanted, EARLIEST_TIMESTAMP)
+    for row in rows:
+        row["start"] = starts.get((name, row["partition"]))
+        row["end"] = ends.get((name, row["partition"]))
+        if row["start"] is not None and row["end"] is not None:
+            row["records"] = max(0, row["end"] - row["start"])
+
+
+def _add_sizes(client: BlockingClient, name: str, rows: list[dict[str, Any]]) -> None:
+    """Bytes of the leader's log, of leaders that tell."""
+    from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+    for leader in sorted({row["leader"] for row in rows} & set(client.routing.nodes)):
+        led = [row for row in rows if row["leader"] == leader]
+        asked = DescribableLogDirTopic(topic=name, partitions=[row["partition"] for row in led])
+        answer = client.call(leader, DescribeLogDirsRequest(topics=[asked]))
+        sizes = {
+            one.partition_index: one.partition_size
+            for directory in answer.results
+            for topic in directory.topics
+            for one in topic.partitions
+            if not one.is_future_key
+        }
+        for row in led:
+            row["bytes"] = sizes.get(row["partition"])
+
+
+def view_partition(question: Question) -> dict[str, Any]:
+    name, wanted = question.path["topic"], int(question.path["partition"])
+    with question.cluster.client() as client:
+        topic = described(client, name)
+    found = next((one for one in topic.partitions if one.partition_index == wanted), None)
+    if found is None:
+        raise NotHere(
+            f"topic {name} has no partition {wanted} (it has {len(topic.partitions)})",
+            "partitions are counted from 0",
+            "the page of the topic shows them",
+        )
+    return {
+        "topic": name,
+        "partition": wanted,
+        "leader": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "replicas": list(found.replica_nodes),
+        "isr": list(found.isr_nodes),
+        **_history(question, topic.topic_id, wanted),
+    }
+
+
+def _history(question: Question, topic_id: bytes, partition: int) -> dict[str, Any]:
+    """Rows of what the partition became, the newest first, and bands of leaders and in-sync replicas."""
+    from node.runtime.clock import now_ms
+
+    nothing = {"rows": None, "leaders": None, "in_sync": None}
+    if question.cluster.controllers is None:
+        return nothing
+    try:
+        changes = question.cluster.log.changes_of(topic_id, partition)
+    except UserError:
+        return nothing
+    if not changes:
+        return nothing
+    ends = [one.timestamp_ms for one in changes[1:]] + [now_ms()]
+    leaders, in_sync = [], []
+    for change, end in zip(changes, ends, strict=True):
+        who = f"broker {change.leader}" if change.leader >= 0 else "nobody"
+        leaders.append(Span(who, f"leader from offset {change.offset}", change.timestamp_ms, end))
+        in_sync += [
+            Span(f"broker {broker}", "in sync", change.timestamp_ms, end) for broker in change.isr
+        ]
+    return {
+        "rows": [
+            {
+                "offset": one.offset,
+                "timestamp_ms": one.timestamp_ms,
+                "leader": one.leader,
+                "isr": list(one.isr),
+                "replicas": list(one.replicas),
+            }
+            for one in reversed(changes)
+        ],
+        "leaders": bands(leaders),
+        "in_sync": bands(in_sync),
+    }
+
+
+PAGE = Page("/topics/{topic}", "Topic", "topic.html", view)
+PAGE_OF_PARTITION = Page(
+    "/topics/{topic}/{partition:int}", "Partition", "partition.html", view_partition
+)

@@ -1,0 +1,132 @@
+"""Templates, and how numbers, times and bytes are written for people. Everything is escaped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from node.runtime.clock import now_ms
+from trimaran.text import bounded, one_line
+
+TEXT_CHARACTERS_MAX = 400
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_ABSENT = "–"
+
+
+@cache
+def environment() -> Environment:
+    """Templates of the console; a name that a view forgot is an error."""
+    made = Environment(
+        loader=PackageLoader("trimaran.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        n=number,
+        size=size,
+        duration=duration,
+        ago=ago,
+        clock=clock,
+        text=text,
+        ids=ids,
+        part=lambda name: quote(str(name), safe=""),
+        change_query=change_query,
+        pretty=lambda value: json.dumps(value, indent=2, default=str, ensure_ascii=False),
+    )
+    return made
+
+
+def number(value: float | None) -> str:
+    """`12,345`."""
+    if value is None:
+        return _ABSENT
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def size(value: int | None) -> str:
+    """Bytes, as `1.5 MiB`; below zero nobody said."""
+    if value is None or value < 0:
+        return _ABSENT
+    amount, unit = float(value), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{value} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def duration(seconds: float | None) -> str:
+    """In the two units that matter: `850 ms`, `12.3 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`."""
+    if seconds is None:
+        return _ABSENT
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    for unit, name, below in ((86400, "d", "h"), (3600, "h", "min"), (60, "min", "s")):
+        if whole >= unit:
+            rest = whole % unit // {"h": 3600, "min": 60, "s": 1}[below]
+            return f"{whole // unit} {name} {rest} {below}"
+    raise AssertionError
+
+
+def ago(timestamp_ms: int | None) -> str:
+    if timestamp_ms is None or timestamp_ms < 0:
+        return _ABSENT
+    return f"{duration(max(0, now_ms() - timestamp_ms) / 1000)} ago"
+
+
+def clock(timestamp_ms: int | None) -> str:
+    """Local date and time, to the millisecond."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return _ABSENT
+    try:
+        when = time.localtime(timestamp_ms // 1000)
+    except (OverflowError, ValueError, OSError):  # a producer may write any number
+        return str(timestamp_ms)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', when)}.{timestamp_ms % 1000:03d}"
+
+
+def text(value: object) -> str:
+    """What others wrote, on one line and of bounded length."""
+    return _ABSENT if value is None else bounded(one_line(str(value)), TEXT_CHARACTERS_MAX)
+
+
+def ids(values: Any) -> str:
+    return ", ".join(map(str, values)) or _ABSENT
+
+
+def change_query(query: dict[str, object], **changes: object) -> str:
+    """The address of the same page with other words behind the `?`; None takes one away."""
+    words = query | changes
+    kept = {name: str(value) for name, value in words.items() if value is not None and value != ""}
+    return f"?{urlencode(kept)}" if kept else "?"
+
+
+def render(template: str, values: dict[str, Any]) -> str:
+    return environment().get_template(template).render(values)
+
+
+def to_json(data: Any) -> str:
+    """Plain data; a NamedTuple is an object."""
+    return json.dumps(_plain(data), indent=2, default=str, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _plain(one) for name, one in asdict(value).items()}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value

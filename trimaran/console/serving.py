@@ -1,0 +1,186 @@
+"""The application: pages as HTML, JSON and CSV, static files, errors in three lines; and its server, on trio."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from trimaran.console import rendering
+from trimaran.console.cluster import Cluster, NotNamed
+from trimaran.console.csv_text import csv_of
+from trimaran.console.guards import Guard
+from trimaran.console.menu import menu_of
+from trimaran.console.page import NotHere, Page, Question
+from trimaran.console.pages.registry import PAGES
+from trimaran.errors import Exit, UserError
+from trimaran.failures import explain
+
+log = logging.getLogger(__name__)
+
+# What a reader waits for at most; a question whose cluster is silent has given up by then.
+PAGE_SECONDS = 15.0
+# Threads that ask the cluster at a time. One that is not waited for any more keeps its place until it ends.
+THREADS_MAX = 8
+_SILENT_READER_SECONDS = (
+    60  # a connection that says nothing; a stream of events is opened again by the browser
+)
+_HEAD_BYTES_MAX = 16 << 10
+_STATUS = {
+    Exit.USAGE: 400,
+    Exit.CANNOT_CONNECT: 503,
+    Exit.TIMEOUT: 503,
+    Exit.NO: 503,
+    Exit.REFUSED: 502,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The application's own state."""
+
+    cluster: Cluster
+    limiter: trio.CapacityLimiter
+
+    async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
+        with trio.move_on_after(PAGE_SECONDS):
+            return await trio.to_thread.run_sync(
+                function, *arguments, abandon_on_cancel=True, limiter=self.limiter
+            )
+        raise UserError(
+            "the cluster did not answer in time",
+            f"the page waited {PAGE_SECONDS:.0f} s",
+            "trimaran quorum status and trimaran brokers list show who answers",
+            exit_code=Exit.TIMEOUT,
+        )
+
+
+def application(cluster: Cluster, names: Collection[str]) -> Guard:
+    """`names`: hosts that it answers to."""
+    console = Console(cluster, trio.CapacityLimiter(THREADS_MAX))
+    routes: list[BaseRoute] = [
+        Route(page.path, partial(_respond, console, page), methods=["GET"]) for page in PAGES
+    ]
+    routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
+    handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), names)
+
+
+async def _respond(console: Console, page: Page, request: Request) -> Response:
+    question = Question(console.cluster, _texts(request.path_params), dict(request.query_params))
+    form = _form_of(request)
+    try:
+        return await console.ask(partial(_answer, page, question, form, request.url.path))  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - a page that fails is a page, and the next one may do
+        return _failed(console, error, form, request.url.path, page.title)
+
+
+def _texts(parts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in parts.items()}
+
+
+def _form_of(request: Request) -> str:
+    """html, json or csv: `?format=`, or what the Accept header prefers of HTML and JSON."""
+    named = request.query_params.get("format", "")
+    if named in ("json", "csv"):
+        return named
+    accepted = request.headers.get("accept", "")
+    return "json" if "application/json" in accepted and "text/html" not in accepted else "html"
+
+
+def _answer(page: Page, question: Question, form: str, path: str) -> Response:
+    """Runs in a thread: asking and rendering both take their time."""
+    data = page.view(question)
+    if form == "json":
+        return Response(rendering.to_json(data), media_type="application/json")
+    if form == "csv":
+        name = path.strip("/").replace("/", "-") or "overview"
+        disposition = {"content-disposition": f'attachment; filename="{_ascii(name)}.csv"'}
+        return Response(csv_of(data), media_type="text/csv", headers=disposition)
+    values = {**_frame(question.cluster, page.title, path), "query": dict(question.query), **data}
+    return HTMLResponse(rendering.render(page.template, values))
+
+
+def _ascii(name: str) -> str:
+    return "".join(
+        one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name
+    )
+
+
+def _frame(cluster: Cluster, title: str, path: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "at": path,
+        "menu": menu_of(cluster, path),
+        "cluster": cluster.as_json(),
+    }
+
+
+def _failed(console: Console, error: Exception, form: str, path: str, title: str) -> Response:
+    told = explain(error)
+    if told is None:
+        log.exception("the page %s failed", path, exc_info=error)
+        told = UserError(
+            "this page failed",
+            f"{type(error).__name__}: {error}",
+            "the log of the console has more; the other pages may do",
+        )
+        status = 500
+    else:
+        status = 404 if isinstance(told, NotHere | NotNamed) else _STATUS[told.exit_code]
+    if form != "html":
+        words = {"what": told.what, "why": told.why, "fix": told.fix}
+        return JSONResponse({"error": words}, status_code=status)
+    values = {**_frame(console.cluster, title, path), "error": told, "status": status}
+    return HTMLResponse(rendering.render("error.html", values), status_code=status)
+
+
+async def _not_found(console: Console, request: Request, error: HTTPException) -> Response:
+    told = UserError(
+        "there is no such page" if error.status_code == 404 else error.detail,
+        f"{request.method} {request.url.path}",
+        "follow a link of the menu",
+        exit_code=Exit.USAGE,
+    )
+    values = {**_frame(console.cluster, "Not here", request.url.path), "error": told}
+    html = rendering.render("error.html", {**values, "status": error.status_code})
+    return HTMLResponse(html, status_code=error.status_code)
+
+
+def run(
+    app: Guard,
+    listener: socket.socket,
+    on_ready: Callable[[], object],
+    wait_for_stop: Callable[[], Awaitable[None]],
+) -> None:
+    """Serves on a socket that listens, until `wait_for_stop` returns."""
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # it closes it
+    config.errorlog = logging.getLogger("hypercorn")
+    config.include_server_header = False
+    config.read_timeout = _SILENT_READER_SECONDS
+    config.graceful_timeout = 1.0
+    config.h11_max_incomplete_size = _HEAD_BYTES_MAX
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(
+                partial(serve, app, config, shutdown_trigger=wait_for_stop, mode="asgi")  # type: ignore[arg-type]
+            )
+            on_ready()
+
+    trio.run(main)

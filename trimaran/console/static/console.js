@@ -1,0 +1,80 @@
+// What the console does beyond links and forms: pages stay fresh, keys go places. Without it everything works still.
+"use strict";
+
+const live = document.getElementById("live");
+let paused = false;
+let goesTo = false; // the key before was g
+
+const main = () => document.getElementById("main");
+const seconds = () => Number(main().dataset.live || 0);
+
+function isBusy() {
+  const focused = document.activeElement;
+  const typing = focused && main().contains(focused) && focused.matches("input, select, textarea");
+  return paused || document.hidden || typing || String(getSelection()) !== "";
+}
+
+// Takes over what changed in the page: the same address, asked again.
+async function refresh() {
+  if (isBusy()) return;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("main");
+    live.classList.toggle("lost", !answer.ok);
+    if (!fresh || isBusy()) return;
+    const open = [...main().querySelectorAll("details")].map((one) => one.open);
+    if (fresh.innerHTML !== main().dataset.last) {
+      const last = fresh.innerHTML;
+      const focused = document.activeElement && document.activeElement.getAttribute("href");
+      main().replaceWith(fresh);
+      fresh.dataset.last = last;
+      fresh.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
+      if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    }
+  } catch {
+    live.classList.add("lost");
+  }
+}
+
+async function stayFresh() {
+  for (;;) {
+    await new Promise((wake) => setTimeout(wake, Math.max(1, seconds() || 5) * 1000));
+    if (seconds() > 0) await refresh();
+  }
+}
+
+function pause() {
+  paused = !paused;
+  live.setAttribute("aria-pressed", String(paused));
+  live.textContent = paused ? "Paused" : "Live";
+}
+
+// / finds, p pauses, g and a letter goes to a page, ← and → turn the pages of a table.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const went = goesTo && document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+  goesTo = event.key === "g";
+  if (went) went.click();
+  else if (event.key === "/") {
+    const box = document.querySelector("input[type=search]");
+    if (box) { event.preventDefault(); box.focus(); box.select(); }
+  } else if (event.key === "p") pause();
+  else if (event.key === "ArrowLeft") document.querySelector("a[rel=prev]")?.click();
+  else if (event.key === "ArrowRight") document.querySelector("a[rel=next]")?.click();
+});
+
+// A form that says so is sent when something in it changes.
+document.addEventListener("change", (event) => {
+  if (event.target.form && event.target.form.hasAttribute("data-auto")) event.target.form.requestSubmit();
+});
+
+if (seconds() > 0) {
+  live.hidden = false;
+  live.addEventListener("click", pause);
+}
+stayFresh();
