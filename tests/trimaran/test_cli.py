@@ -41,8 +41,9 @@ def test_every_command_that_asks_a_cluster_can_be_told_how():
 def can_be_told_how(where):
     parameters = inspect.signature(function_of(where)).parameters
     given = {parameter.annotation for parameter in parameters.values()}
-    # the mirror, which asks by itself, speaks plain text only
-    assert "zk" in where.partition(":")[0] or not given & {"Bootstrap", "ControllerBootstrap"}
+    # the mirror, which asks by itself, speaks plain text only; `Brokers` says how for both
+    is_plain = bool(given & {"Bootstrap", "ControllerBootstrap"}) and "Brokers" not in given
+    assert "zk" in where.partition(":")[0] or not is_plain
 
 
 def test_the_command_tree_can_be_built():
