@@ -8,8 +8,8 @@ import trio
 
 from tests.broker.handlers.asking import AUTHORIZER, asked
 from trimaran.cli import acls
-from trimaran.cli.acls import parse_operations, parse_pattern
 from trimaran.cli.connect import Brokers
+from trimaran.client.acls import parse_operations, parse_pattern
 from trimaran.errors import Exit, UserError
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
 

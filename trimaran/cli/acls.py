@@ -1,25 +1,23 @@
-"""`acls list|add|remove|explain`: who may do what. In front of Apache Kafka, too.
-
-A resource is written TYPE/NAME, as `topic/orders`; `topic/orders-*` is a prefix, `topic/*` all of them, and the cluster
-is `cluster`. Operations have Kafka's names.
-"""
+"""`acls list|add|remove|explain`: who may do what. In front of Apache Kafka, too."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, counted, say, show_fields, show_rows
+from trimaran.client.acls import (
+    acl_row,
+    acls_of,
+    broker_rules,
+    parse_operations,
+    parse_pattern,
+    verdict_of,
+)
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from quorum.metadata.acls import Acl
-    from quorum.metadata.authorizer import Verdict
-    from wire.blocking import BlockingClient
-    from wire.security.acls import Operation
 
 Principal = Annotated[str, Parameter(help="As User:alice; User:* is everybody.")]
 Operations = Annotated[str, Parameter(help="One or several, as read or read,describe; all.")]
@@ -32,62 +30,6 @@ Resource = Annotated[
 ]
 Host = Annotated[str, Parameter(help="An address; * is every one.")]
 COLUMNS = ("permission", "operation", "principal", "host", "resource")
-_ANY = 1  # of every kind of number in a filter
-_RULES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
-
-
-class Pattern(NamedTuple):
-    """What an ACL is about, in Kafka's numbers."""
-
-    resource_type: int
-    name: str
-    pattern_type: int
-
-
-def parse_pattern(text: str) -> Pattern:
-    """`topic/orders-*`.
-
-    Raises:
-        UserError: there is no such type, or no name.
-    """
-    from wire.security.acls import CLUSTER_NAME, PatternType, ResourceType
-
-    types = {one.name.lower().replace("_", "-"): one for one in ResourceType if one > _ANY}
-    word, slash, name = text.partition("/")
-    kind = types.get(word.lower())
-    if kind is ResourceType.CLUSTER and not slash:
-        name = CLUSTER_NAME
-    if kind is None or not name:
-        raise UserError(
-            f"{text!r} is nothing that an ACL is about",
-            f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
-            "topic/orders, topic/orders-*, group/readers, cluster",
-            exit_code=Exit.USAGE,
-        )
-    if name.endswith("*") and name != "*":
-        return Pattern(kind, name[:-1], PatternType.PREFIXED)
-    return Pattern(kind, name, PatternType.LITERAL)
-
-
-def parse_operations(text: str) -> list[Operation]:
-    """`read,describe-configs`.
-
-    Raises:
-        UserError: there is no such operation.
-    """
-    from wire.security.acls import Operation
-
-    known = {one.name.lower().replace("_", "-"): one for one in Operation if one > _ANY}
-    found = [known.get(word.strip().lower().replace("_", "-")) for word in text.split(",")]
-    operations = [one for one in found if one is not None]
-    if len(operations) < len(found):
-        raise UserError(
-            f"{text!r} is no operation",
-            f"operations are {', '.join(known)}",
-            "name one, or several with commas between",
-            exit_code=Exit.USAGE,
-        )
-    return operations
 
 
 def list_acls(
@@ -105,8 +47,8 @@ def list_acls(
     """
     pattern = None if resource is None else parse_pattern(resource)
     with brokers.connected() as client:
-        found = _described(client, pattern, principal)
-    show_rows([_row(acl) for acl in found], output, columns=COLUMNS)
+        found = acls_of(client, pattern, principal)
+    show_rows([acl_row(acl) for acl in found], output, columns=COLUMNS)
     return Exit.OK
 
 
@@ -223,93 +165,12 @@ def explain(
         )
     action = Action(wanted, ResourceType(pattern.resource_type), pattern.name)
     with brokers.connected() as client:
-        rules = _rules(client)
-        verdict = _judge(_described(client, pattern, None), rules, principal, host, action)
+        rules = broker_rules(client)
+        verdict = verdict_of(acls_of(client, pattern, None), rules, principal, host, action)
     show_fields({"allowed": verdict.allowed, "by": why(verdict)}, output)
     if rules is None:
         say("the broker does not tell its super.users: one of them may do everything")
     return Exit.OK if verdict.allowed else Exit.NO
-
-
-def _judge(
-    acls: list[Acl], rules: dict[str, str] | None, principal: str, host: str, action: Any
-) -> Verdict:
-    """As the nodes do."""
-    from quorum.metadata.authorizer import SUPER_USER, AclIndex, judge
-
-    told = rules or {}
-    if principal in [one.strip() for one in told.get("super.users", "").split(";")]:
-        return SUPER_USER
-    everyone = told.get("allow.everyone.if.no.acl.found", "false").lower() == "true"
-    return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=everyone)
-
-
-def _rules(client: BlockingClient) -> dict[str, str] | None:
-    """What the file of a broker says beside ACLs; None where one may not ask."""
-    from quorum.metadata.image import BROKER_RESOURCE
-    from wire.client.answers import the_one
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
-    client.refresh()
-    node = min(client.routing.nodes)
-    asked = DescribeConfigsResource(
-        resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=[*_RULES]
-    )
-    answer = client.call(node, DescribeConfigsRequest(resources=[asked]))
-    result = the_one(answer.results, "resource")
-    if result.error_code:
-        return None
-    return {one.name: one.value or "" for one in result.configs}
-
-
-def _described(client: BlockingClient, pattern: Pattern | None, principal: str | None) -> list[Acl]:
-    from quorum.metadata.acls import Acl
-    from wire.messages.describe_acls import DescribeAclsRequest
-    from wire.security.acls import PatternType
-
-    request = DescribeAclsRequest(
-        resource_type_filter=_ANY if pattern is None else pattern.resource_type,
-        resource_name_filter=None if pattern is None else pattern.name,
-        pattern_type_filter=_ANY if pattern is None else PatternType.MATCH,
-        principal_filter=principal,
-        host_filter=None,
-        operation=_ANY,
-        permission_type=_ANY,
-    )
-    answer = client.call(None, request)
-    check(answer.error_code, answer.error_message)
-    return sorted(
-        Acl(
-            resource.resource_type,
-            resource.resource_name,
-            resource.pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
-        for resource in answer.resources
-        for one in resource.acls
-    )
-
-
-def _row(acl: Acl) -> dict[str, Any]:
-    from quorum.metadata.acls import known
-    from wire.security.acls import Operation, PatternType, Permission, ResourceType
-
-    prefix = "*" if acl.pattern_type == PatternType.PREFIXED else ""
-    kind = _word(known(ResourceType, acl.resource_type).name)
-    return {
-        "permission": _word(known(Permission, acl.permission).name),
-        "operation": _word(known(Operation, acl.operation).name),
-        "principal": acl.principal,
-        "host": acl.host,
-        "resource": kind if kind == "cluster" else f"{kind}/{acl.resource_name}{prefix}",
-    }
-
-
-def _word(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def _from(host: str) -> str:

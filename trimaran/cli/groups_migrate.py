@@ -15,8 +15,9 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
 from trimaran.cli.groups_change import commit_offsets
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.cli.zk import explained, zookeeper_to_ask
+from trimaran.cli.zk import zookeeper_to_ask
 from trimaran.client.groups import committed_offsets
+from trimaran.client.zookeeper import explained
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

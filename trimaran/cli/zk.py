@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,78 +20,13 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import Format, say, show_fields, show_json
-from trimaran.cli.zookeeper_errors import why_no_zookeeper
+from trimaran.client.zookeeper import explained, properties_of
+from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
     from zkcompat.commands import Beside, ZooKeeperStatus
-
-
-_OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
-_OF_TLS = (
-    "the controllers must show a valid certificate for that name, of an authority in ssl.truststore.location in the "
-    "file of -c"
-)
-_WHERE_IT_BREAKS = (
-    "does security.protocol in the file of -c fit that listener? TLS may also want a certificate of ours: "
-    "ssl.keystore.location"
-)
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Failures of the mirror's room as errors for people."""
-    from wire.client.errors import AuthenticationRefused
-    from zkcompat import commands
-    from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
-
-    try:
-        yield
-    except ZooKeeperUnavailableError as error:
-        raise UserError(
-            "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
-        ) from error
-    except commands.ZooKeeperUnreachableError as error:
-        raise UserError(
-            "ZooKeeper does not answer",
-            str(error),
-            "is it running? trimaran ps; or name it with -z HOST:PORT",
-            exit_code=Exit.CANNOT_CONNECT,
-        ) from error
-    except commands.QuorumUnreachableError as error:
-        raise UserError(
-            "the quorum does not answer",
-            str(error),
-            _WHERE_IT_BREAKS
-            if " broke: " in str(error)
-            else "trimaran quorum status; or name it with -B HOST:PORT",
-            exit_code=Exit.CANNOT_CONNECT,
-        ) from error
-    except AuthenticationRefused as error:
-        raise UserError(
-            "the controllers refuse us",
-            str(error),
-            _OF_TLS if "TLS with" in str(error) else _OF_SASL,
-            exit_code=Exit.REFUSED,
-        ) from error
-    except commands.MirrorLockedError as error:
-        raise UserError(
-            "another mirror runs here", str(error), "stop it, or give this one another --state"
-        ) from error
-    except commands.WrongClusterError as error:
-        raise UserError(
-            "this ZooKeeper mirrors another cluster",
-            str(error),
-            "use another ZooKeeper, or a chroot: -z HOST:PORT/path",
-        ) from error
-    except ValueError as error:
-        raise UserError(
-            "an argument is wrong",
-            str(error),
-            "addresses are written HOST:PORT",
-            exit_code=Exit.USAGE,
-        ) from error
 
 
 Config = Annotated[
@@ -102,15 +36,6 @@ Config = Annotated[
         help="A .properties file: zookeeper.* keys, those of the mirror's user, and a client's for the controllers.",
     ),
 ]
-
-
-def properties_of(config: Path | None) -> dict[str, str]:
-    """The file's settings. Raises UserError."""
-    from trimaran.properties import read_file, resolved
-
-    if config is None:
-        return {}
-    return {key: one.value for key, one in resolved(read_file(config), os.environ).items()}
 
 
 def zookeeper_to_ask(

@@ -17,7 +17,8 @@ from trimaran.cli.connect import (
     controllers_of,
 )
 from trimaran.cli.output import Format, say, show_json, show_json_line
-from trimaran.cli.zk import Config, explained, properties_of, zookeeper_to_ask
+from trimaran.cli.zk import Config, zookeeper_to_ask
+from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:

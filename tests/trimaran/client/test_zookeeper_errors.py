@@ -11,7 +11,7 @@ import pytest
 from node.runtime.ports import HOST
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.cli.zk import get, status, tree
-from trimaran.cli.zookeeper_errors import why_no_zookeeper
+from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
 from zkcompat.zookeeper.server_process import start_zookeeper
 

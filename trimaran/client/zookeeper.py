@@ -1,0 +1,84 @@
+"""Asking a ZooKeeper and the mirror in it: the settings of a file, and failures of the mirror's room for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trimaran.errors import Exit, UserError
+
+_OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
+_OF_TLS = (
+    "the controllers must show a valid certificate for that name, of an authority in ssl.truststore.location in the "
+    "file of -c"
+)
+_WHERE_IT_BREAKS = (
+    "does security.protocol in the file of -c fit that listener? TLS may also want a certificate of ours: "
+    "ssl.keystore.location"
+)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Failures of the mirror's room as errors for people."""
+    from wire.client.errors import AuthenticationRefused
+    from zkcompat import commands
+    from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+
+    try:
+        yield
+    except ZooKeeperUnavailableError as error:
+        raise UserError(
+            "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
+        ) from error
+    except commands.ZooKeeperUnreachableError as error:
+        raise UserError(
+            "ZooKeeper does not answer",
+            str(error),
+            "is it running? trimaran ps; or name it with -z HOST:PORT",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+    except commands.QuorumUnreachableError as error:
+        raise UserError(
+            "the quorum does not answer",
+            str(error),
+            _WHERE_IT_BREAKS
+            if " broke: " in str(error)
+            else "trimaran quorum status; or name it with -B HOST:PORT",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+    except AuthenticationRefused as error:
+        raise UserError(
+            "the controllers refuse us",
+            str(error),
+            _OF_TLS if "TLS with" in str(error) else _OF_SASL,
+            exit_code=Exit.REFUSED,
+        ) from error
+    except commands.MirrorLockedError as error:
+        raise UserError(
+            "another mirror runs here", str(error), "stop it, or give this one another --state"
+        ) from error
+    except commands.WrongClusterError as error:
+        raise UserError(
+            "this ZooKeeper mirrors another cluster",
+            str(error),
+            "use another ZooKeeper, or a chroot: -z HOST:PORT/path",
+        ) from error
+    except ValueError as error:
+        raise UserError(
+            "an argument is wrong",
+            str(error),
+            "addresses are written HOST:PORT",
+            exit_code=Exit.USAGE,
+        ) from error
+
+
+def properties_of(config: Path | None) -> dict[str, str]:
+    """The file's settings. Raises UserError."""
+    from trimaran.properties import read_file, resolved
+
+    if config is None:
+        return {}
+    return {key: one.value for key, one in resolved(read_file(config), os.environ).items()}
