@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from itertools import islice
 
-from broker.groups.consumer.assignors.model import Assignment, done
+from broker.groups.consumer.assignors.model import Assignment, Work, done
 from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
 from broker.groups.consumer.operation import ConsumerOperation
 from broker.groups.consumer.records import assignment_epoch_record, target_record
@@ -33,14 +33,12 @@ PARTITIONS_PER_TICK = 20_000
 
 def assign_if_due(operation: ConsumerOperation) -> None:
     """Writes the target of the group's epoch, or sets the timer that will."""
-    group, work = operation.group, operation.work
-    if group.epoch <= group.assignment_epoch or work.target is not None or group.is_empty:
+    if not _is_due(operation):
         return
-    wait_ms = _wait_ms(operation)
-    if wait_ms == 0 and size_of(group, operation.topics) <= INLINE_SIZE_MAX:
+    group, wait_ms = operation.group, _wait_ms(operation)
+    if wait_ms == 0 and _is_little(operation):
         operation.cancel_timer(Timer.WORK)
-        computing = compute_target(group.draft(), operation.topics, _default(operation))
-        _write(operation, done(computing), list(group.members))
+        _write(operation, done(_computing(operation)), list(group.members))
         _finish(operation, group.epoch)
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
@@ -50,29 +48,38 @@ def assign_if_due(operation: ConsumerOperation) -> None:
     operation.set_timer(Timer.WORK, wait_ms)
 
 
+def _is_due(operation: ConsumerOperation) -> bool:
+    group = operation.group
+    is_behind = group.epoch > group.assignment_epoch and not group.is_empty
+    return is_behind and operation.work.target is None
+
+
+def _is_little(operation: ConsumerOperation) -> bool:
+    return size_of(operation.group, operation.topics) <= INLINE_SIZE_MAX
+
+
+def _computing(operation: ConsumerOperation) -> Work[Assignment]:
+    default = operation.settings.assignors[0]
+    return compute_target(operation.group.draft(), operation.topics, default)
+
+
 def _wait_ms(operation: ConsumerOperation) -> int:
-    """The clock of the broker that wrote the last target may go before ours."""
+    """None after a target of the future: the clock of the broker that wrote it went ahead of ours, who knows how far."""
     interval_ms = operation.settings.assignment_interval_ms
     since = operation.at.now_ms - operation.group.assignment_timestamp_ms
-    return max(0, min(interval_ms, interval_ms - since))
-
-
-def _default(operation: ConsumerOperation) -> str:
-    return operation.settings.assignors[0]
+    return max(0, interval_ms - since) if since >= 0 else 0
 
 
 def work_on_target(operation: ConsumerOperation) -> None:
     """One tick of the timer."""
-    group, work = operation.group, operation.work
-    if work.target is None:
-        assign_if_due(operation)
-        is_due = group.epoch > group.assignment_epoch and not group.is_empty
-        if is_due and _wait_ms(operation) == 0:
-            computing = compute_target(group.draft(), operation.topics, _default(operation))
-            work.target = TargetWork(group.epoch, computing)
+    work = operation.work
+    if (target := work.target) is None:
+        if _is_due(operation) and not _wait_ms(operation) and not _is_little(operation):
+            work.target = TargetWork(operation.group.epoch, _computing(operation))
             operation.set_timer(Timer.WORK, 0)
+        else:
+            assign_if_due(operation)
         return
-    target = work.target
     if target.assignment is None:
         _compute(target)
     elif _write_some(operation, target, target.assignment):

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from broker.groups.consumer import assigning
 from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver
+from wire.errors import ErrorCode
+from wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
 
 
 @pytest.fixture
@@ -48,3 +51,149 @@ def test_one_piece_of_work_at_a_time():
     for group in "g", "h":
         found = driver.shard.store.consumer_groups[group]
         assert found.assignment_epoch == found.epoch
+
+
+def behind(driver, group="g"):
+    found = driver.shard.store.consumer_groups[group]
+    return found.epoch - found.assignment_epoch
+
+
+def test_a_group_that_was_left_gets_no_target():
+    driver = Driver()
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    assert behind(driver) == 1
+    for name in "a", "b":
+        driver.consumer_heartbeat(name, -1)
+    written = len(driver.log)
+    assert driver.advance(1) == [1.0]
+    assert len(driver.log) == written
+
+
+def test_a_longer_interval_is_waited_for_from_the_last_target_on():
+    driver = Driver()
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
+    assert driver.advance(2) == [1.0]
+    assert behind(driver) == 1
+    assert driver.advance(1) == [3.0]
+    assert behind(driver) == 0
+
+
+@pytest.fixture
+def every_group_is_large(monkeypatch):
+    monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", -1)
+
+
+def test_a_large_target_is_worked_on_at_once_and_in_pieces(driver, every_group_is_large):
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    assert behind(driver)
+    # begun, computed, written, ended
+    assert driver.advance(0) == [0.0] * 4
+    assert behind(driver) == 0
+    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
+
+
+def test_a_group_that_changed_under_its_large_target_gets_the_next(driver, every_group_is_large):
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    driver.shard.handle_timeout(driver.at)
+    driver.settle()
+    driver.consumer_heartbeat("c")
+    assert behind(driver)
+    driver.advance(0)
+    assert behind(driver) == 0
+    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b", "c"}
+
+
+def test_a_large_target_waits_for_its_interval(every_group_is_large):
+    driver = Driver()
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    driver.consumer_heartbeat("a")
+    assert driver.advance(0) == [0.0] * 4
+    driver.consumer_heartbeat("b")
+    assert driver.advance(0.9) == []
+    driver.settings = replace(driver.settings, assignment_interval_ms=2_000)
+    assert driver.advance(0.2) == [1.0]
+    assert driver.advance(1) == [2.0] * 4
+    assert behind(driver) == 0
+
+
+def test_who_joins_a_large_group_has_an_epoch_to_be_at(driver, every_group_is_large):
+    response = driver.consumer_heartbeat("a")
+    assert not isinstance(response, ErrorCode)
+    found = driver.shard.store.consumer_groups["g"]
+    assert response.member_epoch == found.assignment_epoch == 1
+    assert found.assignment_timestamp_ms == 0
+    assert behind(driver) == 1
+
+
+def test_a_large_group_that_was_left_gets_no_target(driver, every_group_is_large):
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("a", -1)
+    written = len(driver.log)
+    assert driver.advance(0) == [0.0]
+    assert len(driver.log) == written
+
+
+def test_a_target_in_the_works_is_not_overtaken(driver, monkeypatch):
+    monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", -1)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    driver.shard.handle_timeout(driver.at)
+    driver.settle()
+    monkeypatch.undo()
+    before = driver.shard.store.consumer_groups["g"].assignment_epoch
+    driver.consumer_heartbeat("c")
+    assert driver.shard.store.consumer_groups["g"].assignment_epoch == before
+    driver.advance(0)
+    assert behind(driver) == 0
+
+
+def test_a_target_is_written_so_many_partitions_a_tick(driver, every_group_is_large, monkeypatch):
+    """`t` has 4 partitions, 2 for each member: then 1 for each of four."""
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    monkeypatch.setattr(assigning, "PARTITIONS_PER_TICK", 1)
+    # begun, computed, written a member at a time, ended
+    assert driver.advance(0) == [0.0] * 5
+    driver.consumer_heartbeat("c")
+    driver.consumer_heartbeat("d")
+    monkeypatch.setattr(assigning, "PARTITIONS_PER_TICK", 3)
+    assert driver.advance(0) == [0.0] * 4
+
+
+def test_a_target_that_stays_is_not_written_again(driver):
+    driver.consumer_heartbeat("a")
+    written = len(driver.log)
+    driver.consumer_heartbeat("b", topics=["none"])
+    values = [record.key for record in driver.log[written:]]
+    assigned = [
+        key.member_id for key in values if isinstance(key, ConsumerGroupTargetAssignmentMemberKey)
+    ]
+    assert assigned == ["b"]
+
+
+def test_a_target_that_is_written_early_needs_no_timer():
+    driver = Driver()
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    assert TimerKey(Timer.WORK, "g") in driver.shard._timers
+    driver.settings = replace(driver.settings, assignment_interval_ms=0)
+    driver.consumer_heartbeat("c")
+    assert behind(driver) == 0
+    assert TimerKey(Timer.WORK, "g") not in driver.shard._timers
+
+
+def test_a_target_of_a_clock_that_went_ahead_is_not_waited_for():
+    ahead = Driver(now=3_600)
+    ahead.settings = replace(ahead.settings, assignment_interval_ms=1_000)
+    ahead.consumer_heartbeat("a")
+    driver = Driver(log=ahead.log, settings=ahead.settings)
+    driver.consumer_heartbeat("b")
+    assert behind(driver) == 0
