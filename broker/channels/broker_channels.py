@@ -11,6 +11,7 @@ import trio
 
 from broker.channels.broker_channel import BrokerChannel, ChannelLimits, NotSent
 from broker.channels.broker_connector import BrokerConnector
+from broker.channels.tasks import Tasks
 from wire.schema import Message
 
 
@@ -22,7 +23,7 @@ class BrokerChannels:
         self._limits = limits
         # Bounded by the brokers of the cluster; one that is not asked for a while leaves.
         self._channels: dict[int, BrokerChannel] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = Tasks()
 
     def __len__(self) -> int:
         """How many brokers are connected to, or tried."""
@@ -30,13 +31,7 @@ class BrokerChannels:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then those who wait are told what is known of their requests, too."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
+        await self._tasks.run(task_status)
 
     async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         """The response of broker `broker_id`, within `timeout` seconds; errors in it are the caller's.
@@ -51,11 +46,11 @@ class BrokerChannels:
         """
         channel = self._channels.get(broker_id)
         if channel is None:
-            if self._nursery is None:
+            if not self._tasks.are_running:
                 raise NotSent(f"broker {broker_id}: this broker stops")
             channel = BrokerChannel(broker_id, self._connector, self._limits)
             self._channels[broker_id] = channel
-            self._nursery.start_soon(self._keep, broker_id, channel)
+            self._tasks.start_soon(self._keep, broker_id, channel)
         return await channel.call(request, timeout=timeout)
 
     async def _keep(self, broker_id: int, channel: BrokerChannel) -> None:

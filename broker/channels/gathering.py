@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from broker.channels.broker_channel import NotSent, OutcomeUnknown
+from broker.channels.tasks import Tasks
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,22 +59,16 @@ class Gathering(Generic[T, R]):
         self._send = send
         self._key = key
         self._destinations: dict[int, _Destination[T, R]] = {}
-        self._nursery: trio.Nursery | None = None
+        self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
+        """Until cancelled; then those who wait are told what is known of their items, too."""
+        await self._tasks.run(task_status)
 
     async def ask(self, broker_id: int, item: T) -> R:
         """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
-        if self._nursery is None:
-            raise NotSent(f"broker {broker_id}: this broker stops")
+        if not self._tasks.are_running:
+            raise _stops(broker_id)
         destination = self._destinations.get(broker_id)
         if destination is None:
             destination = self._destinations[broker_id] = _Destination[T, R]()
@@ -81,7 +76,7 @@ class Gathering(Generic[T, R]):
         destination.waiting.append(entry)
         if destination.in_flight < IN_FLIGHT_MAX:
             destination.in_flight += 1
-            self._nursery.start_soon(self._drain, broker_id, destination)
+            self._tasks.start_soon(self._drain, broker_id, destination)
         try:
             await entry.done.wait()
         finally:
@@ -96,6 +91,10 @@ class Gathering(Generic[T, R]):
         try:
             while destination.waiting:
                 await self._send_some(broker_id, self._take(destination.waiting))
+        except trio.Cancelled:
+            while destination.waiting:
+                destination.waiting.popleft().settle(_stops(broker_id))
+            raise
         finally:
             destination.in_flight -= 1
             if not destination.in_flight and not destination.waiting:
@@ -126,3 +125,7 @@ class Gathering(Generic[T, R]):
             raise
         for entry, outcome in zip(entries, outcomes, strict=True):
             entry.settle(outcome)
+
+
+def _stops(broker_id: int) -> NotSent:
+    return NotSent(f"broker {broker_id}: this broker stops")

@@ -133,13 +133,7 @@ def on_begin_request(
 ) -> None:
     error = _claim_refusal(state, request)
     if error is None:
-        maybe_follow(
-            state,
-            request.leader_id,
-            request.epoch,
-            _first(request.leader_id, request.endpoints),
-            now,
-        )
+        _follow_claimant(state, request, now)
         _on_leader_contact(state, now)
         if not _is_for_us(state, request.voter):
             error = ErrorCode.INVALID_VOTER_KEY
@@ -157,13 +151,7 @@ def _on_leader_contact(state: State, now: float) -> None:
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
     error = _claim_refusal(state, request)
     if error is None:
-        maybe_follow(
-            state,
-            request.leader_id,
-            request.epoch,
-            _first(request.leader_id, request.endpoints),
-            now,
-        )
+        _follow_claimant(state, request, now)
         role = state.role
         if (
             isinstance(role, Follower)
@@ -176,8 +164,15 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
     state.reply(token, state.make_response(EndQuorumEpochResponse, error or 0))
 
 
-def _first(node_id: int, endpoints: tuple[tuple[str, str, int], ...]) -> Peer | None:
-    return Peer(node_id, endpoints[0][1], endpoints[0][2]) if endpoints else None
+def _follow_claimant(
+    state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now: float
+) -> None:
+    """Who says that it leads, or led, says where it is reached: at the first of its endpoints."""
+    hint = None
+    if request.endpoints:
+        _, host, port = request.endpoints[0]
+        hint = Peer(request.leader_id, host, port)
+    maybe_follow(state, request.leader_id, request.epoch, hint, now)
 
 
 def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:

@@ -64,7 +64,7 @@ def _computing(operation: ConsumerOperation) -> Work[Assignment]:
 
 
 def _wait_ms(operation: ConsumerOperation) -> int:
-    """None after a target of the future: the clock of the broker that wrote it went ahead of ours, who knows how far."""
+    """None after a target of the future: the clock of the broker that wrote it went ahead of ours."""
     interval_ms = operation.settings.assignment_interval_ms
     since = operation.at.now_ms - operation.group.assignment_timestamp_ms
     return max(0, interval_ms - since) if since >= 0 else 0

@@ -1,0 +1,36 @@
+"""Tasks that a call starts and that outlive it, for as long as the object that it was called on runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple
+
+import trio
+
+Ts = TypeVarTuple("Ts")
+
+
+class Tasks:
+    """Begun by `start_soon` while `run` runs; all end with it."""
+
+    def __init__(self) -> None:
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def are_running(self) -> bool:
+        return self._nursery is not None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def start_soon(self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        """Only while they `are_running`."""
+        assert self._nursery is not None
+        self._nursery.start_soon(function, *args)
