@@ -12,6 +12,7 @@ import logging
 import sys
 
 from node.config.server import ServerConfig
+from node.runtime.events import event_of
 from trimaran.text import bounded, one_line
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -45,7 +46,9 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: ts (UTC, ISO 8601), level, logger, event, node_id, and error where there is one."""
+    """One object a line: ts (UTC, ISO 8601), level, logger, message, node_id; event and fields where it has a name
+    (`node.runtime.events`); error where there is one.
+    """
 
     def __init__(self, node_id: int) -> None:
         super().__init__()
@@ -56,13 +59,24 @@ class JsonFormatter(logging.Formatter):
             "ts": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname,
             "logger": record.name,
-            "event": bounded(record.getMessage(), MESSAGE_CHARACTERS_MAX),
+            "message": bounded(record.getMessage(), MESSAGE_CHARACTERS_MAX),
             "node_id": self._node_id,
         }
+        if (event := event_of(record)) is not None:
+            assert isinstance(record.args, dict), "logged by Event.log"
+            fields = {name: _plain(value) for name, value in record.args.items()}
+            line |= {"event": event.name, "fields": fields}
         if record.exc_info:
             error = self.formatException(record.exc_info)
             line["error"] = bounded(error, TRACEBACK_CHARACTERS_MAX)
         return json.dumps(line)
+
+
+def _plain(value: object) -> object:
+    """As JSON has it; else its words."""
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    return bounded(str(value), MESSAGE_CHARACTERS_MAX)
 
 
 def set_up(config: ServerConfig) -> None:

@@ -20,6 +20,7 @@ from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.replication_throttle import ReplicationThrottle
+from node.runtime import events
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.transport.events import AutoResetEvent, yield_to_loop
@@ -104,7 +105,7 @@ class DirectoryMoves:
             partition, target, None if is_unchecked else _open(partition, target)
         )
         self._wanted.set()
-        log.info("%s moves to %s", partition.name, target.path)
+        events.REPLICA_MOVE_STARTED.log(log, partition=partition.name, directory=target.path)
 
     def _give_up(self, move: Move) -> None:
         key = (move.partition.topic, move.partition.index)
@@ -250,7 +251,7 @@ class DirectoryMoves:
         del self._moves[key]
         self._partitions.reopen([partition], swap)
         self._directories.on_placed(*key, partition.topic_id, target.directory_id)
-        log.info("%s has moved to %s", partition.name, target.path)
+        events.REPLICA_MOVED.log(log, partition=partition.name, directory=target.path)
 
     def close(self) -> None:
         """Lets go of the copies; the next process goes on with them."""

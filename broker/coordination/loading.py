@@ -13,6 +13,7 @@ from broker.coordination.ports import CoordinatorLog
 from broker.coordination.shard import CoordinatorShard
 from broker.coordination.spec import CoordinatorSpec
 from log.segments.slices import LogSlice
+from node.runtime import events
 from node.runtime.threads import run_blocking
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,6 @@ async def load_shard(
         offset = next_offset
     await run_blocking(finish)
     if loader.record_count:
-        seconds = trio.current_time() - began
-        log.info("%s: loaded %d records in %.3f s", name, loader.record_count, seconds)
+        seconds = round(trio.current_time() - began, 3)
+        events.COORDINATOR_LOADED.log(log, shard=name, records=loader.record_count, seconds=seconds)
     return shard, end_offset

@@ -15,6 +15,7 @@ from enum import Enum
 import trio
 
 from broker.channels.controller_channel import Controller
+from node.runtime import events
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
 from wire.client.backoff import ExponentialBackoff
@@ -165,13 +166,14 @@ class Lifecycle:
                     continue
                 if code is ErrorCode.NONE and epoch >= 0:
                     self.epoch = epoch
-                    log.info("registered as broker %d, epoch %d", self._identity.node_id, epoch)
+                    node_id = self._identity.node_id
+                    events.BROKER_REGISTERED.log(log, broker=node_id, epoch=epoch)
                     if self.state.value is BrokerState.STARTING:
                         self.state.set(BrokerState.RECOVERY)
                     return
                 reason = self._reason_of(code)
                 if last != reason:  # said once, not at every try
-                    log.warning("registration refused: %s; trying again", reason)
+                    events.BROKER_REFUSED.log(log, reason=reason)
                 last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     break
@@ -251,7 +253,7 @@ class Lifecycle:
                 request, timeout=LEAVE_SECONDS if leaving else self._times.session / 2
             )
         except KafkaError as error:
-            log.warning("heartbeat failed: %s", error)
+            events.HEARTBEAT_FAILED.log(log, error=error)
             self._leave_failures += leaving
             if self._leave_failures >= LEAVE_ATTEMPTS:
                 self._may_stop.set()
@@ -264,7 +266,7 @@ class Lifecycle:
     async def _refused(self, code: ErrorCode) -> float:
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             # The controller does not know this incarnation any more, or yet after a change of controller.
-            log.warning("heartbeat: %s; registering again", code.name)
+            events.BROKER_FENCED.log(log, error=code.name)
             self._must_register = True
             return PAUSE_SECONDS
         log.warning("heartbeat: %s", code.name)
@@ -281,7 +283,7 @@ class Lifecycle:
             return PAUSE_SECONDS
         if self.state.value is BrokerState.RECOVERY and not response.is_fenced:
             self.state.set(BrokerState.RUNNING)
-            log.info("broker %d is ready", self._identity.node_id)
+            events.BROKER_READY.log(log, broker=self._identity.node_id)
         if response.is_fenced and self._ready_to_unfence:
             return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
         return self._times.heartbeat

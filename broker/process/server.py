@@ -26,6 +26,7 @@ from broker.process.overridden_settings import overridden
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
 from node.listeners import close_all, limits_of
+from node.runtime import events
 from node.runtime.errors import StorageFailure
 from node.runtime.graceful import run_gracefully
 from node.runtime.threads import run_blocking
@@ -159,7 +160,7 @@ async def _watch_directories(parts: Parts) -> None:
     directories, ctx = parts.storage.directories, parts.context
     while True:
         for failed in await directories.wait_failed():
-            log.error("log directory %s is offline: %s", failed.path, failed.offline)
+            events.LOG_DIRECTORY_OFFLINE.log(log, directory=failed.path, error=failed.offline)
             if directories.offline is not None:
                 raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
             lost = [
@@ -220,7 +221,7 @@ async def _take_leave(parts: Parts, server: Server | None) -> None:
     if server is not None:
         hands_over = parts.config["controlled.shutdown.enable"]
         if hands_over and not await parts.lifecycle.shut_down(CONTROLLED_SHUTDOWN_SECONDS):
-            log.warning("stopping without the controller's leave")
+            events.BROKER_LEFT_WITHOUT_LEAVE.log(log)
         await server.drain(DRAIN_SECONDS)
 
 

@@ -27,6 +27,7 @@ from broker.replication.fetch_client import (
     Key,
     PartitionFetchState,
 )
+from node.runtime import events
 from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -336,11 +337,11 @@ class Fetcher:
         try:
             leader_end = await self._leader_offset(connection, follower, LATEST)
             if leader_end < follower.log.log_end_offset:
-                log.warning(
-                    "%s is cut from %d to its leader's end %d",
-                    follower.replica.name,
-                    follower.log.log_end_offset,
-                    leader_end,
+                events.REPLICA_TRUNCATED.log(
+                    log,
+                    partition=follower.replica.name,
+                    from_offset=follower.log.log_end_offset,
+                    to_offset=leader_end,
                 )
                 follower.truncate_to(leader_end)
             else:

@@ -19,6 +19,7 @@ from broker.transactions import rules
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.records import TransactionRecord, TransactionWrite
 from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from node.runtime import events
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode
 
@@ -190,10 +191,8 @@ class TransactionCoordinatorShard:
         for transactional_id in self._open:
             transaction = self.transactions[transactional_id]
             if rules.is_timed_out(transaction, at.now_ms):
-                log.info(
-                    "transaction of %r is aborted: open for more than %d ms",
-                    transactional_id,
-                    transaction.timeout_ms,
+                events.TRANSACTION_TIMED_OUT.log(
+                    log, transactional_id=transactional_id, timeout_ms=transaction.timeout_ms
                 )
                 fenced = rules.fence(transaction, at.now_ms)
                 self._write([TransactionRecord(transactional_id, fenced)])

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from enum import IntEnum
 
+from node.runtime.events import LOG_LEVEL_CHANGED
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
@@ -114,7 +115,8 @@ def _apply(changes: Iterable[AlterableConfig]) -> None:
             logger.setLevel(_LEVELS[change.value or ""])
         else:
             logger.setLevel(logging.NOTSET)
-        log.warning("log level of %s is now %s", change.name, _name(logger.getEffectiveLevel()))
+        level = _name(logger.getEffectiveLevel())
+        LOG_LEVEL_CHANGED.log(log, logger_name=change.name, level=level)
 
 
 def _name(level: int) -> str:

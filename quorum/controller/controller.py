@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 import trio
 
 from node.config.server import ServerConfig
+from node.runtime import events
 from node.runtime.deferred import Deferred, Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
@@ -206,7 +207,7 @@ class Controller:
             await self._lead(self._begin(epoch, index))
         finally:
             self._standby.release(index)
-            log.info("controller epoch %d has ended", epoch)
+            events.CONTROLLER_ENDED.log(log, epoch=epoch)
 
     async def _lead(self, active: ActiveController) -> None:
         async with open_epoch(active.close, self._end) as nursery:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import trio
 
 from log.batches.records import BatchBuilder, NewRecord
+from node.runtime import events
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
 from node.runtime.group_commit import GroupCommit
@@ -377,7 +378,8 @@ class QuorumNode:
         self.metrics.follow(raft)
         known = self.leader.value
         if known.epoch != raft.epoch or known.leader_id != raft.leader_id:
-            log.info("node %s: %s", self.settings.identity.node_id, describe(raft.role))
+            role_text = describe(raft.role)
+            events.QUORUM_ROLE.log(log, node=self.settings.identity.node_id, role=role_text)
             self.leader.set(LeaderAndEpoch(raft.leader_id, raft.epoch))
         role = raft.role
         led = role.epoch if isinstance(role, Leader) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import trio
 
+from node.runtime import events
 from node.runtime.clock import now_ms
 from node.runtime.threads import run_blocking
 from quorum.raft.types import OffsetAndEpoch, ensure
@@ -123,7 +124,8 @@ class Snapshotter:
         if content.end_offset < self._log.start_offset:
             return  # a newer one was fetched meanwhile
         files.added(snapshot_id)
-        log.info("wrote snapshot %s of %s bytes", snapshot_id, files.size(snapshot_id))
+        size = files.size(snapshot_id)
+        events.SNAPSHOT_WRITTEN.log(log, snapshot=snapshot_id, bytes=size)
         await self.clean()
 
     async def clean(self) -> None:

@@ -18,6 +18,7 @@ from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
 from node.config.server import LISTENER_PREFIX, ServerConfig
 from node.logins import Logins
+from node.runtime import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -98,7 +99,7 @@ class AlteredSecurity:
         try:
             self._renew(self._in_use, self._listeners)
         except ConfigError as error:
-            log.error("a changed file is not usable, the previous one stays in use: %s", error)
+            events.SECURITY_INVALID.log(log, error=error)
 
     def _look(self) -> dict[str, object]:
         """Of each file that listeners name what tells that it was written anew."""

@@ -38,7 +38,7 @@ def test_every_line_is_an_object(tmp_path, level):
             watchdog.start()
             events = []
             while "[KafkaServer id=1] started" not in events:
-                events.append(json.loads(process.stderr.readline())["event"])
+                events.append(json.loads(process.stderr.readline())["message"])
             assert any("did you mean" in event for event in events) is (level == "INFO")
             second = trimaran("server", "start", "-c", file, check=False)
             process.terminate()
@@ -49,4 +49,4 @@ def test_every_line_is_an_object(tmp_path, level):
     assert second.returncode == Exit.NO
     last = [json.loads(line) for line in second.stderr.splitlines()][-1]
     assert last["level"] == "CRITICAL"
-    assert "in use" in last["event"]
+    assert "in use" in last["message"]

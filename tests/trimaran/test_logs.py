@@ -115,6 +115,6 @@ def test_json_is_one_object_a_line_whatever_is_in_it(written, line_break):
     logging.getLogger("broker").info('a "%s"%sb', "x", line_break)
     raise_with(line_break)
     event, failure = (json.loads(line) for line in lines().splitlines())
-    assert event["event"] == f'a "x"{line_break}b'
+    assert event["message"] == f'a "x"{line_break}b'
     assert event["node_id"] == 1
     assert failure["error"].startswith("Traceback (most recent call last):\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from node.runtime.events import METRICS_SERVED
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
@@ -89,4 +90,5 @@ class MirrorMonitor:
 
 
 def _tell(address: Address) -> None:
-    log.info("metrics are served at http://%s:%d/metrics", *address)
+    host, port = address
+    METRICS_SERVED.log(log, host=host, port=port)
