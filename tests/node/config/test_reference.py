@@ -1,0 +1,100 @@
+"""docs/configuration.md is the tables of keys (`REWRITE_TRANSCRIPTS=1` writes it)."""
+
+import textwrap
+from pathlib import Path
+
+from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from node.config.group_keys import GROUP_CONFIGS
+from node.config.server_keys import DEV_MODE, DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+from node.config.topic_keys import TOPIC_CONFIGS
+from tests import datadriven
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
+HEAD = """# Configuration
+
+Every key with its type, its default, how it may change, and what it does.
+This page is written from the tables in `node/config/`:
+`REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_reference.py`.
+
+A node takes the value of `--override`, else of the environment, else of its file, else the default.
+In the environment `log.dirs` is `KAFKA_LOG_DIRS`. There `_` is written `__`, and `-` is written `___`.
+An unknown key is a warning in the log. A wrong value ends the node, and says what is right.
+
+- *read-only*: read when the node starts.
+- *per-broker*: `trimaran configs set` may alter it for one broker or all, while they run.
+- *cluster-wide*: it may be altered for all brokers only.
+"""
+DEV = """
+`trimaran.dev.mode=true` sets these where nothing else does:
+"""
+SECTIONS = {
+    "Keys of topics": (
+        "A broker's key is the default of its topics; `trimaran configs set` sets one topic's.",
+        TOPIC_CONFIGS,
+    ),
+    "Keys of groups": ("Set by `trimaran configs set` for a group.", GROUP_CONFIGS),
+    "Keys of client metrics": ("Set for a subscription (KIP-714).", CLIENT_METRICS_CONFIGS),
+    "Keys that are only altered": ("They are in no file.", DYNAMIC_ONLY),
+}
+
+
+def item(key, scope=True):
+    default = "none" if key.default is None else f"`{key.default_text}`" if key.default_text else ""
+    facts = [key.kind, "required" if key.required else f"default {default or 'empty'}"]
+    facts += [key.scope] * scope
+    head = _wrapped(f"- **{key.name}** ({', '.join(facts)}).")
+    return f"{head}\n{_wrapped('  ' + key.documentation)}"
+
+
+def _wrapped(text):
+    return textwrap.fill(
+        text,
+        width=110,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def section(title, text, keys, *, scope=True):
+    items = [item(key, scope) for key in sorted(keys, key=lambda key: key.name)]
+    return "\n".join(["", f"## {title}", "", text, "", *items, ""])
+
+
+def page():
+    keys = SERVER_CONFIGS.values()
+    acting = [key for key in keys if not key.no_effect and not key.only_default]
+    wrapped = "\n".join(f"- `{name}`" for name in LISTENER_CONFIGS)
+    dev = "\n".join(f"- `{key}={value}`" for key, value in DEV_MODE.items())
+    parts = [HEAD, section("Keys of nodes", "All that act.", acting), DEV, dev, ""]
+    of_listeners = "`listener.name.LISTENER.` before one of these sets it for one listener:"
+    parts += ["\n## Keys of listeners\n", of_listeners, "", wrapped, ""]
+    for title, (text, table) in SECTIONS.items():
+        parts.append(section(title, text, table.values(), scope=False))
+    only = [key for key in keys if key.only_default]
+    idle = [key for key in keys if key.no_effect]
+    parts.append(
+        section(
+            "Keys with one value", "Another value is refused, as somebody would rely on it.", only
+        )
+    )
+    parts.append(
+        section(
+            "Keys without effect",
+            "Apache Kafka's, accepted so that its files work. A node that finds one warns.",
+            idle,
+        )
+    )
+    return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n"
+
+
+def test_the_page_says_what_the_tables_do():
+    if datadriven.REWRITE:
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page()
+
+
+def test_every_key_says_what_it_is():
+    tables = (SERVER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS, DYNAMIC_ONLY)
+    keys = [key for table in tables for key in table.values()]
+    assert [key.name for key in keys if not key.doc.endswith(".")] == []
