@@ -20,6 +20,8 @@ import trio
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig, parse
+from node.runtime.events import NODE_STARTED, NODE_STOPPING
+from node.runtime.service_manager import READY, STOPPING, notify
 from node.runtime.slow_steps import logging_slow_steps
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
@@ -103,7 +105,9 @@ async def _start_role(
 
 async def _cancel_on_signal(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
+        async for number in signals:
+            notify(STOPPING)
+            NODE_STOPPING.log(log, signal=signal.Signals(number).name)
             scope.cancel()
             return
 
@@ -165,12 +169,15 @@ def _take_descriptors() -> None:
 
 
 def say_started(config: ServerConfig) -> None:
-    """The line that scripts of Apache Kafka's users wait for; a full disk is no reason to end."""
-    line = f"[KafkaServer id={config['node.id']}] started"
+    """The line that scripts of Apache Kafka's users wait for, and the word that systemd does; a full disk is no reason
+    to end.
+    """
+    notify(READY)
+    node_id = config["node.id"]
     if writes_json(config):
         started = log.getChild("started")
         started.setLevel(logging.INFO)  # whatever the level of the rest is, somebody waits for it
-        started.info("%s", line)
+        NODE_STARTED.log(started, node=node_id)
         return
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        print(NODE_STARTED.text % {"node": node_id}, file=sys.stderr, flush=True)  # noqa: T201

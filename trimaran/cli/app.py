@@ -275,6 +275,9 @@ COMMANDS = (
     ),
     (("generate", "alerts"), "trimaran.cli.generate:alerts", "Print alerts for Prometheus."),
     (("generate", "grafana"), "trimaran.cli.generate:grafana", "Print a dashboard for Grafana."),
+    (("generate", "systemd"), "trimaran.cli.generate:systemd", "Print a unit of systemd."),
+    (("generate", "compose"), "trimaran.cli.generate:compose", "Print a compose file."),
+    (("generate", "k8s"), "trimaran.cli.generate:k8s", "Print a manifest of Kubernetes."),
     (
         ("metrics",),
         "trimaran.cli.metrics:metrics",
@@ -310,7 +313,7 @@ NOUNS = {
     "quotas": "How much clients may use.",
     "transactions": "Transactions of producers.",
     "zk": "ZooKeeper and the mirror in it.",
-    "generate": "Files for who watches a cluster.",
+    "generate": "Files for who watches or runs a cluster.",
 }
 # Set to anything: unforeseen errors keep their traceback.
 TRACEBACK_VARIABLE = "TRIMARAN_TRACEBACK"

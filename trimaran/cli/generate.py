@@ -1,14 +1,19 @@
-"""`generate prometheus|alerts|grafana`: files for who watches a cluster, on stdout."""
+"""`generate prometheus|alerts|grafana|systemd|compose|k8s`: files for who watches or runs a cluster, on stdout."""
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.metrics import Addresses, sources_of
+
+ClusterId = Annotated[str | None, Parameter(name=["-t", "--cluster-id"])]
 
 
 def prometheus(
@@ -50,3 +55,80 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
     from trimaran.metrics.dashboard import dashboard
 
     sys.stdout.write(dashboard(title))
+
+
+def systemd(
+    *,
+    config: Annotated[Path, Parameter(name=["-c", "--config"])],
+    user: str = "trimaran",
+    program: Path | None = None,
+) -> None:
+    """Prints a unit of systemd that runs the node of a properties file.
+
+    Args:
+        config: the node's properties file; its log directories are what the unit may write.
+        user: who the node runs as.
+        program: the script `trimaran` to run; this one if not given.
+    """
+    from trimaran.deployment.systemd import unit
+    from trimaran.node import parse_config
+    from trimaran.properties import load
+
+    settings = parse_config(load(config, [], {}))
+    own = Path(sys.argv[0]) if Path(sys.argv[0]).name == "trimaran" else _script()
+    paths = [*settings.log_directories, settings.metadata_directory]
+    directories = list(dict.fromkeys(path.absolute() for path in paths))
+    path = Path(os.path.abspath(program or own))
+    sys.stdout.write(unit(path, config.absolute(), user, directories))
+
+
+def _script() -> Path:
+    """Beside the interpreter, where it was started by `python -m trimaran`."""
+    return Path(sys.executable).with_name("trimaran")
+
+
+def compose(
+    *,
+    image: str = "trimaran",
+    controllers: PositiveInt = 3,
+    brokers: PositiveInt = 3,
+    cluster_id: ClusterId = None,
+) -> None:
+    """Prints a compose file of a cluster in containers.
+
+    Args:
+        image: the image that Containerfile makes.
+        controllers: how many vote.
+        brokers: how many serve; they are at localhost:19092 and above.
+        cluster_id: a new one if not given.
+    """
+    from quorum.formatting.storage import random_uuid
+    from trimaran.deployment.compose import compose_file
+
+    sys.stdout.write(compose_file(image, cluster_id or random_uuid(), controllers, brokers))
+
+
+def k8s(
+    *,
+    name: str = "trimaran",
+    image: str = "trimaran",
+    controllers: PositiveInt = 3,
+    brokers: PositiveInt = 3,
+    storage: str = "10Gi",
+    cluster_id: ClusterId = None,
+) -> None:
+    """Prints a manifest of Kubernetes: controllers and brokers as StatefulSets.
+
+    Args:
+        name: what its objects are called, or begin with.
+        image: the image that Containerfile makes.
+        controllers: how many vote.
+        brokers: how many serve.
+        storage: size of the volume of each.
+        cluster_id: a new one if not given.
+    """
+    from quorum.formatting.storage import random_uuid
+    from trimaran.deployment.kubernetes import manifest
+
+    chosen = cluster_id or random_uuid()
+    sys.stdout.write(manifest(name, image, chosen, controllers, brokers, storage))

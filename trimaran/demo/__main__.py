@@ -29,7 +29,7 @@ PARTITIONS, REPLICATION = 6, 3
 LINES = 100_000
 STEADY_PER_SECOND = 2_000
 RECOVERY_SECONDS_MAX = 30.0
-DEFAULT_FILE = Path(__file__).resolve().parents[2] / "LICENSE"
+DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that is wherever the demo is
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ def tell(story: Story) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m trimaran.demo", description=__doc__)
     parser.add_argument(
         "file",
         nargs="?",

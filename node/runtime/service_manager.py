@@ -1,0 +1,23 @@
+"""What a node tells the manager that started it, as systemd with `Type=notify`. Source: sd_notify(3)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+VARIABLE = "NOTIFY_SOCKET"
+READY, STOPPING = "READY=1", "STOPPING=1"
+
+
+def notify(state: str) -> bool:
+    """Says it to the socket that `NOTIFY_SOCKET` names; false where there is none, or nobody reads."""
+    path = os.environ.get(VARIABLE, "")
+    if not path.startswith(("/", "@")):
+        return False
+    address = f"\0{path[1:]}" if path.startswith("@") else path  # of Linux's abstract names
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)  # a manager that does not read must not hold a node
+        sock.sendto(state.encode(), address)
+        return True
+    return False

@@ -1,0 +1,105 @@
+"""What an installed trimaran does for a new user in an empty directory. Run by the Python of that environment; it needs
+pytest there, and nothing of a checkout:
+
+    python installed.py [--compiled | --interpreted] [--full]
+
+`--full` takes the steps of the demo besides: ZooKeeper and mirror, a leader killed, Spark. Ends with an
+AssertionError or CalledProcessError where something is wrong.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+SITE = Path(sysconfig.get_path("purelib")).resolve()
+LINES = 1000
+OF_EXTRAS = {"confluent_kafka", "pyspark", "kazoo", "jwt", "cryptography"}
+PYTEST = """
+import subprocess, sys
+
+def trimaran(*words, stdin=None):
+    command = [sys.executable, "-m", "trimaran", *words]
+    return subprocess.run(command, input=stdin, check=True, capture_output=True, text=True).stdout
+
+def test_a_record_arrives(embedded_kafka, kafka_bootstrap, kafka_topic):
+    trimaran("produce", kafka_topic, "-b", kafka_bootstrap, stdin="hello\\n")
+    embedded_kafka.eventually_consumes(kafka_topic, ["hello"])
+"""
+
+
+def trimaran(*words, stdin=None):
+    print("$ trimaran", *words, flush=True)
+    command = [Path(sys.executable).parent / "trimaran", *words]
+    done = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout[:2000], flush=True)
+    done.check_returncode()
+    return done.stdout
+
+
+def check_what_is_installed(compiled):
+    """Every module is the environment's; the compiled ones are compiled, or not, as was said."""
+    files = distribution("trimaran").files
+    modules = [f for f in files if f.suffix == ".py" and f.parts[0] not in {"spark", "zkcompat"}]
+    assert len(modules) > 400
+    for file in modules:
+        if not file.name.startswith(("__main__", "pyspark_")) and "console" not in file.parts:
+            name = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+            try:
+                module = importlib.import_module(name)
+            except ImportError as error:
+                if (error.name or "").partition(".")[0] not in OF_EXTRAS:
+                    raise
+                continue
+            assert Path(module.__file__).resolve().is_relative_to(SITE), module.__file__
+    from log.batches.columns import COMPILED
+
+    assert compiled is None or compiled == COMPILED
+    print("trimaran", version("trimaran"), "compiled" if COMPILED else "interpreted")
+
+
+def check_cluster(*options):
+    trimaran("up", "-d", *options)
+    try:
+        trimaran("topics", "create", "orders", "-p", "3")
+        trimaran("produce", "orders", stdin="".join(f"{i}\n" for i in range(LINES)))
+        consumed = trimaran("consume", "orders", "-e")
+        assert sorted(map(int, consumed.split())) == list(range(LINES))
+        trimaran("quorum", "status")
+        if "--zk" in options:
+            trimaran("chaos", "kill", "leader")
+            trimaran("topics", "create", "after-the-kill")
+            trimaran("zk", "verify")
+            trimaran("analyze", "--html", "report")
+            assert Path("report", "index.html").stat().st_size > 10_000
+    finally:
+        trimaran("down")
+
+
+def check_pytest():
+    Path("test_mine.py").write_text(PYTEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
+    subprocess.run(command, check=True)
+
+
+def main(arguments):
+    compiled = {"--compiled": True, "--interpreted": False}.get((arguments or [""])[0])
+    with tempfile.TemporaryDirectory() as empty:
+        os.chdir(empty)
+        check_what_is_installed(compiled)
+        trimaran("--version")
+        trimaran("doctor")
+        if "--full" in arguments:
+            check_cluster("--zk")
+        else:
+            check_cluster("--controllers", "1", "--brokers", "1")
+            check_pytest()
+        os.chdir("/")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

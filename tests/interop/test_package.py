@@ -1,0 +1,106 @@
+"""What a user installs: the source distribution, wheels made of it with a compiler and without, each in a bare
+environment that knows nothing of this checkout. `./dev interop -k package`; it needs a registry of packages, and
+gigabytes for PySpark. Java comes with `trimaran[zk]`.
+"""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = Path(__file__).with_name("installed.py")
+# What a user's shell has; whoever runs the tests has a virtual environment of the checkout on the path.
+BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+def run(*command, env=None, **options):
+    subprocess.run([str(word) for word in command], check=True, env=env, **options)
+
+
+def registry():
+    """How pip reaches its packages here, and their versions."""
+    named = {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
+    constraints = str(ROOT / "constraints.txt")
+    return {**named, "PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+
+
+class Environment:
+    """A virtual environment, and a home, of its own."""
+
+    def __init__(self, path):
+        self.path = path
+        home = path / "home"
+        self.environ = {**BARE, "HOME": str(home)}
+        run(sys.executable, "-m", "venv", path, env=self.environ)
+        home.mkdir()
+        self.python = path / "bin" / "python"
+
+    def pip(self, *words, **environ):
+        cache = os.environ.get("HOME", "/root")  # of packages that were fetched already
+        env = {**self.environ, **registry(), "HOME": cache, **environ}
+        run(self.python, "-m", "pip", "-q", "--disable-pip-version-check", *words, env=env)
+
+    def check(self, *words):
+        run(self.python, "-P", INSTALLED, *words, env=self.environ, cwd=self.path / "home")
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The source distribution, and a wheel made of it."""
+    path = tmp_path_factory.mktemp("dist")
+    builder = Environment(path / "builder")
+    builder.pip("install", "build==1.6.1")
+    out = path / "out"
+    run(builder.python, "-m", "build", "-o", out, ROOT, env={**builder.environ, **registry()})
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(dist):
+    (found,) = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def source(dist):
+    (found,) = dist.glob("*.tar.gz")
+    return found
+
+
+def test_a_package_holds_what_it_should(source, wheel):
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CHANGELOG.md", "LICENSE", "constraints.txt", "docs/quorum.md", "setup.py"} <= names
+    assert not [name for name in names if name.startswith(("tests", "bench", ".", "build"))]
+    wheel_names = set(zipfile.ZipFile(wheel).namelist())
+    ours = {str(f.relative_to(ROOT)) for f in ROOT.glob("*/**/*") if f.is_file()}
+    ours = {
+        name for name in ours if name.endswith((".py", ".pyi", "py.typed", "log4j2.properties"))
+    }
+    ours = {name for name in ours if not name.startswith(("tests", "bench", ".", "build", "docs"))}
+    assert ours <= wheel_names
+    assert not [name for name in wheel_names if name.startswith(("tests", "bench", "docs"))]
+    assert sum(name.endswith(".so") for name in wheel_names) == 3
+
+
+def test_a_package_with_compiled_parts_serves(wheel, tmp_path):
+    bare = Environment(tmp_path)
+    bare.pip("install", wheel, "pytest")
+    bare.check("--compiled")
+
+
+def test_a_package_made_without_a_compiler_serves(source, tmp_path):
+    bare = Environment(tmp_path)
+    bare.pip("install", "--no-binary", "trimaran", source, "pytest", CC="there-is-no-compiler")
+    bare.check("--interpreted")
+
+
+def test_a_package_with_all_parts_takes_the_steps_of_the_demo(wheel, tmp_path):
+    bare = Environment(tmp_path)
+    bare.pip("install", f"{wheel}[zk,spark,console]")
+    bare.check("--compiled", "--full")

@@ -1,0 +1,34 @@
+"""What systemd is told."""
+
+import socket
+
+import pytest
+
+from node.runtime.service_manager import READY, STOPPING, VARIABLE, notify
+
+
+@pytest.mark.parametrize("kind", ["file", "abstract"])
+def test_a_state_arrives(kind, tmp_path, monkeypatch):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path if kind == "file" else f"\0{path}")
+        monkeypatch.setenv(VARIABLE, path if kind == "file" else f"@{path}")
+        notify(READY)
+        notify(STOPPING)
+        assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
+
+
+@pytest.mark.parametrize("where", ["", "vsock:2:1", "/there/is/nobody"])
+def test_nobody_to_tell_is_no_error(where, monkeypatch):
+    monkeypatch.setenv(VARIABLE, where)
+    assert notify(READY) is False
+
+
+def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path, monkeypatch):
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv(VARIABLE, path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        for _ in range(10_000):
+            notify(READY)
+        assert manager.recv(100) == b"READY=1"

@@ -1,0 +1,43 @@
+"""What `generate systemd|compose|k8s` prints: tests/interop/test_deployment.py runs it."""
+
+import re
+from pathlib import PurePath
+
+from tests.cluster.processes import trimaran
+from trimaran.deployment.compose import compose_file
+from trimaran.deployment.kubernetes import manifest
+from trimaran.deployment.systemd import unit
+
+
+def test_a_unit_waits_until_the_node_serves_and_writes_only_its_directories(tmp_path):
+    file = tmp_path / "a file.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=C\n"
+        "listeners=PLAINTEXT://h:1,C://h:2\ncontroller.quorum.bootstrap.servers=h:2\n"
+        "listener.security.protocol.map=C:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        "log.dirs=/d/1,/d/2\nmetadata.log.dir=/m\n"
+    )
+    text = trimaran("generate", "systemd", "-c", file, "--program", "/opt/100%/trimaran").stdout
+    assert f'ExecStart=/opt/100%%/trimaran server start -c "{file}"\n' in text
+    assert "\nReadWritePaths=/d/1 /d/2 /m\n" in text
+    assert "\nType=notify\n" in text
+
+
+def test_words_of_a_unit_stay_words():
+    text = unit(PurePath("/$b"), PurePath('/a "b'), "u", [PurePath("/c d")])
+    assert 'ExecStart=/$$b server start -c "/a \\"b"\n' in text
+    assert 'ReadWritePaths="/c d"\n' in text
+
+
+def test_a_lone_broker_can_make_its_internal_topics():
+    for text in (compose_file("i", "id", 1, 1), manifest("n", "i", "id", 1, 1, "1Gi")):
+        assert 'OFFSETS_TOPIC_REPLICATION_FACTOR: "1"' in text
+        assert 'STATE_LOG_MIN_ISR: "1"' in text
+
+
+def test_every_node_of_a_compose_file_has_an_id_and_a_volume_of_its_own():
+    text = compose_file("i", "id", 3, 2)
+    assert re.findall(r'NODE_ID: "(\d+)"', text) == ["1", "2", "3", "11", "12"]
+    names = re.findall(r'volumes: \["(.*):/', text)
+    assert names == ["controller-1", "controller-2", "controller-3", "broker-11", "broker-12"]
+    assert text.endswith("".join(f"  {name}:\n" for name in names))

@@ -1,0 +1,114 @@
+"""What a container makes of its environment; tests/interop/test_container.py runs a real one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from node.config.server import parse
+from node.runtime.ports import HOST, port_of, reserve
+from tests.cluster.processes import trimaran
+from trimaran import container
+from trimaran.errors import UserError
+from trimaran.properties import Setting
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+CONTROLLER = {
+    "KAFKA_PROCESS_ROLES": "controller",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_LISTENERS": "CONTROLLER://127.0.0.1:9093",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+}
+
+
+def texts(environ, tmp_path):
+    found = container.settings_of(environ, tmp_path / "server.properties")
+    return {key: setting.value for key, setting in found.items()}
+
+
+def config_of(environ, tmp_path):
+    settings = texts(environ, tmp_path) | {"log.dirs": str(tmp_path / "data")}
+    return parse({key: Setting(value, "") for key, value in settings.items()})
+
+
+def test_without_a_variable_it_is_a_whole_cluster(tmp_path):
+    config = config_of({"PATH": "/bin"}, tmp_path)
+    assert config.is_broker
+    assert config.is_controller
+    container.format_new(config, {})
+    identity = (tmp_path / "data" / "meta.properties").read_text()
+    container.format_new(config, {})  # when it starts again
+    assert (tmp_path / "data" / "meta.properties").read_text() == identity
+
+
+def test_one_variable_replaces_the_whole_default(tmp_path):
+    assert texts({"KAFKA_NODE_ID": "7", "KAFKA_A___B__C_D": "x"}, tmp_path) == {
+        "log.dirs": "/var/lib/kafka/data",
+        "trimaran.metrics.listener": "127.0.0.1:9404",
+        "node.id": "7",
+        "a-b_c.d": "x",
+    }
+
+
+def test_variables_go_over_a_mounted_file(tmp_path):
+    (tmp_path / "server.properties").write_text("node.id=1\nprocess.roles=broker\n")
+    found = texts({"KAFKA_NODE_ID": "7"}, tmp_path)
+    assert (found["node.id"], found["process.roles"]) == ("7", "broker")
+
+
+def test_who_advertises_listens_everywhere(tmp_path):
+    environ = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://a.b:9092,SSL://[::1]:9094"}
+    assert texts(environ, tmp_path)["listeners"] == "PLAINTEXT://0.0.0.0:9092,SSL://0.0.0.0:9094"
+
+
+def test_a_node_of_many_needs_the_id_of_its_cluster(tmp_path):
+    voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@127.0.0.1:9093,2@b:9093,3@c:9093"}
+    config = config_of(CONTROLLER | voters, tmp_path)
+    with pytest.raises(UserError, match="CLUSTER_ID is not set"):
+        container.format_new(config, {})
+    container.format_new(config, {"CLUSTER_ID": CLUSTER_ID})
+    assert f"cluster.id={CLUSTER_ID}" in (tmp_path / "data" / "meta.properties").read_text()
+
+
+def test_who_finds_the_quorum_elsewhere_does_not_found_one(tmp_path):
+    """Else two quorums of one cluster id would come to be."""
+    there = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "there:9093"}
+    container.format_new(config_of(CONTROLLER | there, tmp_path), {"CLUSTER_ID": CLUSTER_ID})
+    assert not list((tmp_path / "data").rglob("*0000.checkpoint"))
+    here = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "127.0.0.1:9093"}
+    config = config_of(CONTROLLER | here | {"KAFKA_NODE_ID": "2"}, tmp_path / "other")
+    container.format_new(config, {"CLUSTER_ID": CLUSTER_ID})
+    assert list((tmp_path / "other" / "data").rglob("*0000.checkpoint"))
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_it_serves_and_ends_by_sigterm(tmp_path):
+    with reserve() as one, reserve() as two, reserve() as three:
+        client, controller, metrics = (f"{HOST}:{port_of(held)}" for held in (one, two, three))
+    environ = {
+        **os.environ,
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_LISTENERS": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": controller,
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRIMARAN_METRICS_LISTENER": metrics,
+        "KAFKA_LOG_DIRS": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "trimaran.container"]
+    assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 1
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as node:
+        lines = (json.loads(line)["message"] for line in node.stderr)
+        assert "[KafkaServer id=1] started" in lines  # read until it is there
+        assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 0
+        trimaran("topics", "create", "t", "-b", client)
+        trimaran("produce", "t", "-b", client, stdin="hello\n")
+        assert trimaran("consume", "t", "-e", "-b", client).stdout == "hello\n"
+        node.send_signal(signal.SIGTERM)
+        node.stderr.read()
+    assert node.returncode == 0

@@ -1,0 +1,164 @@
+"""The node of a container: `python -m trimaran.container`, configured as Apache Kafka's image is.
+
+- `server.properties` in /mnt/shared/config, if somebody mounts one;
+- over it the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
+- without any of the two, one node that is a whole cluster.
+
+Directories that are not formatted are formatted for the cluster `CLUSTER_ID`. `--healthy` asks the node that runs with
+the same settings whether its event loop turns, and ends with 0 or 1.
+
+Source: KIP-975, Kafka's `KafkaDockerWrapper` and its script `configure`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimaran.errors import Exit, UserError
+from trimaran.properties import Setting, from_environment, read_file
+
+if TYPE_CHECKING:
+    from node.config.server import ServerConfig
+    from quorum.raft.voters import VoterSet
+
+MOUNTED = Path("/mnt/shared/config/server.properties")
+DATA = "/var/lib/kafka/data"
+METRICS_LISTENER = "trimaran.metrics.listener"
+HEALTH_SECONDS = 5.0
+DEFAULTS = {"log.dirs": DATA, METRICS_LISTENER: "127.0.0.1:9404"}
+SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://127.0.0.1:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str, Setting]:
+    """All settings of the node. Raises UserError: the mounted file cannot be read."""
+    given = from_environment(environ)
+    if mounted.exists():
+        given = read_file(mounted) | given
+    if not given:
+        given = _settings(SINGLE_NODE, "the image's single node")
+    advertised = given.get("advertised.listeners")
+    if "listeners" not in given and advertised is not None:
+        everywhere = re.sub(r"://[^,]*:", "://0.0.0.0:", advertised.value)
+        given["listeners"] = Setting(everywhere, advertised.origin)
+    return _settings(DEFAULTS, "the image") | given
+
+
+def _settings(texts: Mapping[str, str], origin: str) -> dict[str, Setting]:
+    return {key: Setting(value, origin) for key, value in texts.items()}
+
+
+def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
+    """The id to format directories for: `CLUSTER_ID`, or for a node that is a whole cluster a new one.
+
+    Raises:
+        UserError: there is none, and other nodes would choose another one.
+    """
+    from quorum.formatting.storage import random_uuid
+
+    if given := environ.get("CLUSTER_ID"):
+        return given
+    if config.is_broker and _is_alone(config):
+        return random_uuid()
+    raise UserError(
+        "CLUSTER_ID is not set",
+        "all nodes of a cluster are formatted for the same id, and this is not its only node",
+        "set CLUSTER_ID to what trimaran storage random-uuid prints",
+        exit_code=Exit.USAGE,
+    )
+
+
+def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
+    """Formats what is not formatted; a directory of a cluster stays that cluster's.
+
+    Raises:
+        UserError, FormatError: it cannot be; OSError: the disk refuses.
+    """
+    from quorum.formatting.storage import format_directories, inspect_directories
+
+    ids = {one.cluster_id for one in inspect_directories(config).identities.values()}
+    if environ.get("CLUSTER_ID") or not ids:
+        cluster_id = cluster_id_of(config, environ)
+    else:
+        cluster_id = min(ids)
+    voters = None if ids else _first_voters(config)
+    format_directories(config, cluster_id, ignore_formatted=True, voters=voters)
+
+
+def _first_voters(config: ServerConfig) -> VoterSet | None:
+    """A lone controller votes for itself; the voters of others are named by their files, or found there."""
+    from log.directories.meta_properties import new_directory_id
+    from quorum.formatting.initial_voters import standalone_voter
+
+    if config.voters or not _is_alone(config):
+        return None
+    return standalone_voter(config, new_directory_id())
+
+
+def _is_alone(config: ServerConfig) -> bool:
+    """Whether it is the only controller that its settings name."""
+    own = [*config.controller_listeners, *config.advertised_controller_listeners]
+    return config.is_controller and set(config.quorum_bootstrap) <= {
+        (one.host, one.port) for one in own
+    }
+
+
+def run() -> None:
+    """Formats and serves until SIGTERM. Raises UserError."""
+    from trimaran.node import parse_config, say_started, serve
+
+    config = parse_config(settings_of(os.environ), to_serve=True)
+    format_new(config, os.environ)
+    serve(config, lambda: say_started(config))
+
+
+def is_healthy(settings: Mapping[str, Setting]) -> bool:
+    """Whether /healthz answers 200 at the node's trimaran.metrics.listener."""
+    host, _, port = settings[METRICS_LISTENER].value.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code; an error is told in three lines."""
+    from trimaran.failures import explain
+
+    # The first process of a container has no default handlers: it would not end while it formats.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        if arguments == ["--healthy"]:
+            return Exit.OK if is_healthy(settings_of(os.environ)) else Exit.NO
+        run()
+    except Exception as error:
+        told = error if isinstance(error, UserError) else explain(error)
+        if told is None:
+            raise
+        print(told, file=sys.stderr)  # noqa: T201
+        return told.exit_code
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""A unit of systemd for one node. It waits until the node serves (`node.runtime.service_manager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from trimaran.errors import Exit
+
+# A broker asks to leave for at most 20 s, then flushes and closes its logs; a slow disk takes longer.
+STOP_SECONDS = 180
+
+
+def unit(program: PurePath, config: PurePath, user: str, directories: Sequence[PurePath]) -> str:
+    """`program` is the script `trimaran`, `directories` those that the node writes. `user` must exist."""
+    writable = " ".join(map(_quoted, directories))
+    return f"""\
+[Unit]
+Description=Kafka node by trimaran
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+User={user}
+ExecStart={_word(program)} server start -c {_word(config)}
+Restart=on-failure
+RestartSec=2
+# A wrong configuration stays wrong.
+RestartPreventExitStatus={int(Exit.USAGE)}
+# Recovery of logs takes its time; server.max.startup.time.ms bounds the rest.
+TimeoutStartSec=infinity
+TimeoutStopSec={STOP_SECONDS}
+LimitNOFILE=1048576
+
+NoNewPrivileges=yes
+ProtectSystem=strict
+ReadWritePaths={writable}
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+CapabilityBoundingSet=
+SystemCallArchitectures=native
+UMask=0027
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _word(path: PurePath) -> str:
+    """A word of a command, in which a dollar begins a variable."""
+    return _quoted(path).replace("$", "$$")
+
+
+def _quoted(path: PurePath) -> str:
+    """As systemd.syntax(7) reads it; a percent begins a specifier."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text}"' if any(one in text for one in ' "\\') else text
