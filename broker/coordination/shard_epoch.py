@@ -259,7 +259,7 @@ class ShardEpoch(Generic[S, R]):
         return self._end_offset
 
     def _append_all(self, records: Sequence[R], producer: Producer | None, atomic: bool) -> int:
-        size = len(records) if atomic or producer is not None else BATCH_RECORDS_MAX
+        size = BATCH_RECORDS_MAX if not atomic and producer is None else max(1, len(records))
         for start in range(0, len(records), size):
             self._append(records[start : start + size], producer)
         return self._end_offset

@@ -6,6 +6,7 @@ The rules (`rebalance`, `joining`, `syncing`) are functions over a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -86,6 +87,21 @@ class GroupWrite:
         return True
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Nothing to write: `response` tells what the log has, and whoever holds `token` gets it when that is committed.
+
+    A new coordinator has loaded more than it knows to be committed. What it told at once might be taken back by the
+    next one, which then gives the same generation to others. `refused` makes the response when it does not come to it.
+    """
+
+    token: ResponseToken
+    response: Message
+    refused: Callable[[ErrorCode], Message]
+    records: tuple[GroupRecord, ...] = ()
+    atomic: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOperation:
     """One input to one group."""
@@ -100,6 +116,15 @@ class GroupOperation:
 
     def respond(self, token: ResponseToken, response: Message) -> None:
         self.effects.responses.append(Completion(token, response))
+
+    def respond_committed(
+        self,
+        token: ResponseToken,
+        response: Message,
+        refused: Callable[[ErrorCode], Message],
+    ) -> None:
+        """As `Answer`."""
+        self.effects.writes.append(Answer(token, response, refused))
 
     def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
         """Answers the member's awaiting join; False if there is none."""

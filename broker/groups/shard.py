@@ -23,6 +23,7 @@ from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
 from broker.groups.operation import (
+    Answer,
     GroupOperation,
     GroupWrite,
     Timer,
@@ -40,7 +41,7 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.messages.sync_group import SyncGroupRequest
 from wire.records.consumer_groups import ConsumerGroupMetadataKey
 from wire.records.groups import GroupMetadataKey, GroupMetadataValue
 from wire.schema import Message
@@ -67,7 +68,7 @@ class GroupCoordinatorShard:
         self._timers: Timers[TimerKey] = Timers()
         self._effects = Effects[GroupRecord]()
         # Writes whose commit somebody awaits.
-        self._awaited: set[ConsumerGroupWrite] = set()
+        self._awaited: set[ConsumerGroupWrite | Answer] = set()
         self.consumers = ConsumerGroups(
             self.store.consumer_groups, self._timers, around, self._write
         )
@@ -123,6 +124,9 @@ class GroupCoordinatorShard:
     def take(self) -> Effects[GroupRecord]:
         """What has come of the inputs since the last call."""
         effects, self._effects = self._effects, Effects[GroupRecord]()
+        for write in effects.writes:
+            if isinstance(write, Answer | ConsumerGroupWrite) and write.token is not None:
+                self._awaited.add(write)
         return effects
 
     # -- members
@@ -155,7 +159,7 @@ class GroupCoordinatorShard:
     def sync(self, request: SyncGroupRequest, token: ResponseToken, at: Instant) -> None:
         """Gives `token` its response, now or later."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
-            self._respond(token, self._sync_consumer_group(consumer, request, at))
+            self._sync_consumer_group(consumer, request, token, at)
             return
         group = self.groups.get(request.group_id)
         if group is None:
@@ -164,12 +168,14 @@ class GroupCoordinatorShard:
             syncing.sync(self._operation(group, at), request, token)
 
     def _sync_consumer_group(
-        self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant
-    ) -> SyncGroupResponse:
+        self, group: ConsumerGroup, request: SyncGroupRequest, token: ResponseToken, at: Instant
+    ) -> None:
         try:
-            return self.consumers.sync(group, request, at)
+            response = self.consumers.sync(group, request, at)
         except KafkaError as error:
-            return sync_error(error.code)
+            self._respond(token, sync_error(error.code))
+        else:
+            self._effects.writes.append(Answer(token, response, sync_error))
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
         consumer = self.consumer_group(request.group_id)
@@ -359,8 +365,12 @@ class GroupCoordinatorShard:
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """A group is committed, which its members wait for, or is not in the log, or was not committed in time."""
-        if isinstance(write, ConsumerGroupWrite):
-            self._consumer_written(write, code, at)
+        if isinstance(write, Answer | ConsumerGroupWrite):
+            self._awaited.discard(write)
+            self._answer(write, code)
+            if code and isinstance(write, ConsumerGroupWrite):
+                log.warning("storing %s failed: %s", write.group_id, code.name)
+                self.consumers.write_failed(write, at)
             return
         if not isinstance(write, GroupWrite):
             if code:
@@ -373,13 +383,6 @@ class GroupCoordinatorShard:
             rebalance.committed(self._operation(group, at), write)
         else:
             rebalance.write_failed(self._operation(group, at), write, code)
-
-    def _consumer_written(self, write: ConsumerGroupWrite, code: ErrorCode, at: Instant) -> None:
-        self._awaited.discard(write)
-        self._answer(write, code)
-        if code:
-            log.warning("storing %s failed: %s", write.group_id, code.name)
-            self.consumers.write_failed(write, at)
 
     # -- time
 
@@ -465,15 +468,11 @@ class GroupCoordinatorShard:
             self._effects.writes.append(Tombstones(records, atomic))
 
     def _write(self, write: ConsumerGroupWrite) -> None:
-        """Without records there is nothing to wait for."""
-        if not write.records:
-            self._answer(write, ErrorCode.NONE)
-            return
-        self._effects.writes.append(write)
-        if write.token is not None:
-            self._awaited.add(write)
+        """Without records there is only what the log has already to wait for."""
+        if write.records or write.token is not None:
+            self._effects.writes.append(write)
 
-    def _answer(self, write: ConsumerGroupWrite, code: ErrorCode) -> None:
+    def _answer(self, write: ConsumerGroupWrite | Answer, code: ErrorCode) -> None:
         if write.token is None or write.response is None:
             return
         refused = write.refused

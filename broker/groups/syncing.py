@@ -2,6 +2,7 @@
 
 Source: `GroupMetadataManager.classicGroupSync`, `-Heartbeat`, `-Leave` of Kafka 4.3. Different on purpose: while the
 leader's assignment is being stored a second one is not accepted, so that what is stored is what members are told (G2);
+a stable group's assignment is told when it is committed, which a new coordinator's may not be yet (Kafka tells it);
 a member that leaves with an awaiting request is answered.
 """
 
@@ -31,7 +32,7 @@ def sync(operation: GroupOperation, request: SyncGroupRequest, token: ResponseTo
         return
     _note_synced(operation, member)
     if group.state is S.STABLE:
-        operation.respond(token, synced(group, member))
+        operation.respond_committed(token, synced(group, member), sync_error)
         return
     operation.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync = token

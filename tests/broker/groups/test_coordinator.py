@@ -389,6 +389,50 @@ async def test_what_is_loaded_above_the_watermark_is_answered_when_it_is_committ
         assert found.ready()
 
 
+async def test_an_assignment_is_told_when_it_is_committed_by_a_new_coordinator_too(tmp_path):
+    """The member's first request may have been lost with the coordinator that appended the assignment."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        joined = await rig.groups.join(join_request(), 3, "a", "/h").wait()
+        leader.holding = True
+        watermark = leader.high_watermark.offset
+        request = sync_request(joined.member_id, 1, {joined.member_id: b"all"})
+        assert not rig.groups.sync(request).ready()
+        for outcome in ("not committed", "committed"):
+            rig.resign(index)
+            leader = rig.lead(index, epoch=leader.epoch + 1)
+            leader.high_watermark = Watermark(watermark)
+            await rig.loaded(index)
+            again = rig.groups.sync(sync_request(joined.member_id, 1))
+            await trio.testing.wait_all_tasks_blocked()
+            assert not again.ready(), outcome
+        leader.commit()
+        assert (await again.wait()).assignment == b"all"
+        told = rig.groups.sync(sync_request(joined.member_id, 1))
+        assert told.ready(), "all that the log has is committed"
+
+
+async def test_who_waits_for_an_assignment_to_be_committed_is_told_when_the_coordinator_moves(
+    tmp_path,
+):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        joined = await rig.groups.join(join_request(), 3, "a", "/h").wait()
+        leader.holding = True
+        rig.groups.sync(sync_request(joined.member_id, 1, {joined.member_id: b"all"}))
+        rig.resign(index)
+        leader = rig.lead(index, epoch=1)
+        leader.high_watermark = Watermark(0)
+        await rig.loaded(index)
+        again = rig.groups.sync(sync_request(joined.member_id, 1))
+        rig.resign(index)
+        assert (await again.wait()).error_code == E.NOT_COORDINATOR
+
+
 async def test_a_epoch_loads_only_when_the_one_before_has_unwound(tmp_path, monkeypatch):
     """Threads included: what the old one reads would be read while the new one writes."""
     may_read, reads = threading.Event(), []

@@ -90,7 +90,10 @@ class Run:
         """
         consumer = Consumer({**self.settings, "group.id": GROUP, "enable.auto.commit": False})
         begin = [TopicPartition(SOURCE, index, 0) for index in range(PARTITIONS)]
-        consumer.commit(offsets=begin, asynchronous=False)
+        deadline = time.monotonic() + CALL_SECONDS
+        while not _commit(consumer, begin):
+            if time.monotonic() > deadline:
+                raise AssertionError("the group's coordinator is not found")
         consumer.close()
 
     def copy(self, number: int) -> None:
@@ -191,6 +194,18 @@ class Run:
         )
         consumer.assign([TopicPartition(TARGET, index, 0) for index in range(PARTITIONS)])
         return consumer
+
+
+def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
+    """Whether it is done; not while the coordinator's topic is being made, and the client asks only once."""
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError._WAIT_COORD):
+            raise
+        time.sleep(0.1)
+        return False
+    return True
 
 
 def _is_reset(error: KafkaError | None) -> bool:

@@ -214,7 +214,7 @@ class Answers(CoordinatorChecker):
         if isinstance(request, SyncGroupRequest) and not response.error_code:
             known = self.offsets.generations.get(request.group_id, -1)
             self.rule(
-                known >= request.generation_id or self._was_loaded(broker, request),
+                known >= request.generation_id,
                 *("G3", request.group_id, request.generation_id, "is answered, written is", known),
             )
             for index in response.assignment:
@@ -222,15 +222,6 @@ class Answers(CoordinatorChecker):
                 who = request.group_instance_id or request.member_id
                 owner = self._synced.setdefault(place, who)
                 self.rule(owner == who, "G2", place, "is of", owner, "and", who)
-
-    def _was_loaded(self, broker: CoordinatorBroker, request: SyncGroupRequest) -> bool:
-        """As in Kafka, a coordinator tells what it found in its log, be it replicated yet or not."""
-        index = broker.groups.partition_of(request.group_id)
-        epochs = [
-            one.leader_epoch for one in broker.groups.runtime.epochs if one.partition_index == index
-        ]
-        written = self.offsets.written_in.get((request.group_id, request.generation_id))
-        return written is not None and all(written < epoch for epoch in epochs)
 
     def _joined_told(
         self,

@@ -62,8 +62,6 @@ class Offsets:
         # Of consumer groups, what their members say.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
-        # By group and generation: the leader epoch that has written it.
-        self.written_in: dict[tuple[str, int], int] = {}
         # Of commits by note: the generation or member epoch that the committer told.
         self.told_generations: dict[str, int] = {}
 
@@ -105,10 +103,6 @@ class Offsets:
             decoded = decode_consumer_group_key(key)
             if isinstance(decoded, ConsumerGroupMemberMetadataKey) and value is None:
                 self.ever_removed.add((decoded.group_id, decoded.member_id))
-            known = decode_group_key(key)
-            if isinstance(known, GroupMetadataKey) and value is not None:
-                generation = decode_group_metadata_value(value).generation
-                self.written_in[known.group, generation] = batch.leader_epoch
 
     # --- what is committed
 

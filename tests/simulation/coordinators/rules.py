@@ -66,5 +66,6 @@ class Faults(faults.Faults):
         # A transaction is a dozen requests: where everything breaks all the time there are none.
         for name in ("crash_every", "isolate_every", "partition_every", "slow_every"):
             setattr(drawn, name, getattr(drawn, name) * prng.choice((0.0, 1.0, 2.0, 3.0)))
+        drawn.stuck = prng.choice((0.0, 0.0, 0.02, 0.1))
         drawn.delay_max = min(drawn.delay_max, prng.choice((0.02, 0.1, 0.4)))
         return drawn

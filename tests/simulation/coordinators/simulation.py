@@ -12,6 +12,6 @@ INVARIANTS = (
 SOMETIMES = (
     *("kill", "power cut", "wipe", "clean stop", "fenced", "isolation", "cut links", "slow link"),
     *("leader moved", "reassignment", "ISR changed", "transaction", "transaction aborted"),
-    *("vanished", "frozen", "joined", "offsets committed", "records read"),
+    *("vanished", "frozen", "joined", "offsets committed", "records read", "stuck request"),
 )
 COORDINATORS = Simulation(CoordinatorWorld, run_seed, INVARIANTS, SOMETIMES)

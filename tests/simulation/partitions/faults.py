@@ -59,6 +59,7 @@ class Faults:
     reassign_every: float = 0.0
     recreate_every: float = 0.0
     delete_records_every: float = 0.0
+    stuck: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CONTROLLER, CLIENT = 0, -1
 CONNECT_SECONDS = 0.5
+# In a connection that its sender has given up: long enough to ask again, and to go on.
+STUCK_SECONDS = (0.5, 3.0)
 # Of every request: newer than all that changed what a follower or consumer is told.
 VERSIONS = {"FetchRequest": 17, "ListOffsetsRequest": 10, "OffsetForLeaderEpochRequest": 4}
 
@@ -74,7 +76,8 @@ class Network:
         may_be_late: bool = True,
     ) -> Any:
         """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became
-        of it. Without `may_be_late` what has not arrived by then never does.
+        of it. Without `may_be_late` what has not arrived by then never does; else it may arrive long after that
+        (`Faults.stuck`).
         """
         answers: list[Any] = []
         answered = trio.Event()
@@ -100,6 +103,10 @@ class Network:
     async def _arrive(
         self, source: int, broker: SimBroker, serve: Callable[[], Awaitable[None]], until: float
     ) -> None:
+        world = self.world
+        if until == inf and world.faults.stuck and world.prng.random() < world.faults.stuck:
+            world.happened["stuck request"] += 1
+            await trio.sleep(world.prng.uniform(*STUCK_SECONDS))
         try:
             await self.travel(source, broker.id, may_be_lost=True)
         except Lost:

@@ -10,6 +10,7 @@ from broker.groups import offsets, rebalance, syncing
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer import reconciliation
 from broker.groups.group import ClassicGroup
+from broker.groups.operation import GroupOperation
 from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
 from broker.handlers import write_txn_markers
@@ -126,6 +127,15 @@ def _old_assignments_are_told() -> Patch:
         mock.patch.object(ClassicGroup, "begin_generation", begin),
         mock.patch.object(rebalance, "committed", committed),
     )
+
+
+def _loaded_assignments_are_told_at_once() -> Patch:
+    """Replicated or not, as by Kafka."""
+
+    def respond(self: GroupOperation, token: Any, response: Any, _refused: Any) -> None:
+        self.respond(token, response)
+
+    return mock.patch.object(GroupOperation, "respond_committed", respond)
 
 
 def _both(*patches: AbstractContextManager[Any]) -> Patch:
@@ -269,6 +279,10 @@ GROUPS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
         *(FENCING, {**_MEMBERS, **_CLASSIC}),
     ),
     ("old assignments are told", _old_assignments_are_told, FENCING, {**_MEMBERS, **_CLASSIC}),
+    (
+        *("loaded assignments are told at once", _loaded_assignments_are_told_at_once),
+        *(FENCING, {**_MEMBERS, **_MOVES, **_CLASSIC, "delay_max": 0.4}),
+    ),
     (
         *("static members are not fenced", _static_members_are_not_fenced),
         *(FENCING, {**_STATIC, **_CONSUMER, "rivals": True}),
