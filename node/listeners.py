@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 import resource
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
 
 from node.config.config_def import INT_MAX, ConfigError
+from node.config.node_keys import override
 from node.config.security import listener_security
 from node.config.server import ServerConfig
 from node.logins import Logins
 from wire.endpoint import Endpoint
+from wire.transport.connection_quotas import ConnectionBounds
 from wire.transport.limits import ConnectionLimits
 from wire.transport.memory import REQUEST_BYTES_MAX
 from wire.transport.server import Listener
@@ -85,24 +88,65 @@ def _inter_broker_listener(config: ServerConfig) -> str | None:
 
 
 def limits_of(config: ServerConfig) -> ConnectionLimits:
-    """Kafka's keys about connections. Looks names of `max.connections.per.ip.overrides` up."""
+    """Kafka's keys about a connection."""
     request_bytes = config["queued.max.request.bytes"]
-    rate = config["max.connection.creation.rate"]
     return ConnectionLimits(
         frame_bytes_max=config["socket.request.max.bytes"],
         idle_seconds=config["connections.max.idle.ms"] / 1000,
-        connections_max=config["max.connections"],
-        connections_max_of_listeners={
-            one.name: config.of_listener(one.name, "max.connections")
-            for one in (*config.broker_listeners, *config.controller_listeners)
-            if config.is_set_for_listener(one.name, "max.connections")
-        },
-        connections_per_ip_max=config["max.connections.per.ip"],
-        connections_per_ip=_per_ip(config),
         descriptors_end=descriptors_end(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
-        accepts_per_second=math.inf if rate == INT_MAX else rate,
         request_bytes_max=REQUEST_BYTES_MAX if request_bytes < 0 else request_bytes,
     )
+
+
+class Values(Protocol):
+    """Of a node, as its file has them or as they are by now."""
+
+    def now(self, key: str) -> Any: ...
+
+    def now_of_listener(self, listener: str, key: str) -> Any: ...
+
+
+def bounds_of(
+    configs: Values, listeners: Iterable[str], addresses: Callable[[str], Iterable[str]]
+) -> ConnectionBounds:
+    """How many connections there may be; of a listener that has no bound of its own that of the node.
+
+    Raises:
+        ConfigError: an override is not written HOST:COUNT.
+    """
+    names = list(listeners)
+    return ConnectionBounds(
+        connections_max=configs.now("max.connections"),
+        of_listeners={one: configs.now_of_listener(one, "max.connections") for one in names},
+        per_ip_max=configs.now("max.connections.per.ip"),
+        per_ip={
+            address: count
+            for host, count in map(override, configs.now("max.connections.per.ip.overrides"))
+            for address in addresses(host)
+        },
+        rate=_rate(configs.now("max.connection.creation.rate")),
+        rates_of_listeners={
+            one: _rate(configs.now_of_listener(one, "max.connection.creation.rate"))
+            for one in names
+        },
+    )
+
+
+def _rate(value: int) -> float:
+    return math.inf if value == INT_MAX else value
+
+
+def addresses_of(host: str) -> list[str]:
+    """Blocks while a name is looked up. Raises ConfigError."""
+    try:
+        return [str(address[0]) for *_, address in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            "max.connections.per.ip.overrides",
+            host,
+            str(error),
+            fix="use an address or a host name that resolves",
+        ) from error
 
 
 def descriptors_end(descriptors: int) -> int:
@@ -110,24 +154,3 @@ def descriptors_end(descriptors: int) -> int:
     if descriptors == resource.RLIM_INFINITY:
         return 1 << 31
     return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)
-
-
-def _per_ip(config: ServerConfig) -> dict[str, int]:
-    key = "max.connections.per.ip.overrides"
-    found = {}
-    for text in config[key]:
-        host, colon, count = text.rpartition(":")
-        try:
-            if not colon or not count.isdigit():
-                raise ValueError("an override is written HOST:COUNT")
-            for *_, address in socket.getaddrinfo(host.strip("[]"), None):
-                found[str(address[0])] = int(count)
-        except (ValueError, OSError) as error:
-            raise ConfigError(
-                key,
-                text,
-                str(error),
-                origin=config.origins.get(key, ""),
-                fix="use an address or a host name that resolves, and a port number",
-            ) from error
-    return found

@@ -4,23 +4,20 @@ of Kafka.
 
 from __future__ import annotations
 
-import ipaddress
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import trio
 
+from node.addresses import AddressBook
 from node.client_quotas import ClientQuota, ConnectionQuota, Entity
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
+from quorum.metadata.image import EMPTY, MetadataImage
 from quorum.metadata.loader import Manifest
 from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from wire.transport.calls import Call
 from wire.transport.hooks import Hooks, Response
 from wire.transport.rate import Windows
-
-log = logging.getLogger(__name__)
 
 # Between brokers. Followers are exempt too: `fetch` says who is one.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})
@@ -38,12 +35,15 @@ class ClientQuotas:
     fetch: ClientQuota = field(init=False)
     requests: ClientQuota = field(init=False)
     connections: ConnectionQuota = field(init=False)
+    book: AddressBook = field(default_factory=AddressBook)
+    _image: MetadataImage = EMPTY
 
     def __post_init__(self) -> None:
         self.produce = ClientQuota(self.windows)
         self.fetch = ClientQuota(self.windows)
         self.requests = ClientQuota(self.windows)
         self.connections = ConnectionQuota(self.windows)
+        self.book.changed.append(self._set_addresses)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         if not delta.quotas.changed:
@@ -56,7 +56,12 @@ class ClientQuotas:
             quota.set_limits(
                 {entity: one.value for (entity, key), one in image.quotas.items() if key == name}
             )
-        self.connections.set_limits(dict(_of_addresses(image)))
+        self._image = image
+        self._set_addresses()
+
+    def _set_addresses(self) -> None:
+        """Of a host name the addresses that are known by now."""
+        self.connections.set_limits(dict(_of_addresses(self._image, self.book.addresses)))
 
     def connected(self, ip: str) -> float:
         """Counts a new connection. Seconds, at most a window, for which one that comes too early is kept waiting."""
@@ -104,23 +109,15 @@ class ClientQuotas:
         return asked if most is None else int(min(asked, most))
 
 
-def _of_addresses(image: MetadataImage) -> Iterator[tuple[Entity, float]]:
-    """As sockets write addresses. Names are not looked up: that would hold the loop."""
+def _of_addresses(
+    image: MetadataImage, addresses: Callable[[str], Iterable[str]]
+) -> Iterator[tuple[Entity, float]]:
     for (entity, key), one in image.quotas.items():
         if key != "connection_creation_rate":
             continue
         name = dict(entity).get("ip")
-        try:
-            ip = None if name is None else _written(ipaddress.ip_address(name))
-        except ValueError:
-            log.warning("connection_creation_rate of %s has no effect: it names no address", name)
-            continue
-        yield (("ip", ip),), one.value
-
-
-def _written(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    old = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return str(old or ip)
+        for ip in (None,) if name is None else addresses(name):
+            yield (("ip", ip),), one.value
 
 
 def _client(call: Call) -> tuple[str, str]:

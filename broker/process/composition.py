@@ -59,6 +59,7 @@ from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
 from quorum.metadata.loader import Publisher
 from quorum.serving.accounts import Accounts
+from quorum.serving.altered_connections import AlteredConnections, connections_of
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
@@ -81,6 +82,7 @@ class Parts:
     quorum: QuorumAccess
     listeners: Sequence[Listener]
     altered: AlteredSecurity
+    connections: AlteredConnections
     lifecycle: Lifecycle
     alter_partitions: AlterPartitions
     assignments: DirectoryAssignments
@@ -134,8 +136,7 @@ def _composed(
     channel = _channel(config, access, to_controllers)
     settings = TopicSettingsSource(config, metadata, node_id)
     configs = NodeConfigs(config, lambda: metadata.image.configs)
-    cordons = Cordons(config, configs, metadata)
-    directories.cordoned = cordons.paths
+    cordons = _cordons(config, configs, metadata, directories)
     lifecycle = _lifecycle(config, channel, directories, metadata, listeners, cordons)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
     assignments = _assignments(channel, directories, lifecycle, node_id)
@@ -145,15 +146,15 @@ def _composed(
     throttles = ReplicationThrottles.of(config, configs)
     fetchers = _fetchers(config, metadata, lifecycle, to_brokers, throttles.follower)
     partitions = Partitions(services, fetchers, directories.high_watermark)
-    groups = _groups(config, metadata, directories)
-    partitions.listen(CONSUMER_OFFSETS, groups.runtime)
+    groups = _groups(config, metadata, directories, partitions)
     producer_ids = ProducerIds(channel, node_id, lambda: lifecycle.epoch)
     transacting = _transactions(config, configs, metadata, producer_ids, directories, to_brokers)
     partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
     tracker, quotas = RegistrationTracker(node_id, lifecycle.register_again), _client_quotas(config)
-    _publish(access, node_id, gate, publisher, quotas, throttles, groups, tracker, altered)
+    connections = connections_of(config, config.broker_listeners, quotas.book, quotas.connected)
+    _publish(access, gate, publisher, quotas, connections, throttles, groups, tracker, altered)
     context = Context(
         config=config,
         node_id=node_id,
@@ -186,6 +187,7 @@ def _composed(
         quorum=access,
         listeners=listeners,
         altered=altered,
+        connections=connections,
         lifecycle=lifecycle,
         alter_partitions=alter_partitions,
         assignments=assignments,
@@ -197,15 +199,31 @@ def _composed(
     )
 
 
+def _cordons(
+    config: ServerConfig,
+    configs: NodeConfigs,
+    metadata: BrokerMetadata,
+    directories: LogDirectories,
+) -> Cordons:
+    cordons = Cordons(config, configs, metadata)
+    directories.cordoned = cordons.paths
+    return cordons
+
+
 def _groups(
-    config: ServerConfig, metadata: BrokerMetadata, directories: LogDirectories
+    config: ServerConfig,
+    metadata: BrokerMetadata,
+    directories: LogDirectories,
+    partitions: Partitions,
 ) -> GroupCoordinator:
-    return GroupCoordinator(
+    groups = GroupCoordinator(
         GroupLimits.of(config),
         metadata,
         directories.storage_failed,
         ConfiguredGroups(config, lambda: metadata.image.configs).of,
     )
+    partitions.listen(CONSUMER_OFFSETS, groups.runtime)
+    return groups
 
 
 def _client_quotas(config: ServerConfig) -> ClientQuotas:
@@ -223,13 +241,13 @@ def _altered(
     return AlteredSecurity(config, listeners, clients, logins)
 
 
-def _publish(access: QuorumAccess, node_id: int, gate: _Gate, *publishers: Publisher) -> None:
+def _publish(access: QuorumAccess, gate: _Gate, *publishers: Publisher) -> None:
     """To these, in order, what changes in the metadata; who is who comes first, who may do what last."""
     access.loader.add_publisher(gate.accounts, *publishers)
     if gate.authorizer is not None:
         access.loader.add_publisher(gate.authorizer)
     if access.owned:
-        access.loader.add_publisher(IdleConfigs(node_id))
+        access.loader.add_publisher(IdleConfigs(access.node.settings.identity.node_id))
 
 
 def _quorum_access(

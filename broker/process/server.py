@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -140,6 +140,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
         nursery.start_soon(parts.altered.watch_files)
+        nursery.start_soon(parts.connections.book.run)
         nursery.start_soon(check_suspects, ctx.partitions)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
@@ -183,7 +184,8 @@ async def _serve(
             hooks=parts.context.quotas.hooks,
         ),
         parts.context,
-        limits=replace(limits_of(parts.config), too_early=parts.context.quotas.connected),
+        limits=limits_of(parts.config),
+        quotas=parts.connections.quotas,
         task_status=task_status,
     )
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from node.config.config_def import ConfigError, ConfigKey
+from node.config.config_def import ConfigError, ConfigKey, at_least
 from node.config.security_keys import LISTENER_JAAS, TLS
 from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
 from wire.errors import ErrorCode, KafkaError
@@ -26,7 +26,6 @@ _ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) 
     "ssl.client.auth"
 }
 _SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
-_NODE_WIDE = "connections are counted for all listeners of a broker together"
 # Of a listener, and still the same for all brokers.
 _OF_ALL_BROKERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
@@ -38,12 +37,19 @@ def dynamic_key(name: str) -> ConfigKey | None:
     if (listener := _LISTENER.fullmatch(name)) is not None:
         base = listener.group(1)
         if base in _OF_ALL_BROKERS:
-            return replace(SERVER_CONFIGS[base], no_effect=_NODE_WIDE)
+            return _positive(SERVER_CONFIGS[base])
         return LISTENER_CONFIGS.get(base) if base in _ALTERABLE_OF_LISTENERS else None
     if (key := DYNAMIC_ONLY.get(name)) is not None:
         return key
     key = SERVER_CONFIGS.get(name)
-    return key if key is not None and key.scope != "read-only" else None
+    if key is None or key.scope == "read-only":
+        return None
+    return _positive(key) if name in _OF_ALL_BROKERS else key
+
+
+def _positive(key: ConfigKey) -> ConfigKey:
+    """A file may say that nobody may connect, who alters it may not: nobody could take it back."""
+    return replace(key, check=at_least(1))
 
 
 def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> None:

@@ -5,19 +5,59 @@ Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `Metadata
 
 from __future__ import annotations
 
-from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
+from node.config.config_def import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigError,
+    ConfigKey,
+    all_of,
+    at_least,
+)
 
-_AT_START = "a listener is bound with the bounds of its start"
+
+def override(text: str) -> tuple[str, int]:
+    """Host and count of `HOST:COUNT`. Raises ConfigError."""
+    host, _, count = text.rpartition(":")
+    if not host or not count.isdecimal() or len(count) > _COUNT_DIGITS_MAX:
+        raise ConfigError(
+            "max.connections.per.ip.overrides",
+            text,
+            _OVERRIDE,
+            fix="use an address or a host name, and a number",
+        )
+    return host.strip("[]"), int(count)
+
+
+def _overrides(value: list[str]) -> str | None:
+    try:
+        for one in value:
+            override(one)
+    except ConfigError as error:
+        return error.why
+    return None
+
+
+_OVERRIDE = "an override is written HOST:COUNT"
+_COUNT_DIGITS_MAX = 10
 
 # Also of one listener.
-MAX_CONNECTIONS = ConfigKey(
-    "max.connections",
-    "int",
-    INT_MAX,
-    "Connections of clients.",
-    at_least(0),
-    scope="cluster-wide",
-    no_effect_while_running=_AT_START,
+OF_LISTENERS = (
+    ConfigKey(
+        "max.connections",
+        "int",
+        INT_MAX,
+        "Most connections; nodes on their own listener are let in above it.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connection.creation.rate",
+        "int",
+        INT_MAX,
+        "Most new connections of a broker in a second.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
 )
 
 HOUR_MS = 3600 * 1000
@@ -107,7 +147,7 @@ LISTENERS = (
     ConfigKey(
         "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
     ),
-    MAX_CONNECTIONS,
+    *OF_LISTENERS,
     ConfigKey(
         "max.connections.per.ip",
         "int",
@@ -115,24 +155,14 @@ LISTENERS = (
         "Most connections from one address.",
         at_least(0),
         scope="cluster-wide",
-        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "max.connections.per.ip.overrides",
         "list",
         [],
         "Most connections from single addresses, HOST:COUNT.",
+        _overrides,
         scope="cluster-wide",
-        no_effect_while_running=_AT_START,
-    ),
-    ConfigKey(
-        "max.connection.creation.rate",
-        "int",
-        INT_MAX,
-        "Most new connections of a broker in a second.",
-        at_least(0),
-        scope="cluster-wide",
-        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."

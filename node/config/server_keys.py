@@ -18,7 +18,7 @@ from node.config.config_def import (
 from node.config.consumer_group_keys import CONSUMER_GROUPS
 from node.config.legacy_admin_keys import LEGACY_ADMIN
 from node.config.log_keys import LOGS
-from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
+from node.config.node_keys import LISTENERS, METADATA_LOG, OF_LISTENERS, QUORUM, ROLES
 from node.config.oauthbearer_keys import OAUTHBEARER_HANDLERS, OAUTHBEARER_NOT_SERVED
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import (
@@ -156,7 +156,7 @@ LISTENER_CONFIGS = ConfigDef(
         *LISTENER_JAAS,
         *LISTENER_REAUTH,
         *OAUTHBEARER_HANDLERS,
-        MAX_CONNECTIONS,
+        *OF_LISTENERS,
     )
 )
 # Altered while a broker runs, and never in its file.

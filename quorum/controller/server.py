@@ -21,6 +21,7 @@ from pathlib import Path
 import trio
 
 from log.directories.directory import LogDirectory
+from node.addresses import AddressBook
 from node.config.security import controller_security
 from node.config.server import ServerConfig
 from node.listeners import bind, close_all, closed_on_failure, limits_of
@@ -43,6 +44,7 @@ from quorum.raft_log.last_image import last_image
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
 from quorum.serving.accounts import Accounts
+from quorum.serving.altered_connections import AlteredConnections, connections_of
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
 from quorum.serving.idle_configs import IdleConfigs
@@ -86,6 +88,7 @@ class _Parts:
     node: QuorumNode
     registrar: Registrar
     altered: AlteredSecurity
+    connections: AlteredConnections
     listeners: Sequence[Listener]
     context: ControllerContext
 
@@ -169,13 +172,17 @@ def _composed(
     clients = [(security, controller_security)]
     altered = AlteredSecurity(config, listeners, clients, gate.logins)
     mutations = _mutation_quotas(config)
-    loader.add_publisher(gate.accounts, registrar, altered, IdleConfigs(config.node_id), mutations)
+    connections = connections_of(config, config.controller_listeners, AddressBook())
+    idle = IdleConfigs(config.node_id)
+    loader.add_publisher(gate.accounts, registrar, altered, connections, idle, mutations)
     if gate.authorizer is not None:
         loader.add_publisher(gate.authorizer)
     context = ControllerContext(
         config, cluster_id, node, controller, gate.authorizer, mutations=mutations
     )
-    return _Parts(config, directory, group_commit, node, registrar, altered, listeners, context)
+    return _Parts(
+        config, directory, group_commit, node, registrar, altered, connections, listeners, context
+    )
 
 
 def _mutation_quotas(config: ServerConfig) -> MutationQuotas:
@@ -237,6 +244,7 @@ async def _run(
             await nursery.start(parts.node.run)
             nursery.start_soon(parts.context.controller.run)
             nursery.start_soon(_complete_initial_load, parts)
+            nursery.start_soon(parts.connections.book.run)
             server: Server = await nursery.start(_serve, parts)
             nursery.start_soon(parts.registrar.run)
             nursery.start_soon(parts.altered.watch_files)
@@ -281,6 +289,7 @@ async def _serve(
         controller_registry(),
         parts.context,
         limits=limits_of(parts.config),
+        quotas=parts.connections.quotas,
         task_status=task_status,
     )
 

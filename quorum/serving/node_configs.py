@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from node.config.server import ServerConfig
+from node.config.server import LISTENER_PREFIX, ServerConfig
 from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
@@ -24,9 +24,24 @@ class NodeConfigs:
     def now(self, key: str) -> Any:
         """The typed value of a key of `SERVER_CONFIGS`, or of `DYNAMIC_ONLY`."""
         definition = DYNAMIC_ONLY.get(key) or SERVER_CONFIGS[key]
+        text = self._altered(key)
+        if text is not None:
+            return definition.parse(text)
+        return definition.default if key in DYNAMIC_ONLY else self._config[key]
+
+    def now_of_listener(self, listener: str, key: str) -> Any:
+        """The value of a key that one listener may have for itself; else that of the node."""
+        text = self._altered(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
+        if text is not None:
+            return SERVER_CONFIGS[key].parse(text)
+        if self._config.is_set_for_listener(listener, key):
+            return self._config.of_listener(listener, key)
+        return self.now(key)
+
+    def _altered(self, name: str) -> str | None:
         configs = self._configs()
         for resource in (str(self._config.node_id), ""):
-            text = configs.of(BROKER_RESOURCE, resource).get(key)
+            text = configs.of(BROKER_RESOURCE, resource).get(name)
             if text is not None:
-                return definition.parse(text)
-        return definition.default if key in DYNAMIC_ONLY else self._config[key]
+                return text
+        return None

@@ -188,12 +188,16 @@ async def test_who_connects_too_fast_is_not_served(tmp_path, ip):
                 assert await stream.receive_some(1) == b""
 
 
-async def test_a_quota_of_a_name_is_warned_of(tmp_path, caplog):
+async def test_a_quota_of_a_host_name_is_one_of_its_addresses(tmp_path):
     async with asked(tmp_path) as one:
-        entry = AlterClientQuotasRequestEntryData(
-            entity=[EntityData(entity_type="ip", entity_name="localhost")],
-            ops=[OpData(key="connection_creation_rate", value=1, remove=False)],
-        )
-        await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
-        await one.seen(lambda image: image.quotas)
-    assert "connection_creation_rate of localhost has no effect: it names no address" in caplog.text
+        quota = one.broker.context.quotas.connections
+        for name in ("localhost", "no.such.host.invalid"):
+            entry = AlterClientQuotasRequestEntryData(
+                entity=[EntityData(entity_type="ip", entity_name=name)],
+                ops=[OpData(key="connection_creation_rate", value=1, remove=False)],
+            )
+            await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+        with trio.fail_after(SECONDS):
+            while quota.use_if_allowed("127.0.0.1", trio.current_time()) == 0:
+                await trio.lowlevel.checkpoint()
+        assert quota.use_if_allowed("127.0.0.2", trio.current_time()) == 0

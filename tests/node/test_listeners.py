@@ -1,5 +1,6 @@
 """The bounds of connections that a node's configuration and its process give."""
 
+import math
 import resource
 import socket
 
@@ -7,8 +8,10 @@ import pytest
 
 from broker.process.composition import compose
 from log.directories.meta_properties import MetaPropertiesError
+from node.addresses import AddressBook
 from node.listeners import bind, descriptors_end, limits_of
 from node.runtime.ports import port_of, reserve
+from quorum.serving.altered_connections import connections_of
 from tests.quorum.config_of import config_of
 from wire.transport.memory import REQUEST_BYTES_MAX
 
@@ -77,11 +80,15 @@ def test_a_listener_may_have_a_bound_of_its_own():
             "inter.broker.listener.name": "INSIDE",
             "max.connections": "7",
             "listener.name.plaintext.max.connections": "3",
+            "max.connections.per.ip.overrides": "127.0.0.1:5,[::1]:6",
+            "listener.name.inside.max.connection.creation.rate": "20",
         }
     )
-    limits = limits_of(own)
-    assert limits.connections_max == 7
-    assert limits.connections_max_of_listeners == {"PLAINTEXT": 3}
+    bounds = connections_of(own, own.broker_listeners, AddressBook()).quotas.bounds
+    assert bounds.connections_max == 7
+    assert bounds.of_listeners == {"PLAINTEXT": 3, "INSIDE": 7}
+    assert bounds.per_ip == {"127.0.0.1": 5, "::1": 6}
+    assert bounds.rates_of_listeners == {"PLAINTEXT": math.inf, "INSIDE": 20}
     listeners = bind(own, own.broker_listeners)
     try:
         assert [one.for_nodes for one in listeners] == [False, True]

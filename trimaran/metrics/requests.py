@@ -93,6 +93,16 @@ def connection_metrics(servers: list[Server]) -> Families:
         sum(c.refused for c in counted),
     )
     yield counter(
+        "trimaran_connections_delayed",
+        "Connections that came too fast for their listener, and waited.",
+        sum(c.delayed for c in counted),
+    )
+    yield counter(
+        "trimaran_connections_excess_closed",
+        "Connections of clients closed because fewer are allowed.",
+        sum(c.excess_closed for c in counted),
+    )
+    yield counter(
         "trimaran_bad_frames",
         "Connections closed because what they sent was no request.",
         sum(c.bad_frames + c.bad_requests for c in counted),

@@ -123,6 +123,8 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
+        # On the clock of `time.perf_counter`.
+        self.received_at = time.perf_counter()
 
     async def serve(self) -> None:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""
@@ -174,6 +176,11 @@ class Connection:
     def abort(self) -> None:
         """Closes without answering."""
         self._serving.cancel()
+
+    @property
+    def is_closing(self) -> bool:
+        """`abort` was called."""
+        return self._serving.cancel_called
 
     def progress(self) -> tuple[int, int, int] | None:
         """Stays the same while the peer does nothing; None while the peer waits for us."""
@@ -237,7 +244,8 @@ class Connection:
 
     async def _begin_received(self) -> None:
         try:
-            turn_ends = time.perf_counter() + _TURN_SECONDS
+            self.received_at = time.perf_counter()
+            turn_ends = self.received_at + _TURN_SECONDS
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
                 self._has_frame = True

@@ -1,9 +1,7 @@
-"""Bounds of a listener and its connections, and what it counts."""
+"""Bounds of a connection, and what a server counts. How many there may be: `wire/transport/connection_quotas.py`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wire.transport.failed_logins import FailedLogins
@@ -19,15 +17,8 @@ class ConnectionLimits:
         idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved
             for so long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
             deferred on our side does not count.
-        connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
-        connections_max_of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts nobody.
-        connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
-        connections_per_ip: `max.connections.per.ip.overrides`, by address.
         descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is
             accepted: those that are left are for files. Descriptors are given out from the lowest free one on.
-        accepts_per_second: `max.connection.creation.rate`; connections above it wait in the kernel.
-        too_early: counts a new connection of an address, and tells by how many seconds it comes too early. Such a one
-            is not served, and closed after that time: who reconnects at once is slowed down (KIP-612).
         handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not
             linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
@@ -44,13 +35,7 @@ class ConnectionLimits:
 
     frame_bytes_max: int = 100 << 20
     idle_seconds: float = 600.0
-    connections_max: int = 1 << 31
-    connections_max_of_listeners: Mapping[str, int] = field(default_factory=dict)
-    connections_per_ip_max: int = 1 << 31
-    connections_per_ip: Mapping[str, int] = field(default_factory=dict)
     descriptors_end: int = 1 << 31
-    accepts_per_second: float = math.inf
-    too_early: Callable[[str], float] | None = None
     handshake_seconds: float = 10.0
     in_flight_max: int = 64
     in_flight_bytes_max: int = 8 << 20
@@ -60,9 +45,6 @@ class ConnectionLimits:
     stalled_seconds: float = 1.0
     half_closed_seconds: float = 1.0
 
-    def connections_max_of(self, ip: str) -> int:
-        return self.connections_per_ip.get(ip, self.connections_per_ip_max)
-
 
 @dataclass(slots=True)
 class Counters:
@@ -71,6 +53,8 @@ class Counters:
     accepted: int = 0
     closed: int = 0
     refused: int = 0
+    delayed: int = 0
+    excess_closed: int = 0
     idle_closed: int = 0
     stalled_closed: int = 0
     failed_handshakes: int = 0

@@ -1,6 +1,6 @@
 """Listeners: accept, serve each connection, close those that are idle, finish in order.
 
-Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`, KIP-612.
+Source: `SocketServer` and the idle expiry of `Selector` of Kafka.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-import math
 import socket
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -20,8 +18,8 @@ import trio
 from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.calls import Address, ConnectionInfo
 from wire.transport.connection import Connection
+from wire.transport.connection_quotas import ConnectionQuotas
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
-from wire.transport.events import Notifier
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
@@ -164,17 +162,15 @@ class _Acceptor(Server):
         registry: Registry[Any],
         context: Any,
         limits: ConnectionLimits,
+        quotas: ConnectionQuotas,
     ) -> None:
         super().__init__(listeners, registry, limits)
         self._context = context
         self._limits = limits
-        self._per_listener: Counter[str] = Counter()
-        self._of_clients = 0
+        self._quotas = quotas
+        self._protected = frozenset(one.name for one in listeners if one.for_nodes)
         self._log = LimitedLog(log)
         self._ids = itertools.count(1)
-        self._per_ip: Counter[str] = Counter()
-        self._slot_freed = Notifier()
-        self._accept_at = -math.inf
         self._accepting = trio.CancelScope()
 
     async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
@@ -194,9 +190,7 @@ class _Acceptor(Server):
         while True:
             await trio.lowlevel.wait_readable(sock)
             for _ in range(_ACCEPTS_PER_TURN):
-                if self._is_full(listener):
-                    await self._wait_for_slot(listener)
-                await self._pace()
+                await self._wait_for_slot(listener)
                 try:
                     accepted, peer = sock.accept()
                 except BlockingIOError:
@@ -209,29 +203,28 @@ class _Acceptor(Server):
                     self.counters.refused += 1
                     await self._accept_failed(_LAST_DESCRIPTORS)
                     break
+                try:
+                    await self._pace(listener)
+                except BaseException:
+                    accepted.close()
+                    raise
                 self._admit(listener, accepted, peer, nursery)
 
-    def _is_full(self, listener: Listener) -> bool:
-        """As in Kafka other nodes are let in however many clients there are."""
-        name = listener.name
-        if self._per_listener[name] >= self._limits.connections_max_of_listeners.get(name, 1 << 31):
-            return True
-        return not listener.for_nodes and self._of_clients >= self._limits.connections_max
-
     async def _wait_for_slot(self, listener: Listener) -> None:
-        count, name = self._per_listener[listener.name], listener.name
-        self._log.warning("connections", "%d connections on %s, the most allowed", count, name)
-        while self._is_full(listener):
-            await self._slot_freed.wait()
+        name, quotas = listener.name, self._quotas
+        while quotas.is_full(name, protected=listener.for_nodes):
+            count = quotas.of_listener(name)
+            self._log.warning("connections", "%d connections on %s, the most allowed", count, name)
+            await quotas.freed.wait()
 
-    async def _pace(self) -> None:
-        """Waits while connections come faster than they may; a second's worth may come at once."""
-        if self._limits.accepts_per_second == math.inf:
-            return
+    async def _pace(self, listener: Listener) -> None:
+        """Waits if connections come faster than they may: with this one those that are in the kernel."""
         now = trio.current_time()
-        self._accept_at = max(self._accept_at, now - 1) + 1 / self._limits.accepts_per_second
-        if self._accept_at > now:
-            await trio.sleep_until(self._accept_at)
+        delay = self._quotas.came(listener.name, now, protected=listener.for_nodes)
+        if delay > 0:
+            self.counters.delayed += 1
+            await trio.sleep(delay)
+            await self._wait_for_slot(listener)
 
     async def _accept_failed(self, error: OSError) -> None:
         if error.errno in _ACCEPT_PAUSE_ERRORS:
@@ -243,17 +236,18 @@ class _Acceptor(Server):
         self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
     ) -> None:
         ip = _ip(peer)
-        early = 0.0 if self._limits.too_early is None else self._limits.too_early(ip)
+        early = self._quotas.too_early(
+            listener.name, ip, trio.current_time(), protected=listener.for_nodes
+        )
         if early > 0:
             self.counters.refused += 1
             self._log.warning("rate", "%s connects faster than its quota allows", ip)
             nursery.start_soon(_close_later, accepted, early)
             return
-        if self._per_ip[ip] >= self._limits.connections_max_of(ip):
+        if self._quotas.is_too_many_of(ip):
             self.counters.refused += 1
-            self._log.warning(
-                "per ip", "%s has %d connections, the most allowed", ip, self._per_ip[ip]
-            )
+            count = self._quotas.of_address(ip)
+            self._log.warning("per ip", "%s has %d connections, the most allowed", ip, count)
             accepted.close()
             return
         try:
@@ -282,25 +276,40 @@ class _Acceptor(Server):
             listener.security,
         )
         self.connections[info.id] = connection
-        self._count(listener, ip, 1)
+        self._quotas.opened(listener.name, ip)
         self.counters.accepted += 1
         nursery.start_soon(self._serve, connection, listener, ip)
-
-    def _count(self, listener: Listener, ip: str, change: int) -> None:
-        self._per_listener[listener.name] += change
-        self._of_clients += change * (not listener.for_nodes)
-        self._per_ip[ip] += change
-        if not self._per_ip[ip]:
-            del self._per_ip[ip]
+        if self._quotas.excess:
+            self._close_excess()
 
     async def _serve(self, connection: Connection, listener: Listener, ip: str) -> None:
         try:
             await connection.serve()
         finally:
             del self.connections[connection.info.id]
-            self._count(listener, ip, -1)
             self.counters.closed += 1
-            self._slot_freed.notify_all()
+            self._quotas.closed(listener.name, ip)
+
+    async def close_excess(self) -> None:
+        """For ever: when fewer connections are allowed, clients that are too many are closed."""
+        while True:
+            await self._quotas.freed.wait()
+            if self._quotas.excess:
+                self._close_excess()
+
+    def _close_excess(self) -> None:
+        """Of clients those that sent nothing for the longest; other nodes stay."""
+        closing = [one for one in self.connections.values() if one.is_closing]
+        excess = self._quotas.excess - len(closing)
+        of_clients = [
+            one
+            for one in self.connections.values()
+            if one.info.listener not in self._protected and not one.is_closing
+        ]
+        for one in sorted(of_clients, key=lambda one: one.received_at)[: max(0, excess)]:
+            self.counters.excess_closed += 1
+            self._log.warning("excess", "%s closes: there are too many connections", one.info)
+            one.abort()
 
     async def close_idle(self) -> None:
         """Sweeps for ever; a look at each connection is all that idle time costs."""
@@ -364,7 +373,7 @@ class _Acceptor(Server):
             connection.stop_reading()
         with trio.move_on_after(self._drain_seconds):
             while self.connections:
-                await self._slot_freed.wait()
+                await self._quotas.freed.wait()
 
 
 async def serve_listener(
@@ -373,17 +382,21 @@ async def serve_listener(
     context: C,
     *,
     limits: ConnectionLimits | None = None,
+    quotas: ConnectionQuotas | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves until it is cancelled, or drained through the `Server` that it reports as started.
 
     The listening sockets are closed on return. Cancelling closes every connection at once.
     """
-    acceptor = _Acceptor(listeners, registry, context, limits or ConnectionLimits())
+    acceptor = _Acceptor(
+        listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
+    )
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(acceptor.accept_all, listeners, nursery)
             nursery.start_soon(acceptor.close_idle)
+            nursery.start_soon(acceptor.close_excess)
             for pool in acceptor.pools():
                 nursery.start_soon(acceptor.relieve, pool)
             task_status.started(acceptor)

@@ -78,14 +78,13 @@ def heartbeat(request, toy, call):
 
 
 @asynccontextmanager
-async def open_server(*handlers, context=None, security=PLAINTEXT_LISTENER, **limits):
+async def open_server(*handlers, context=None, security=PLAINTEXT_LISTENER, quotas=None, **limits):
     """Serves on a free port until the block ends; yields the `Server`."""
     listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0, security=security)
     registry = handlers[0] if handlers and isinstance(handlers[0], Registry) else Registry(handlers)
     async with trio.open_nursery() as nursery:
-        serve = partial(
-            serve_listener, [listener], registry, context, limits=ConnectionLimits(**limits)
-        )
+        bounds = ConnectionLimits(**limits)
+        serve = partial(serve_listener, [listener], registry, context, limits=bounds, quotas=quotas)
         yield await nursery.start(serve)
         nursery.cancel_scope.cancel()
 
@@ -142,12 +141,12 @@ class RawClient:
 
 
 @asynccontextmanager
-async def open_raw(server, receive_buffer: int | None = None):
-    """A connection to the only listener of `server`."""
+async def open_raw(server, listener: str = "PLAINTEXT", receive_buffer: int | None = None):
+    """A connection to a listener of `server`."""
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    await sock.connect(server.addresses["PLAINTEXT"])
+    await sock.connect(server.addresses[listener])
     async with trio.SocketStream(sock) as stream:
         yield RawClient(stream)
 

@@ -154,7 +154,7 @@ async def test_requests_of_all_connections_hold_no_more_than_they_may(autojump_c
 
 
 async def connected(server, receive_buffer=None, *, task_status):
-    async with open_raw(server, receive_buffer) as client:
+    async with open_raw(server, receive_buffer=receive_buffer) as client:
         task_status.started(client)
         await trio.sleep_forever()
 

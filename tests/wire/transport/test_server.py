@@ -1,5 +1,6 @@
 import socket
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 import trio
@@ -15,8 +16,14 @@ from tests.wire.transport.support import (
     open_server,
     settled,
 )
+from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
+from wire.transport.rate import Windows
 from wire.transport.registry import Registry
 from wire.transport.server import Listener, serve_listener
+
+
+def quotas(**bounds):
+    return ConnectionQuotas(ConnectionBounds(**bounds))
 
 
 async def test_several_listeners_know_their_names():
@@ -153,7 +160,7 @@ async def test_idle_connections_give_memory_back(autojump_clock):
 
 
 async def test_no_more_than_connections_max_are_served(autojump_clock):
-    async with open_server(heartbeat, context=Toy(), connections_max=2) as server:
+    async with open_server(heartbeat, context=Toy(), quotas=quotas(connections_max=2)) as server:
         async with open_raw(server) as first, open_raw(server) as second:
             await ask_api_versions(first)
             await ask_api_versions(second)
@@ -166,7 +173,7 @@ async def test_no_more_than_connections_max_are_served(autojump_clock):
 
 
 async def test_one_address_gets_no_more_than_its_share(caplog):
-    async with open_server(heartbeat, context=Toy(), connections_per_ip_max=2) as server:
+    async with open_server(heartbeat, context=Toy(), quotas=quotas(per_ip_max=2)) as server:
         async with open_raw(server) as first, open_raw(server) as second:
             await ask_api_versions(first)
             await ask_api_versions(second)
@@ -198,8 +205,8 @@ async def test_the_last_descriptors_are_for_files(between_others):
 
 
 async def test_single_addresses_may_have_other_shares():
-    limits = {"connections_per_ip_max": 0, "connections_per_ip": {"127.0.0.1": 1}}
-    async with open_server(**limits) as server, open_raw(server) as client:
+    bounds = quotas(per_ip_max=0, per_ip={"127.0.0.1": 1})
+    async with open_server(quotas=bounds) as server, open_raw(server) as client:
         await ask_api_versions(client)
         async with open_raw(server) as other:
             assert await other.is_closed()
@@ -207,8 +214,9 @@ async def test_single_addresses_may_have_other_shares():
 
 
 async def test_new_connections_come_at_a_rate(autojump_clock):
-    """Four at once, as many as may come in a second, and then one each quarter of a second."""
-    async with open_server(accepts_per_second=4) as server, trio.open_nursery() as nursery:
+    """Those of all windows at once, then one each half of a second, as in Kafka."""
+    bounds = ConnectionQuotas(ConnectionBounds(rate=2), Windows(3, 1))
+    async with open_server(quotas=bounds) as server, trio.open_nursery() as nursery:
         accepted = []
 
         async def ask():
@@ -217,12 +225,60 @@ async def test_new_connections_come_at_a_rate(autojump_clock):
                 accepted.append(trio.current_time())
 
         began = trio.current_time()
-        for _ in range(12):
+        for _ in range(10):
             nursery.start_soon(ask)
-        with trio.move_on_after(1.1):
-            await trio.sleep_forever()
-        assert 4 <= server.counters.accepted <= 9
-    assert accepted[-1] - began >= 1.5
+    assert sum(at - began < 0.5 for at in accepted) in (4, 5)
+    assert accepted[-1] - began >= 2.0
+    assert server.counters.delayed
+
+
+async def test_fewer_connections_close_those_that_were_quiet_for_the_longest(autojump_clock):
+    bounds = quotas(connections_max=3)
+    async with (
+        open_server(heartbeat, context=Toy(), quotas=bounds) as server,
+        AsyncExitStack() as s,
+    ):
+        clients = [await s.enter_async_context(open_raw(server)) for _ in range(3)]
+        for index in (2, 0, 1):
+            await ask_api_versions(clients[index])
+            await settled()
+        bounds.change(ConnectionBounds(connections_max=1))
+        assert await clients[2].is_closed()
+        assert await clients[0].is_closed()
+        await ask_api_versions(clients[1])
+        assert (server.counters.excess_closed, bounds.total) == (2, 1)
+
+
+async def test_who_waits_for_a_place_is_let_in_when_more_may_come(autojump_clock):
+    bounds = quotas(connections_max=1)
+    async with open_server(heartbeat, context=Toy(), quotas=bounds) as server:
+        async with open_raw(server) as first, open_raw(server) as second:
+            await ask_api_versions(first)
+            await second.send(api_versions_frame(4, 3))
+            await settled()
+            assert server.counters.accepted == 1
+            bounds.change(ConnectionBounds(connections_max=2))
+            assert (await second.answer(18, 4))[0] == 3
+
+
+async def test_a_node_takes_the_place_of_a_client():
+    """Its listener is let in above the bound, and counts (KIP-402)."""
+    clients, nodes = (Listener.bind(name, "127.0.0.1", 0) for name in ("CLIENTS", "NODES"))
+    nodes.for_nodes = True
+    bounds = quotas(connections_max=2)
+    async with trio.open_nursery() as nursery:
+        serve = partial(
+            serve_listener, [clients, nodes], Registry((heartbeat,)), Toy(), quotas=bounds
+        )
+        server = await nursery.start(serve)
+        async with open_raw(server, "CLIENTS") as first, open_raw(server, "CLIENTS") as second:
+            await ask_api_versions(first)
+            await ask_api_versions(second)
+            async with open_raw(server, "NODES") as node:
+                await ask_api_versions(node)
+                assert await first.is_closed()
+                await ask_api_versions(second)
+        nursery.cancel_scope.cancel()
 
 
 async def test_who_comes_too_early_is_kept_waiting_and_not_served(mock_clock):
@@ -234,7 +290,9 @@ async def test_who_comes_too_early_is_kept_waiting_and_not_served(mock_clock):
         asked_of.append(ip)
         return delays[len(asked_of) - 1]
 
-    async with open_server(heartbeat, context=Toy(), too_early=too_early) as server:
+    async with open_server(
+        heartbeat, context=Toy(), quotas=ConnectionQuotas(too_early=too_early)
+    ) as server:
         async with open_raw(server) as served, open_raw(server) as early:
             await ask_api_versions(served)
             await early.send(api_versions_frame())
@@ -252,7 +310,7 @@ async def test_who_comes_too_early_is_kept_waiting_and_not_served(mock_clock):
 
 
 async def test_a_server_that_ends_closes_those_who_came_too_early(mock_clock):
-    async with open_server(too_early=lambda ip: 3600.0) as server:
+    async with open_server(quotas=ConnectionQuotas(too_early=lambda _ip: 3600.0)) as server:
         client = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
         await settled()
         assert server.counters.refused == 1

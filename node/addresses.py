@@ -1,0 +1,82 @@
+"""Addresses of hosts that configurations name: as they are, or looked up in a thread, so that nobody waits.
+
+Source: Kafka asks `InetAddress.getByName` when such a configuration changes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+
+import trio
+
+from wire.transport.events import AutoResetEvent
+
+log = logging.getLogger(__name__)
+
+# Names that are remembered; the one that was asked for the longest ago is forgotten.
+NAMES_MAX = 10_000
+# A resolver that does not answer keeps others waiting for so long.
+LOOKUP_SECONDS = 10.0
+
+
+def address_in(text: str) -> str | None:
+    """An address as sockets write it, IPv4 in IPv6 as IPv4; None of a name."""
+    try:
+        ip = ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return None
+    old = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return str(old or ip)
+
+
+class AddressBook:
+    """Names and their addresses. `changed` is called when one that was asked for has been found."""
+
+    def __init__(self) -> None:
+        self.changed: list[Callable[[], None]] = []
+        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._wanted: dict[str, None] = {}
+        self._news = AutoResetEvent()
+
+    def addresses(self, host: str) -> tuple[str, ...]:
+        """Those known by now: none of a name that nobody knows, or that is being looked up."""
+        if (address := address_in(host)) is not None:
+            return (address,)
+        if host in self._known:
+            self._known.move_to_end(host)
+            return self._known[host]
+        if len(self._wanted) < NAMES_MAX:
+            self._wanted[host] = None
+            self._news.set()
+        return ()
+
+    async def run(self) -> None:
+        """Looks names up, one after another, for ever. Each once: as in Kafka a name means what it did then."""
+        while True:
+            while self._wanted:
+                host = next(iter(self._wanted))
+                found = await _look_up(host)
+                del self._wanted[host]
+                self._known[host] = found
+                if len(self._known) > NAMES_MAX:
+                    self._known.popitem(last=False)
+                if not found:
+                    log.warning("a quota for %a has no effect: the name is not known", host)
+                for tell in self.changed if found else ():
+                    tell()
+            await self._news.wait()
+
+
+async def _look_up(host: str) -> tuple[str, ...]:
+    found: list[str] = []
+    with trio.move_on_after(LOOKUP_SECONDS):
+        try:
+            entries = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return ()
+        found = [str(address_in(str(address[0]))) for *_, address in entries]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,75 @@
+"""Bounds of connections that are altered while a node runs hold at once (KIP-402, KIP-612).
+
+Source: `SocketServer.reconfigure` and `ListenerConnectionQuota.reconfigure` of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from node.addresses import AddressBook
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig
+from node.listeners import addresses_of, bounds_of
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
+from quorum.metadata.loader import Manifest
+from quorum.serving.node_configs import NodeConfigs
+from wire.endpoint import Endpoint
+from wire.transport.connection_quotas import ConnectionQuotas
+from wire.transport.rate import Windows
+
+log = logging.getLogger(__name__)
+
+
+def connections_of(
+    config: ServerConfig,
+    endpoints: Sequence[Endpoint],
+    book: AddressBook,
+    too_early: Callable[[str], float] | None = None,
+) -> AlteredConnections:
+    """Those of a node's listeners, as its file has them; looks host names up.
+
+    Raises:
+        ConfigError: the file names a host that nobody knows.
+    """
+    names = [one.name for one in endpoints]
+    of_file = NodeConfigs(config, lambda: EMPTY.configs)
+    windows = Windows(config["quota.window.num"], config["quota.window.size.seconds"])
+    quotas = ConnectionQuotas(bounds_of(of_file, names, addresses_of), windows, too_early)
+    return AlteredConnections(config, names, quotas, book)
+
+
+class AlteredConnections:
+    """A `Publisher`. `quotas` are those of the listeners called `names`; `book` must be run."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        names: Sequence[str],
+        quotas: ConnectionQuotas,
+        book: AddressBook,
+    ) -> None:
+        self._config = config
+        self._names = names
+        self._configs: ConfigsImage = EMPTY.configs
+        self.book = book
+        self.quotas = quotas
+        book.changed.append(self._apply)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        here = ((BROKER_RESOURCE, str(self._config.node_id)), (BROKER_RESOURCE, ""))
+        if any(resource in delta.configs.changed for resource in here):
+            self._configs = image.configs
+            self._apply()
+
+    def _apply(self) -> None:
+        now = NodeConfigs(self._config, lambda: self._configs)
+        try:
+            bounds = bounds_of(now, self._names, self.book.addresses)
+        except ConfigError as error:  # of a version that takes other values
+            log.error("altered bounds of connections are not used: %s", error)
+            return
+        if bounds != self.quotas.bounds:
+            self.quotas.change(bounds)
