@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -20,8 +21,8 @@ class Column(NamedTuple):
     doc: str
     source: str = ""
     unit: str = ""
-    cells: Callable[[Sequence[Any]], list[Any]] | None = None
-    """Makes the cells of some rows, where rows are not tuples in the order of the columns."""
+    cells: Callable[[Any], Sequence[Any]] | None = None
+    """Makes the cells of some rows (as their table took them apart), where rows are not tuples in this order."""
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
@@ -29,17 +30,27 @@ def schema_of(columns: Sequence[Column]) -> pa.Schema:
 
 
 def rows_to_arrow(
-    rows: Sequence[tuple[Any, ...]], columns: Sequence[Column], wanted: Sequence[str]
+    rows: Sequence[tuple[Any, ...]],
+    columns: Sequence[Column],
+    wanted: Sequence[str],
+    apart: Callable[[Sequence[Any]], Any] | None = None,
 ) -> pa.RecordBatch:
-    """Rows in the order of `columns` as Arrow, only the `wanted` columns; timestamps are milliseconds (None: null)."""
+    """Rows in the order of `columns` as Arrow, only the `wanted` columns; timestamps are milliseconds (None: null).
+
+    Args:
+        apart: takes rows apart for the `cells` of columns that have such.
+    """
     index = {column.name: i for i, column in enumerate(columns)}
     places = [index[name] for name in wanted]
+    schema = schema_of([columns[at] for at in places])
+    if not rows:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    parts = rows if apart is None else apart(rows)
     arrays = []
     for at in places:
         cells = columns[at].cells
-        values = [row[at] for row in rows] if cells is None else cells(rows)
+        values = [row[at] for row in rows] if cells is None else cells(parts)
         arrays.append(to_array(values, columns[at].kind))
-    schema = schema_of([columns[at] for at in places])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -53,8 +64,6 @@ _MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds
 
 def _timestamps(milliseconds: Sequence[int | None]) -> pa.Array:
     """Null too where a record has none (-1), and where a broken clock wrote what no timestamp holds."""
-    fitting = [
-        None if ms is None or ms == -1 or not -_MS_MAX <= ms <= _MS_MAX else ms * 1000
-        for ms in milliseconds
-    ]
-    return pa.array(fitting, pa.int64()).cast(TIMESTAMP)
+    ms = np.array([-1 if one is None else one for one in milliseconds], np.int64)
+    absent = (ms == -1) | (ms < -_MS_MAX) | (ms > _MS_MAX)
+    return pa.array(np.where(absent, 0, ms) * 1000, pa.int64(), mask=absent).cast(TIMESTAMP)

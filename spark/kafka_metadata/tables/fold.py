@@ -5,7 +5,7 @@ State is that of `quorum.metadata`'s deltas, the code that controllers and broke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -79,13 +79,18 @@ def folded(
     *,
     plan: str = "events",
     options: Sequence[str] = (),
+    apart: Callable[[Sequence[Any]], Any] | None = None,
 ) -> Table:
-    """A table read by a fold."""
+    """A table read by a fold; `apart` as of `rows_to_arrow`."""
     common = frozenset(("asOfOffset", "asOfTimestamp", *options))
-    return Table(name, doc, tuple(columns), _reader(tuple(columns), make), plan, common)
+    return Table(name, doc, tuple(columns), _reader(tuple(columns), make, apart), plan, common)
 
 
-def _reader(columns: tuple[Column, ...], make: type[Fold]) -> Read:
+def _reader(
+    columns: tuple[Column, ...],
+    make: type[Fold],
+    apart: Callable[[Sequence[Any]], Any] | None,
+) -> Read:
     names = [column.name for column in columns]
     topic_at = names.index("topic") if "topic" in names else None
 
@@ -97,7 +102,7 @@ def _reader(columns: tuple[Column, ...], make: type[Fold]) -> Read:
         def made(rows: list[Row]) -> pa.RecordBatch:
             if topics and topic_at is not None:
                 rows = [row for row in rows if row[topic_at] in topics]
-            return rows_to_arrow(rows, columns, wanted)
+            return rows_to_arrow(rows, columns, wanted, apart)
 
         fold = make()
         fold.tells_snapshot = task.tells_snapshot

@@ -11,14 +11,15 @@ default is not in the log: 1 is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
 from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
 from quorum.metadata.topics_delta import TopicDelta
 from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import Fold, folded
+from spark.kafka_metadata.tables.fold import Fold, Row, folded
 from spark.kafka_metadata.tables.partitions import (
     RECOVERING,
     TOPIC_RECORDS,
@@ -28,7 +29,7 @@ from spark.kafka_metadata.tables.partitions import (
 )
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.configs import ConfigRecord
-from wire.records.topics import PartitionRecord, RemoveTopicRecord
+from wire.records.topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from wire.schema import Message
 
 MIN_ISR = "min.insync.replicas"
@@ -41,160 +42,160 @@ COLUMNS = (
         STRING,
         "the topic's id",
         "TopicRecord.topicId",
-        cells=lambda rows: [r[0] for r in rows],
+        cells=lambda parts: parts.topic_id,
     ),
     Column(
-        "topic", STRING, "its name", "TopicRecord.name", cells=lambda rows: [r[1] for r in rows]
+        "topic",
+        STRING,
+        "its name",
+        "TopicRecord.name",
+        cells=lambda parts: parts.topic,
     ),
     Column(
         "partition",
         INT,
         "the partition",
         "PartitionRecord.partitionId",
-        cells=lambda rows: [r[2] for r in rows],
+        cells=lambda parts: parts.partition,
     ),
     Column(
         "from_offset",
         LONG,
         "the record that began it",
-        cells=lambda rows: [r[3].since.offset for r in rows],
+        cells=lambda parts: parts.from_offset,
     ),
     Column(
         "to_offset",
         LONG,
         "the record that ended it; null: it goes on",
-        cells=lambda rows: [None if r[4] is None else r[4].offset for r in rows],
+        cells=lambda parts: parts.to_offset,
     ),
     Column(
         "from_ts",
         TIMESTAMP,
         "when it began",
         unit="UTC",
-        cells=lambda rows: [r[3].since.timestamp_ms for r in rows],
+        cells=lambda parts: parts.from_ms,
     ),
     Column(
         "to_ts",
         TIMESTAMP,
         "when it ended; null: it goes on",
         unit="UTC",
-        cells=lambda rows: [None if r[4] is None else r[4].timestamp_ms for r in rows],
+        cells=lambda parts: parts.to_ms,
     ),
     Column(
         "seconds",
         pa.float64(),
         "its length, of the last interval to the log's end",
         unit="s",
-        cells=lambda rows: [max(0, r[5] - r[3].since.timestamp_ms) / 1000 for r in rows],
+        cells=lambda parts: parts.seconds,
     ),
     Column(
         "leader",
         INT,
         "the leader; null: none",
         "PartitionChangeRecord.leader",
-        cells=lambda rows: [known(r[3].now.leader) for r in rows],
+        cells=lambda parts: parts.leaders,
     ),
     Column(
         "prev_leader",
         INT,
         "the leader before; null: none, or the first interval",
-        cells=lambda rows: [
-            None if r[3].before is None else known(r[3].before.leader) for r in rows
-        ],
+        cells=lambda parts: parts.prev_leaders,
     ),
     Column(
         "leader_epoch",
         INT,
         "grows with each election",
         "PartitionRecord.leaderEpoch",
-        cells=lambda rows: [r[3].now.leader_epoch for r in rows],
+        cells=lambda parts: parts.now.leader_epoch,
     ),
     Column(
         "partition_epoch",
         INT,
         "grows with each change",
         "PartitionRecord.partitionEpoch",
-        cells=lambda rows: [r[3].now.partition_epoch for r in rows],
+        cells=lambda parts: parts.now.partition_epoch,
     ),
     Column(
         "replicas",
         INTS,
         "brokers, the preferred leader first",
         "PartitionRecord.replicas",
-        cells=lambda rows: [r[3].now.replicas for r in rows],
+        cells=lambda parts: parts.now.replicas,
     ),
     Column(
         "isr",
         INTS,
         "in-sync replicas",
         "PartitionChangeRecord.isr",
-        cells=lambda rows: [r[3].now.isr for r in rows],
+        cells=lambda parts: parts.now.isr,
     ),
     Column(
         "isr_added",
         INTS,
         "in the ISR, and not in that before",
-        cells=lambda rows: [_isr_added(r[3]) for r in rows],
+        cells=lambda parts: parts.isr_added,
     ),
     Column(
         "isr_removed",
         INTS,
         "in the ISR before, and no longer",
-        cells=lambda rows: [_isr_removed(r[3]) for r in rows],
+        cells=lambda parts: parts.isr_removed,
     ),
     Column(
         "adding",
         INTS,
         "replicas being added",
         "PartitionRecord.addingReplicas",
-        cells=lambda rows: [r[3].now.adding for r in rows],
+        cells=lambda parts: parts.now.adding,
     ),
     Column(
         "removing",
         INTS,
         "replicas being removed",
         "PartitionRecord.removingReplicas",
-        cells=lambda rows: [r[3].now.removing for r in rows],
+        cells=lambda parts: parts.now.removing,
     ),
     Column(
         "elr",
         INTS,
         "eligible leaders outside the ISR (KIP-966)",
         "….eligibleLeaderReplicas",
-        cells=lambda rows: [r[3].now.elr for r in rows],
+        cells=lambda parts: parts.now.elr,
     ),
     Column(
         "min_isr",
         INT,
         "min.insync.replicas as the log says",
         "ConfigRecord",
-        cells=lambda rows: [r[3].min_isr for r in rows],
+        cells=lambda parts: parts.min_isr,
     ),
     Column(
         "state",
         STRING,
         "ok, under_replicated, under_min_isr, offline, deleted",
-        cells=lambda rows: [
-            "deleted" if r[3].cause == "delete" else state_of(r[3].now, r[3].min_isr) for r in rows
-        ],
+        cells=lambda parts: parts.states,
     ),
     Column(
         "cause",
         STRING,
         "create, snapshot, leader_change, isr_shrink, isr_expand, reassign, config, delete, other",
-        cells=lambda rows: [_cause(r[3]) for r in rows],
+        cells=lambda parts: parts.causes,
     ),
     Column(
         "unclean",
         BOOL,
         "the leader was not in sync when elected and has not recovered yet",
         "….leaderRecoveryState",
-        cells=lambda rows: [r[3].now.leader_recovery_state == RECOVERING for r in rows],
+        cells=lambda parts: parts.unclean,
     ),
     Column(
         "controller_epoch",
         INT,
         "epoch of the controller that wrote the record",
-        cells=lambda rows: [r[3].since.epoch for r in rows],
+        cells=lambda parts: parts.controller_epoch,
     ),
 )
 
@@ -209,19 +210,94 @@ class Interval(NamedTuple):
     before: PartitionImage | None
 
 
-def _isr_added(interval: Interval) -> list[int]:
-    was = interval.before or interval.now
-    return [] if was.isr == interval.now.isr else sorted(set(interval.now.isr) - set(was.isr))
+class Parts:
+    """Some rows taken apart, a sequence for each part of them: tuples in tuples cost more to look into one by one."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.topic_id, self.topic, self.partition, intervals, self._ends, ended = zip(
+            *rows, strict=True
+        )
+        since, self._nows, self.min_isr, self._causes, self._befores = zip(*intervals, strict=True)
+        self.from_offset, self.from_ms, self.controller_epoch = zip(*since, strict=True)
+        self._ended_ms = ended
+        # Of each field its values.
+        fields: list[Any] = list(zip(*self._nows, strict=True))
+        self.now: Any = PartitionImage(*fields)
+
+    @property
+    def to_offset(self) -> list[int | None]:
+        return [None if end is None else end.offset for end in self._ends]
+
+    @property
+    def to_ms(self) -> list[int | None]:
+        return [None if end is None else end.timestamp_ms for end in self._ends]
+
+    @property
+    def seconds(self) -> list[float]:
+        times = zip(self.from_ms, self._ended_ms, strict=True)
+        return [max(0, end - begin) / 1000 for begin, end in times]
+
+    @property
+    def leaders(self) -> list[int | None]:
+        return [known(leader) for leader in self.now.leader]
+
+    @property
+    def prev_leaders(self) -> list[int | None]:
+        return [None if before is None else known(before.leader) for before in self._befores]
+
+    @property
+    def isr_added(self) -> list[tuple[int, ...]]:
+        pairs = zip(self.now.isr, self._befores, strict=True)
+        return [() if was is None else _left(isr, was.isr) for isr, was in pairs]
+
+    @property
+    def isr_removed(self) -> list[tuple[int, ...]]:
+        pairs = zip(self.now.isr, self._befores, strict=True)
+        return [() if was is None else _left(was.isr, isr) for isr, was in pairs]
+
+    @property
+    def states(self) -> list[str]:
+        now = self.now
+        rows = zip(
+            now.leader, now.isr, now.replicas, now.adding, self.min_isr, self._causes, strict=True
+        )
+        return [
+            "deleted" if cause == "delete" else _state(leader == NO_LEADER, *sizes)
+            for leader, *sizes, cause in rows
+        ]
+
+    @property
+    def causes(self) -> list[str]:
+        rows = zip(self._causes, self._befores, self._nows, strict=True)
+        return [cause or cause_of(was or now, now) for cause, was, now in rows]
+
+    @property
+    def unclean(self) -> list[bool]:
+        return [state == RECOVERING for state in self.now.leader_recovery_state]
 
 
-def _isr_removed(interval: Interval) -> list[int]:
-    was = interval.before or interval.now
-    return [] if was.isr == interval.now.isr else sorted(set(was.isr) - set(interval.now.isr))
+# Those of most rows are the same few.
+@lru_cache(maxsize=1 << 12)
+def _left(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Who is in the one and not in the other, sorted."""
+    return () if one == other else tuple(sorted(set(one) - set(other)))
 
 
-def _cause(interval: Interval) -> str:
-    assert interval.cause or interval.before is not None
-    return interval.cause or cause_of(interval.before or interval.now, interval.now)
+@lru_cache(maxsize=1 << 12)
+def _state(
+    is_offline: bool,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    min_isr: int,
+) -> str:
+    """How good it is, as operators count it."""
+    if is_offline:
+        return "offline"
+    if len(isr) < min_isr:
+        return "under_min_isr"
+    wanted = len(set(replicas) - set(adding)) if adding else len(replicas)
+    return "under_replicated" if len(isr) < wanted else "ok"
 
 
 class PartitionHistory(Fold):
@@ -236,19 +312,35 @@ class PartitionHistory(Fold):
 
     def replay(self, step: Step) -> None:
         message = step.message
+        if type(message) is PartitionChangeRecord:  # most of a log
+            self._changed(step, *self._topics.change(message))
+            return
         if isinstance(message, RemoveTopicRecord):
             self._removed(message, step.moment)
         elif isinstance(message, ConfigRecord):
             self._configured(message, step.moment)
-        for topic, number, before, after in self._topics.changes(step):
-            old = self._open.setdefault(topic.id, {}).get(number)
-            if old is None or before is None or isinstance(message, PartitionRecord):
-                cause = "snapshot" if step.from_snapshot else "create"
-                new = Interval(step.moment, after, self._min_isr(topic.name), cause, None)
-            else:
-                new = Interval(step.moment, after, old.min_isr, "", before)
-                self._close(topic, number, old, step.moment, step.moment)
-            self._open[topic.id][number] = new
+        for change in self._topics.changes(step):
+            self._changed(step, *change)
+
+    def _changed(
+        self,
+        step: Step,
+        topic: TopicDelta,
+        number: int,
+        before: PartitionImage | None,
+        after: PartitionImage,
+    ) -> None:
+        intervals = self._open.get(topic.id)
+        if intervals is None:
+            intervals = self._open[topic.id] = {}
+        old = intervals.get(number)
+        if old is None or before is None or isinstance(step.message, PartitionRecord):
+            cause = "snapshot" if step.from_snapshot else "create"
+            new = Interval(step.moment, after, self._min_isr(topic.name), cause, None)
+        else:
+            new = Interval(step.moment, after, old.min_isr, "", before)
+            self._close(topic, number, old, step.moment, step.moment)
+        intervals[number] = new
 
     def finish(self, last: Moment) -> None:
         """The intervals that are still open, measured up to the last record."""
@@ -317,21 +409,6 @@ class PartitionHistory(Fold):
         self.rows.append((text, topic.name, number, interval, end, ended))
 
 
-def state_of(partition: PartitionImage, min_isr: int) -> str:
-    """How good it is, as operators count it."""
-    if partition.leader == NO_LEADER:
-        return "offline"
-    size = len(partition.isr)
-    if size < min_isr:
-        return "under_min_isr"
-    wanted = (
-        len(set(partition.replicas) - set(partition.adding))
-        if partition.adding
-        else len(partition.replicas)
-    )
-    return "under_replicated" if size < wanted else "ok"
-
-
 TABLE = folded(
     "partition_history",
     "What every partition's leader and ISR were, from when to when, and why it changed.",
@@ -339,4 +416,5 @@ TABLE = folded(
     PartitionHistory,
     plan="whole",
     options=("topics",),
+    apart=Parts,
 )

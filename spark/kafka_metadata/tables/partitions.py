@@ -63,16 +63,20 @@ class Topics:
         """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
         message = step.message
         if isinstance(message, (PartitionChangeRecord, PartitionRecord)):
-            topic = self.topic(message.topic_id)
-            number = message.partition_id
-            before = None if topic is None else topic.partition(number)
-            self.delta.replay(message)
-            topic = self.delta.topics.changed[message.topic_id]
-            yield topic, number, before, topic.partitions[number]
+            yield self.change(message)
         elif isinstance(message, ClearElrRecord):
             yield from self._cleared(message)
         else:
             self.delta.replay(message)
+
+    def change(self, message: PartitionChangeRecord | PartitionRecord) -> Change:
+        """As `changes`, of a record of one partition."""
+        topic_id, number = message.topic_id, message.partition_id
+        topic = self.delta.topics.changed.get(topic_id)
+        before = None if topic is None else topic.partition(number)
+        self.delta.replay(message)
+        topic = self.delta.topics.changed[topic_id]
+        return topic, number, before, topic.partitions[number]
 
     def _cleared(self, message: ClearElrRecord) -> Iterator[Change]:
         held = [
@@ -102,10 +106,11 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
         return "leader_change"
     if (new.replicas, new.adding, new.removing) != (old.replicas, old.adding, old.removing):
         return "reassign"
-    if set(old.isr) - set(new.isr):
-        return "isr_shrink"
-    if set(new.isr) - set(old.isr):
-        return "isr_expand"
+    if new.isr != old.isr:
+        if not set(old.isr).issubset(new.isr):
+            return "isr_shrink"
+        if not set(new.isr).issubset(old.isr):
+            return "isr_expand"
     return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
 
 

@@ -23,13 +23,15 @@ from wire.records.transactions import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
+from wire.schema import Message
 
 CHUNK_BATCHES = 2_000  # decoded in one call; metadata batches are small
 CHUNK_BYTES = 4 << 20
 
-_TRANSACTION_KEYS = frozenset(
-    (BeginTransactionRecord.KEY, EndTransactionRecord.KEY, AbortTransactionRecord.KEY)
+_TRANSACTIONS: frozenset[type[Message]] = frozenset(
+    (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 )
+_TRANSACTION_KEYS = frozenset(record.KEY for record in _TRANSACTIONS)
 
 
 class Moment(NamedTuple):
@@ -86,21 +88,21 @@ class Walk:
             for step in _explained(name_of(piece), self._log(batches, inside)):
                 if self._until_ms is not None and step.moment.timestamp_ms > self._until_ms:
                     return
-                yield from self._visible(step)
+                if type(step.message) in _TRANSACTIONS:
+                    yield from self._ended(step)
+                elif self._open is None:
+                    yield step
+                else:
+                    self._open.append(step)
 
-    def _visible(self, step: Step) -> Iterator[Step]:
-        message = step.message
-        if isinstance(message, BeginTransactionRecord):
+    def _ended(self, step: Step) -> list[Step]:
+        """What becomes visible as a transaction of records begins or ends."""
+        done, self._open = self._open or [], None
+        if isinstance(step.message, EndTransactionRecord):
+            return [one._replace(group=step.group) for one in done]
+        if isinstance(step.message, BeginTransactionRecord):
             self._open = []
-        elif isinstance(message, EndTransactionRecord):
-            done, self._open = self._open or [], None
-            yield from (one._replace(group=step.group) for one in done)
-        elif isinstance(message, AbortTransactionRecord):
-            self._open = None
-        elif self._open is not None:
-            self._open.append(step)
-        else:
-            yield step
+        return []
 
     def _snapshot(self, snapshot: Snapshot) -> Iterator[Step]:
         """All of a snapshot is of the moment that it was taken at."""
@@ -145,6 +147,7 @@ class Walk:
         columns = decode_columns(batches, RECORDS_BYTES_MAX)
         data = bytes(columns.data)
         keys, until = self._keys, self._until_ms
+        passed: tuple[int, int, int] | None = None  # the last: index of its batch, offset, time
         rows = zip(
             columns.batch,
             columns.offset,
@@ -157,14 +160,22 @@ class Walk:
             if offset not in inside:
                 continue
             if until is not None and timestamp_ms > until:
+                self._pass(batches, passed)
                 yield Step(Moment(offset, timestamp_ms, -1), None, -1, False)  # ends the walk
                 return
-            batch = batches[index]
-            self.last = Moment(offset, timestamp_ms, batch.leader_epoch)
+            passed = index, offset, timestamp_ms
             if size > 2 and (data[start + 1] in keys or data[start + 1] > 0x7F):
                 message = _message(data[start : start + size])
                 if message is not None and message.KEY in keys:
-                    yield Step(self.last, message, batch.base_offset, False)
+                    batch = batches[index]
+                    moment = Moment(offset, timestamp_ms, batch.leader_epoch)
+                    yield Step(moment, message, batch.base_offset, False)
+        self._pass(batches, passed)
+
+    def _pass(self, batches: list[BatchView], passed: tuple[int, int, int] | None) -> None:
+        if passed is not None:
+            index, offset, timestamp_ms = passed
+            self.last = Moment(offset, timestamp_ms, batches[index].leader_epoch)
 
 
 def _message(value: bytes) -> Any:
