@@ -83,9 +83,8 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
         member_id=member_id,
         members=[],
     )
-    if request.group_instance_id is not None and not before.uses_classic_protocol:
-        # The last member of the consumer protocol was a static one, and is back with the classic protocol.
-        downgrade_if_classic(operation)
+    # The last member of the consumer protocol may have been a static one that is back with the classic protocol.
+    downgrade_if_classic(operation)
     return _answer(operation, join, response)
 
 

@@ -1,0 +1,295 @@
+"""Members of the classic protocol in a consumer group, rule by rule: who may join, what is kept, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer.member import ConsumerMember, MemberState
+from broker.groups.operation import Timer, TimerKey
+from tests.broker.groups.driver import Driver, subscription
+from wire.errors import ErrorCode
+from wire.messages.join_group import JoinGroupResponse
+
+E = ErrorCode
+
+
+@pytest.fixture
+def driver():
+    """With `n`, a member of the consumer protocol, so that it is a consumer group."""
+    found = Driver()
+    found.consumer_heartbeat("n")
+    return found
+
+
+def join(driver, member_id: str = "", **more) -> JoinGroupResponse:
+    token = f"join {len(driver.answers)}"
+    driver.join(token, member_id, **more)
+    answer = driver.answers[token]
+    assert isinstance(answer, JoinGroupResponse)
+    return answer
+
+
+def member(driver, member_id: str) -> ConsumerMember:
+    found = driver.shard.store.consumer_groups["g"].members[member_id]
+    assert isinstance(found, ConsumerMember)
+    return found
+
+
+def has_timer(driver, kind: Timer, member_id: str) -> bool:
+    return TimerKey(kind, "g", member_id) in driver.shard._timers
+
+
+def with_rack(rack: str) -> bytes:
+    """A subscription to `t` of version 3: user data, nothing owned, no generation, the rack."""
+    name = rack.encode()
+    tail = b"\0\0\0\0" + b"\xff\xff\xff\xff" + len(name).to_bytes(2, "big") + name
+    return b"\0\3" + subscription(["t"])[2:] + tail
+
+
+def owning(topic: str, partitions: list[int]) -> bytes:
+    """A subscription of version 1: what is owned comes behind the user data."""
+    name, numbers = topic.encode(), b"".join(one.to_bytes(4, "big") for one in partitions)
+    owned = len(name).to_bytes(2, "big") + name + len(partitions).to_bytes(4, "big") + numbers
+    return b"\0\1" + subscription([topic])[2:] + b"\0\0\0\1" + owned
+
+
+# -- who they are
+
+
+def test_a_new_member_is_told_its_id_first(driver):
+    answer = join(driver, client="c")
+    assert answer.error_code == E.MEMBER_ID_REQUIRED
+    assert answer.member_id.startswith("c-")
+    assert list(driver.shard.store.consumer_groups["g"].members) == ["n"]
+    again = join(driver, answer.member_id)
+    assert again.error_code == E.NONE
+    assert again.member_id == answer.member_id
+
+
+def test_a_new_member_of_old_joins_at_once(driver):
+    answer = join(driver, version=3)
+    assert answer.error_code == E.NONE
+    assert member(driver, answer.member_id).uses_classic_protocol
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, E.NONE), (4, E.MEMBER_ID_REQUIRED)])
+def test_ids_are_asked_for_from_version_4_on(driver, version, code):
+    assert join(driver, version=version).error_code == code
+
+
+def test_a_static_member_joins_at_once_under_its_own_name(driver):
+    answer = join(driver, instance="i", client="c")
+    assert answer.error_code == E.NONE
+    assert answer.member_id.startswith("i-")
+    assert member(driver, answer.member_id).instance_id == "i"
+
+
+def test_a_member_keeps_its_instance_and_its_rack(driver):
+    answer = join(driver, instance="i", protocols=[("range", with_rack("r"))])
+    assert member(driver, answer.member_id).rack_id == "r"
+    assert (
+        join(driver, answer.member_id, protocols=[("range", subscription(["t"]))]).error_code == 0
+    )
+    found = member(driver, answer.member_id)
+    assert (found.instance_id, found.rack_id) == ("i", "r")
+
+
+def test_a_member_may_move_to_another_rack(driver):
+    answer = join(driver, "a", protocols=[("range", with_rack("r"))])
+    join(driver, "a", protocols=[("range", with_rack("s"))])
+    assert member(driver, answer.member_id).rack_id == "s"
+
+
+def test_a_full_group_takes_no_more(driver):
+    driver.settings = replace(driver.settings, members_max=2)
+    assert join(driver, "a").error_code == E.NONE
+    assert join(driver, "b").error_code == E.GROUP_MAX_SIZE_REACHED
+    assert join(driver, "a").error_code == E.NONE
+
+
+# -- how long they have
+
+
+def test_who_is_not_heard_of_is_out_after_the_session_it_chose(driver):
+    join(driver, "a", session_ms=7_000)
+    assert 7.0 in driver.advance(7)
+    assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
+
+
+def test_who_does_not_sync_in_time_is_out(driver):
+    join(driver, "a", session_ms=30_000, rebalance_ms=5_000)
+    assert has_timer(driver, Timer.CLASSIC_SYNC, "a")
+    driver.advance(5)
+    assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
+
+
+def test_who_joins_again_has_come_in_time(driver):
+    """`n` has all partitions; what it gives up for `a` is a step that `a` is told of."""
+    epoch = join(driver, "a").generation_id
+    driver.consumer_heartbeat("n", 1, owned={"t": [0, 1]})
+    assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
+    assert has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    answer = join(driver, "a")
+    assert not has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    driver.sync("sync", "a", answer.generation_id)
+    assert driver.answers["sync"].error_code == E.NONE
+    assert not has_timer(driver, Timer.CLASSIC_SYNC, "a")
+    assert driver.heartbeat("a", answer.generation_id) == E.NONE
+
+
+# -- the way back
+
+
+def test_the_last_static_member_of_the_new_protocol_is_back_with_the_old_one():
+    driver = Driver()
+    driver.consumer_heartbeat("n", instance="i")
+    join(driver, "a")
+    driver.consumer_heartbeat("n", -2, instance="i")
+    answer = join(driver, instance="i")
+    assert answer.error_code == E.NONE
+    driver.advance(0)
+    assert driver.shard.consumer_group("g") is None
+    assert set(driver.shard.groups["g"].members) == {"a", answer.member_id}
+
+
+# -- what they speak
+
+
+def test_only_consumers_join_and_they_need_a_protocol(driver):
+    for more in ({"protocol_type": "connect"}, {"protocols": []}):
+        assert join(driver, "a", **more).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_member_must_have_a_protocol_in_common_with_the_others_but_not_with_itself(driver):
+    t = subscription(["t"])
+    assert join(driver, "a", protocols=[("range", t)]).error_code == E.NONE
+    assert join(driver, "b", protocols=[("sticky", t)]).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert join(driver, "a", protocols=[("sticky", t)]).error_code == E.NONE
+    assert join(driver, "b", protocols=[("sticky", t)]).error_code == E.NONE
+
+
+def test_a_static_member_takes_its_name_over_from_a_living_one_of_the_new_protocol():
+    """The old protocol knows no UNRELEASED_INSTANCE_ID."""
+    driver = Driver()
+    driver.consumer_heartbeat("n", instance="i")
+    driver.consumer_heartbeat("other")
+    answer = join(driver, instance="i")
+    assert answer.error_code == E.NONE
+    assert set(driver.shard.store.consumer_groups["g"].members) == {"other", answer.member_id}
+
+
+# -- SyncGroup and Heartbeat
+
+
+def sync(driver, member_id, generation, **more) -> ErrorCode:
+    token = f"sync {len(driver.answers)}"
+    driver.sync(token, member_id, generation, **more)
+    return ErrorCode(driver.answers[token].error_code)
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, E.NONE),
+        ({"protocol_type": "consumer", "protocol_name": "range"}, E.NONE),
+        ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, E.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_who_syncs_says_nothing_else_than_when_it_joined(driver, more, code):
+    epoch = join(driver, "a").generation_id
+    assert sync(driver, "a", epoch, **more) is code
+
+
+def test_who_syncs_while_there_is_a_newer_target_joins_again_in_time(driver):
+    epoch = join(driver, "a", session_ms=30_000, rebalance_ms=5_000).generation_id
+    join(driver, "b")
+    assert sync(driver, "a", epoch) is E.REBALANCE_IN_PROGRESS
+    assert has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    driver.advance(5)
+    assert "a" not in driver.shard.store.consumer_groups["g"].members
+
+
+def test_who_must_give_something_up_is_told_so_before_it_hears_of_the_newer_target():
+    """It syncs what it may keep, gives up the rest, and joins again for more."""
+    driver = Driver()
+    driver.consumer_heartbeat("n", topics=["none"])
+    epoch = join(driver, "a").generation_id
+    assert sync(driver, "a", epoch) is E.NONE
+    join(driver, "b")
+    owns_all = [("range", owning("t", [0, 1, 2, 3]))]
+    epoch = join(driver, "a", protocols=owns_all).generation_id
+    assert member(driver, "a").state is MemberState.UNREVOKED_PARTITIONS
+    join(driver, "c")
+    assert sync(driver, "a", epoch) is E.NONE
+    assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
+
+
+def test_who_waits_for_others_is_left_alone_until_it_need_not(driver):
+    epoch = join(driver, "a").generation_id
+    assert sync(driver, "a", epoch) is E.NONE
+    assert member(driver, "a").state is MemberState.UNRELEASED_PARTITIONS
+    assert driver.heartbeat("a", epoch) == E.NONE
+    driver.consumer_heartbeat("n", 1, owned={"t": [0, 1, 2, 3]})
+    driver.consumer_heartbeat("n", 1, owned={"t": [0, 1]})
+    assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
+
+
+def test_a_session_begins_anew_with_each_word(driver):
+    epoch = join(driver, "a", session_ms=10_000).generation_id
+    for say in (lambda: driver.heartbeat("a", epoch), lambda: sync(driver, "a", epoch)) * 2:
+        driver.advance(6)
+        driver.consumer_heartbeat("n", 1)
+        assert say() == E.NONE
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 3])
+def test_a_generation_that_is_not_the_members_is_refused(driver, epoch):
+    assert join(driver, "a").generation_id == 2
+    assert driver.heartbeat("a", epoch) == E.ILLEGAL_GENERATION
+    assert sync(driver, "a", epoch) is E.ILLEGAL_GENERATION
+
+
+def test_who_is_no_member_of_the_old_protocol_is_not_known(driver):
+    join(driver, "a", instance="i")
+    for who, instance in [("n", None), ("x", None), ("x", "j"), ("", "j")]:
+        assert driver.heartbeat(who, 1, instance=instance) == E.UNKNOWN_MEMBER_ID
+        assert sync(driver, who, 1, instance=instance) is E.UNKNOWN_MEMBER_ID
+        assert driver.leave((who, instance)) == [E.UNKNOWN_MEMBER_ID]
+
+
+def test_a_static_member_is_fenced_by_its_next_incarnation(driver):
+    first = join(driver, instance="i")
+    second = join(driver, instance="i")
+    assert first.member_id != second.member_id
+    old, new = first.member_id, second.member_id
+    assert driver.heartbeat(old, first.generation_id, instance="i") == E.FENCED_INSTANCE_ID
+    assert sync(driver, old, first.generation_id, instance="i") is E.FENCED_INSTANCE_ID
+    assert driver.leave((old, "i")) == [E.FENCED_INSTANCE_ID]
+    assert new in driver.shard.store.consumer_groups["g"].members
+
+
+# -- LeaveGroup
+
+
+def test_each_who_leaves_is_answered(driver):
+    join(driver, "a")
+    static = join(driver, instance="i")
+    before = driver.shard.store.consumer_groups["g"].epoch
+    assert driver.leave(("x", None), ("a", None), ("", "i")) == [
+        E.UNKNOWN_MEMBER_ID,
+        E.NONE,
+        E.NONE,
+    ]
+    group = driver.shard.store.consumer_groups["g"]
+    assert set(group.members) == {"n"}
+    assert group.epoch == before + 1
+    assert static.member_id not in group.members
+
+
+def test_nobody_left_where_nobody_is_known(driver):
+    before = len(driver.log)
+    assert driver.leave(("x", None)) == [E.UNKNOWN_MEMBER_ID]
+    assert len(driver.log) == before
