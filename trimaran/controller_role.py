@@ -42,15 +42,23 @@ async def _run_controller(
     await run_controller(config, task_status=task_status)
 
 
+def is_mirror_enabled(config: ServerConfig) -> bool:
+    """Our key decides, Kafka's where ours is not set."""
+    own = config[_KEY]
+    return bool(config["zookeeper.metadata.migration.enable"] if own is None else own)
+
+
 def _mirrors(config: ServerConfig) -> bool:
     """Whether the mirror is enabled, and could run. Raises ConfigError."""
-    from zkcompat.legacy.settings import obeyed_kinds
-    from zkcompat.settings import is_enabled, keeper_config, mirror_config
-
-    texts = texts_of(config)
-    if not is_enabled(texts):
+    if not is_mirror_enabled(config):
         return False
-    connect = config["zookeeper.connect"]
+    try:
+        from zkcompat.legacy.settings import obeyed_kinds
+        from zkcompat.settings import keeper_config, mirror_config
+    except ModuleNotFoundError as error:
+        why, fix = f"{error.name} is not installed", "pip install 'trimaran[zk]'"
+        raise ConfigError(_KEY, "true", why, fix=fix) from error
+    connect, texts = config["zookeeper.connect"], texts_of(config)
     if not connect:
         raise ConfigError(_KEY, "true", "zookeeper.connect must say where to mirror to")
     try:

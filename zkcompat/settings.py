@@ -48,12 +48,6 @@ def quorum_security(properties: Properties) -> ClientSecurity:
         raise ValueError(str(error)) from error
 
 
-def is_enabled(properties: Properties) -> bool:
-    """Whether a controller mirrors: our key decides, Kafka's where ours is not set. Raises ValueError."""
-    own = _value(properties, "trimaran.zk.mirror.enable")
-    return bool(_value(properties, "zookeeper.metadata.migration.enable") if own is None else own)
-
-
 def mirror_config(properties: Properties) -> MirrorConfig:
     """How to mirror. ValueError names key and value."""
     secrets = bool(_value(properties, "trimaran.zk.mirror.secrets.enable"))

@@ -8,7 +8,7 @@ import pytest
 from tests.certificates import Certificates
 from wire.security.scram_client import ScramCredentials
 from zkcompat.mirroring.mirror import MirrorConfig
-from zkcompat.settings import is_enabled, keeper_config, mirror_config, quorum_security
+from zkcompat.settings import keeper_config, mirror_config, quorum_security
 from zkcompat.zookeeper.digest_md5 import DigestCredentials
 from zkcompat.zookeeper.kazoo_client import Security
 from zkcompat.zookeeper.session import KeeperConfig
@@ -74,21 +74,6 @@ def test_secrets_need_somebody_for_whose_eyes_they_are():
         mirror_config(asked)
     assert mirror_config({**asked, "trimaran.zk.auth": "digest:a:b"}).secrets
     assert mirror_config({**asked, "trimaran.zk.sasl.jaas.config": DIGEST}).secrets
-
-
-@pytest.mark.parametrize(
-    ("ours", "kafkas", "enabled"),
-    [
-        (None, None, False),
-        (None, "true", True),
-        ("true", None, True),
-        ("false", "true", False),
-        ("true", "false", True),
-    ],
-)
-def test_our_key_goes_before_kafkas(ours, kafkas, enabled):
-    given = {"trimaran.zk.mirror.enable": ours, "zookeeper.metadata.migration.enable": kafkas}
-    assert is_enabled({key: value for key, value in given.items() if value}) is enabled
 
 
 def test_tls_is_made_of_zookeepers_keys(tmp_path):

@@ -1,0 +1,141 @@
+"""The image that `Containerfile` makes: built by buildah, its node run as the image says, in its root, by its user.
+Needs root, or a machine where buildah may do without, and the packages `buildah` and `debootstrap`.
+
+The base is what `TRIMARAN_BASE_IMAGE` names; else a Debian with Python is made, as a registry may be out of reach.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from node.runtime.ports import HOST, port_of, reserve
+from tests.cluster.processes import trimaran, until
+from tests.interop.test_package import dist, wheel  # noqa: F401 - fixtures
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = "localhost/bare"
+# What reaches the registry of packages while the image is built; nothing of it stays in the image.
+FROM_HERE = ("/etc/pip.conf", "/etc/ssl/certs")
+
+
+class Buildah:
+    """With a storage of its own."""
+
+    def __init__(self, path):
+        self._words = ["buildah", "--storage-driver", "vfs"]
+        self._words += ["--root", str(path / "storage"), "--runroot", str(path / "run")]
+
+    def command(self, *words):
+        return [*self._words, *map(str, words)]
+
+    def __call__(self, *words):
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def buildah(tmp_path_factory):
+    for tool in ("buildah", "debootstrap"):
+        if shutil.which(tool) is None:
+            pytest.fail(f"there is no {tool} here: apt-get install {tool}")
+    path = tmp_path_factory.mktemp("buildah")
+    found = Buildah(path)
+    yield found
+    found("rm", "--all")
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def make_base(buildah, path):
+    """A Debian with nothing but Python."""
+    packages = "python3,python3-venv,ca-certificates"
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", path]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    container = buildah("from", "scratch")
+    buildah("add", "--quiet", container, path, "/")
+    buildah("commit", "--quiet", container, BASE)
+    return BASE
+
+
+@pytest.fixture(scope="module")
+def image(buildah, wheel, tmp_path_factory):  # noqa: F811
+    base = os.environ.get("TRIMARAN_BASE_IMAGE")
+    if base is None:
+        base = make_base(buildah, tmp_path_factory.mktemp("base") / "root")
+    context = tmp_path_factory.mktemp("context")
+    (context / "dist").mkdir()
+    shutil.copy(wheel, context / "dist")
+    mounts = [f"--volume={path}:{path}:ro" for path in FROM_HERE if Path(path).exists()]
+    arguments = ["--isolation=chroot", "--format=docker", f"--build-arg=BASE={base}"]
+    buildah("build", *arguments, *mounts, "-f", ROOT / "Containerfile", "-t", "trimaran", context)
+    return json.loads(buildah("inspect", "--type", "image", "trimaran"))["Docker"]["config"]
+
+
+def test_the_image_says_how_it_is_run(image):
+    assert image["User"] == "1000:1000"
+    assert image["Healthcheck"]["Test"][0] == "CMD"
+    assert "/var/lib/kafka/data" in image["Volumes"]
+    assert not [text for text in image["Env"] if "PIP" in text or "KAFKA" in text]
+
+
+@pytest.mark.parametrize("variables", ["none", "many"])
+def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
+    """Without a variable it is at 9092, which must be free here."""
+    environ, bootstrap = {}, "localhost:9092"
+    if variables == "many":
+        with reserve() as one, reserve() as two, reserve() as three:
+            bootstrap, controller, metrics = (f"{HOST}:{port_of(x)}" for x in (one, two, three))
+        environ = {
+            "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw",
+            "KAFKA_PROCESS_ROLES": "broker,controller",
+            "KAFKA_NODE_ID": "7",
+            "KAFKA_LISTENERS": f"PLAINTEXT://{bootstrap},CONTROLLER://{controller}",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": f"7@{controller}",
+            "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+            "KAFKA_TRIMARAN_METRICS_LISTENER": metrics,
+        }
+    container = buildah("from", "trimaran")
+    for name, text in environ.items():
+        buildah("config", "--env", f"{name}={text}", container)
+
+    def inside(words):
+        return buildah.command("run", "--isolation=chroot", container, "--", *words)
+
+    health = inside(image["Healthcheck"]["Test"][1:])
+    assert subprocess.run(health, check=False, stderr=subprocess.DEVNULL).returncode == 1
+    with subprocess.Popen(inside(image["Entrypoint"]), stderr=subprocess.PIPE, text=True) as run:
+        lines = []
+        for line in run.stderr:
+            lines.append(line)
+            if '"event": "node.started"' in line:
+                break
+        assert lines, "the node said nothing"
+        assert "node.started" in lines[-1], "".join(lines)
+        assert subprocess.run(health, check=False).returncode == 0
+        trimaran("topics", "create", "t", "-b", bootstrap)
+        trimaran("produce", "t", "-b", bootstrap, stdin="hello\n")
+        assert trimaran("consume", "t", "-e", "-b", bootstrap).stdout == "hello\n"
+        (node,) = until(lambda: nodes_below(run.pid), "a process of the node")
+        status = Path(f"/proc/{node}/status").read_text()
+        assert "\nUid:\t1000\t1000\t1000\t1000\n" in status
+        os.kill(node, signal.SIGTERM)
+        rest = run.stderr.read()
+    assert run.returncode == 0, rest
+    assert "node.stopping" in rest
+
+
+def nodes_below(pid):
+    """Processes that run the image's program, among the descendants of one."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        found += (
+            [int(child)] if words[1:3] == [b"-m", b"trimaran.container"] else nodes_below(child)
+        )
+    return found
