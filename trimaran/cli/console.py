@@ -20,6 +20,7 @@ from trimaran.cli.connect import (
 )
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from trimaran.console.cluster import Cluster
@@ -91,7 +92,8 @@ def _cluster(brokers: Brokers, controllers: str | None, zookeeper: str | None) -
     _ensure_addresses(bootstrap, "-b")
     if controllers is not None:
         _ensure_addresses(controllers, "-B")
-    return Cluster(bootstrap, controllers, zookeeper, brokers.command_config)
+    data = state_file.nearest(brokers.data) if is_local else None
+    return Cluster(bootstrap, controllers, zookeeper, brokers.command_config, data)
 
 
 def _address(text: str) -> tuple[str, int]:

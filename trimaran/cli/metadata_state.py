@@ -80,15 +80,13 @@ def diff(
         path: the directory whose offsets are meant; a running quorum if not given.
         output: table, or json.
     """
-    from quorum.metadata.as_json import state_as_json
-    from trimaran.metadata.diff import differences
+    from trimaran.metadata.diff import state_differences
 
-    def content(side: str) -> dict[str, Any]:
+    def state_of(side: str) -> MetadataState:
         where, at = _side(side, path)
-        shown = state_as_json(_state(where, controllers, at))
-        return {k: part for k, part in shown.items() if k not in ("offset", "timestamp_ms")}
+        return _state(where, controllers, at)
 
-    rows = list(differences(content(before), content(after)))
+    rows = list(state_differences(state_of(before), state_of(after)))
     if output == "json":
         show_json(rows)
     else:

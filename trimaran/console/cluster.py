@@ -50,7 +50,10 @@ class Kept(Generic[T]):
 
 
 class Cluster:
-    """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so."""
+    """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so.
+
+    `data` is the directory of a local cluster.
+    """
 
     def __init__(
         self,
@@ -58,11 +61,13 @@ class Cluster:
         controllers: str | None = None,
         zookeeper: str | None = None,
         command_config: Path | None = None,
+        data: Path | None = None,
     ) -> None:
         self.bootstrap = bootstrap
         self.controllers = controllers
         self.zookeeper = zookeeper
         self.command_config = command_config
+        self.data = data
         self.log = MetadataLog(self.controller_client, controllers or "")
         self._topics = Kept(self._ask_topics)
 
@@ -86,8 +91,9 @@ class Cluster:
         return self._topics.get()
 
     def forget(self) -> None:
-        """After a write."""
+        """After a write: what was asked a moment ago is asked again."""
         self._topics.forget()
+        self.log.forget()
 
     def _ask_topics(self) -> Sequence[MetadataResponseTopic]:
         with self.client() as client:

@@ -24,6 +24,11 @@ _PLACES = (
     ("/brokers", "Brokers", "b", ""),
     ("/topics", "Topics", "t", ""),
     ("/groups", "Groups", "r", ""),
+    ("/events", "Events", "e", _CONTROLLERS),
+    ("/metadata", "Metadata log", "m", _CONTROLLERS),
+    ("/access", "Access", "a", ""),
+    ("/zookeeper", "ZooKeeper", "z", _ZOOKEEPER),
+    ("/analyses", "Analyses", "y", ""),
 )
 
 

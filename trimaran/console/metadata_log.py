@@ -39,6 +39,7 @@ class KeptBatch:
 
     base_offset: int
     last_offset: int
+    timestamp_ms: int
     data: bytes
     is_idle: bool
 
@@ -70,6 +71,7 @@ class MetadataLog:
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
         self._partitions = PartitionHistory()
+        self._last_change = -1
 
     # --- what pages ask; each reads on before
 
@@ -84,6 +86,12 @@ class MetadataLog:
         with self._lock:
             self._catch_up()
             return self._first_offset(), self._replay.next_offset - 1
+
+    def last_change(self) -> int:
+        """The offset of the last record that is not idle."""
+        with self._lock:
+            self._catch_up()
+            return self._last_change
 
     def state_at(self, offset: int) -> MetadataState:
         """After the record at `offset`."""
@@ -104,6 +112,13 @@ class MetadataLog:
             batches = [one for one in self._batches if start <= one.last_offset <= offset + 1]
         branch.apply_all((one.view() for one in batches), offset + 1)
         return branch.state
+
+    def offset_at(self, timestamp_ms: int) -> int:
+        """The last offset that was written by then; the first of all where none was."""
+        with self._lock:
+            self._catch_up()
+            found = [one.last_offset for one in self._batches if one.timestamp_ms <= timestamp_ms]
+            return max(found, default=self._first_offset())
 
     def events(self, after: int = -1) -> list[Event]:
         """What happened at offsets beyond `after`, the newest first."""
@@ -149,6 +164,11 @@ class MetadataLog:
                 break
         return found[:count]
 
+    def forget(self) -> None:
+        """That it was read a moment ago: who asks next reads on."""
+        with self._lock:
+            self._read_at = float("-inf")
+
     # --- reading
 
     def _first_offset(self) -> int:
@@ -192,8 +212,14 @@ class MetadataLog:
         self._events.extend(found.events)
         self._partitions.add(found.changes)
         self._follow_epochs(batch)
+        if not found.is_idle:
+            self._last_change = batch.last_offset
         data = bytes(batch.buffer)
-        self._batches.append(KeptBatch(batch.base_offset, batch.last_offset, data, found.is_idle))
+        self._batches.append(
+            KeptBatch(
+                batch.base_offset, batch.last_offset, batch.max_timestamp, data, found.is_idle
+            )
+        )
         self._bytes += len(data)
         if len(self._batches) % BATCHES_PER_STATE == 0:
             self._keep_state()

@@ -16,6 +16,7 @@ from node.runtime.clock import now_ms
 from trimaran.text import bounded, one_line
 
 TEXT_CHARACTERS_MAX = 400
+COMPACT_CHARACTERS_MAX = 160
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _ABSENT = "–"
 
@@ -38,9 +39,10 @@ def environment() -> Environment:
         clock=clock,
         text=text,
         ids=ids,
+        compact=compact,
+        printable=printable,
         part=lambda name: quote(str(name), safe=""),
         change_query=change_query,
-        pretty=lambda value: json.dumps(value, indent=2, default=str, ensure_ascii=False),
     )
     return made
 
@@ -98,6 +100,17 @@ def clock(timestamp_ms: int | None) -> str:
 def text(value: object) -> str:
     """What others wrote, on one line and of bounded length."""
     return _ABSENT if value is None else bounded(one_line(str(value)), TEXT_CHARACTERS_MAX)
+
+
+def compact(value: object) -> str:
+    """Plain data on one line, its beginning."""
+    said = value if isinstance(value, str) else json.dumps(value, default=str)
+    return bounded(one_line(said), COMPACT_CHARACTERS_MAX)
+
+
+def printable(value: str) -> str:
+    """What others wrote, on several lines where it has some; other controls are escaped."""
+    return "\n".join(one_line(line) for line in value.split("\n"))
 
 
 def ids(values: Any) -> str:

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import rendering
+from trimaran.console import rendering, stream
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
@@ -44,7 +44,6 @@ _STATUS = {
     Exit.CANNOT_CONNECT: 503,
     Exit.TIMEOUT: 503,
     Exit.NO: 503,
-    Exit.REFUSED: 502,
 }
 
 
@@ -54,6 +53,7 @@ class Console:
 
     cluster: Cluster
     limiter: trio.CapacityLimiter
+    streams: trio.CapacityLimiter
 
     async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
@@ -71,10 +71,13 @@ class Console:
 
 def application(cluster: Cluster, names: Collection[str]) -> Guard:
     """`names`: hosts that it answers to."""
-    console = Console(cluster, trio.CapacityLimiter(THREADS_MAX))
+    console = Console(
+        cluster, trio.CapacityLimiter(THREADS_MAX), trio.CapacityLimiter(stream.STREAMS_MAX)
+    )
     routes: list[BaseRoute] = [
         Route(page.path, partial(_respond, console, page), methods=["GET"]) for page in PAGES
     ]
+    routes.append(Route("/stream", partial(_stream, console), methods=["GET"]))
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names)
@@ -87,6 +90,15 @@ async def _respond(console: Console, page: Page, request: Request) -> Response:
         return await console.ask(partial(_answer, page, question, form, request.url.path))  # type: ignore[no-any-return]
     except Exception as error:  # noqa: BLE001 - a page that fails is a page, and the next one may do
         return _failed(console, error, form, request.url.path, page.title)
+
+
+async def _stream(console: Console, request: Request) -> Response:
+    try:
+        return await stream.respond(
+            partial(console.ask, console.cluster.log.last_change), console.streams
+        )
+    except Exception as error:  # noqa: BLE001 - as of pages
+        return _failed(console, error, "json", request.url.path, "Changes")
 
 
 def _texts(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -130,6 +142,15 @@ def _frame(cluster: Cluster, title: str, path: str) -> dict[str, Any]:
     }
 
 
+def _status_of(told: UserError) -> int:
+    if isinstance(told, NotHere | NotNamed):
+        return 404
+    if told.exit_code == Exit.REFUSED:
+        is_denied = "AUTHORIZATION" in told.why or "AUTHENTICATION" in told.why
+        return 403 if is_denied else 400 if "OUT_OF_RANGE" in told.why else 502
+    return _STATUS[told.exit_code]
+
+
 def _failed(console: Console, error: Exception, form: str, path: str, title: str) -> Response:
     told = explain(error)
     if told is None:
@@ -141,7 +162,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
         )
         status = 500
     else:
-        status = 404 if isinstance(told, NotHere | NotNamed) else _STATUS[told.exit_code]
+        status = _status_of(told)
     if form != "html":
         words = {"what": told.what, "why": told.why, "fix": told.fix}
         return JSONResponse({"error": words}, status_code=status)

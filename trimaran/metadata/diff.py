@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
+
+from immutables import Map
+
+from quorum.metadata.as_json import state_as_json
+from quorum.metadata.image import TopicsImage
+from quorum.metadata.replay import MetadataState
 
 # How the elements of a list are told apart, where it is not a list of plain values.
 _KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity")
 _ABSENT: Any = object()
+
+
+def state_differences(before: MetadataState, after: MetadataState) -> Iterator[dict[str, Any]]:
+    """`differences` of all that two states of a cluster say; equal topics cost next to nothing."""
+    first, second = (
+        _without_equal_topics(one, other) for one, other in ((before, after), (after, before))
+    )
+    yield from differences(_content(first), _content(second))
+
+
+def _content(state: MetadataState) -> dict[str, Any]:
+    """Without where it comes from."""
+    shown = state_as_json(state)
+    return {name: part for name, part in shown.items() if name not in ("offset", "timestamp_ms")}
+
+
+def _without_equal_topics(state: MetadataState, other: MetadataState) -> MetadataState:
+    topics, others = state.image.topics.by_name, other.image.topics.by_name
+    kept = Map({name: topic for name, topic in topics.items() if others.get(name) is not topic})
+    return replace(state, image=replace(state.image, topics=TopicsImage(by_name=kept)))
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:

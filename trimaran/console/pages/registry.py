@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from trimaran.console.page import Page
-from trimaran.console.pages import brokers, groups, overview, quorum, topic, topics
+from trimaran.console.pages import (
+    access,
+    analyses,
+    brokers,
+    events,
+    groups,
+    messages,
+    metadata,
+    overview,
+    quorum,
+    topic,
+    topics,
+    zookeeper,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -13,6 +26,13 @@ PAGES: tuple[Page, ...] = (
     topics.PAGE,
     topic.PAGE,
     topic.PAGE_OF_PARTITION,
+    messages.PAGE,
     groups.PAGE,
     groups.PAGE_OF_ONE,
+    events.PAGE,
+    metadata.PAGE,
+    metadata.PAGE_OF_DIFF,
+    access.PAGE,
+    zookeeper.PAGE,
+    analyses.PAGE,
 )

@@ -68,13 +68,34 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowRight") document.querySelector("a[rel=next]")?.click();
 });
 
-// A form that says so is sent when something in it changes.
-document.addEventListener("change", (event) => {
-  if (event.target.form && event.target.form.hasAttribute("data-auto")) event.target.form.requestSubmit();
+// The slider of the metadata log: the state below follows it while it moves.
+let sliding = 0;
+document.addEventListener("input", (event) => {
+  const number = event.target.dataset.for && document.getElementById(event.target.dataset.for);
+  if (!number) return;
+  number.value = event.target.value;
+  clearTimeout(sliding);
+  sliding = setTimeout(() => slide(number.form), 120);
 });
+
+async function slide(form) {
+  const address = `${location.pathname}?${new URLSearchParams(new FormData(form))}`;
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const slid = page.getElementById("slid");
+  if (!slid) return;
+  document.getElementById("slid").replaceWith(slid);
+  history.replaceState(null, "", address);
+  main().dataset.live = "0";
+  live.hidden = true;
+}
 
 if (seconds() > 0) {
   live.hidden = false;
   live.addEventListener("click", pause);
+  // Where the metadata log can be read, a change is told at once.
+  if (document.querySelector("body[data-stream]")) {
+    new EventSource("/stream").addEventListener("changed", refresh);
+  }
 }
 stayFresh();

@@ -1,0 +1,90 @@
+"""Who may do what: ACLs, users, quotas; and whether somebody may do something, and by which ACL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.acls import (
+    acl_row,
+    acls_of,
+    broker_rules,
+    parse_operations,
+    parse_pattern,
+    verdict_of,
+)
+from trimaran.console.page import Page, Question, table
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+COLUMNS = ("principal", "permission", "operation", "resource", "host")
+
+
+def view(question: Question) -> dict[str, Any]:
+    with question.cluster.client() as client:
+        rows = _acls(client)
+        answer = None if rows is None else _explained(question, client)
+    shown = table(
+        question,
+        rows or [],
+        columns=COLUMNS,
+        sort="principal",
+        search=("principal", "operation", "resource"),
+    )
+    return {**shown, "is_guarded": rows is not None, "answer": answer, **_users(question)}
+
+
+def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
+    """None where no authorizer is configured: everybody may do everything."""
+    from wire.errors import ErrorCode, KafkaError
+
+    try:
+        return [acl_row(acl) for acl in acls_of(client, None, None)]
+    except KafkaError as error:
+        if error.code == ErrorCode.SECURITY_DISABLED:
+            return None
+        raise
+
+
+def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | None:
+    """The answer to the three words of the form; None where they were not all given."""
+    from quorum.metadata.authorizer import Action
+    from quorum.serving.audit import why
+    from wire.security.acls import PatternType, ResourceType
+
+    who, what = question.text("principal").strip(), question.text("operation").strip()
+    where = question.text("resource").strip()
+    if not (who and what and where):
+        return None
+    pattern, operations = parse_pattern(where), parse_operations(what)
+    if len(operations) != 1 or pattern.pattern_type == PatternType.PREFIXED:
+        raise UserError(
+            f"{what} {where} is more than one question",
+            "one operation on one resource by its own name is asked for",
+            "User:alice, read, topic/orders",
+            exit_code=Exit.USAGE,
+        )
+    rules = broker_rules(client)
+    action = Action(operations[0], ResourceType(pattern.resource_type), pattern.name)
+    verdict = verdict_of(acls_of(client, pattern, None), rules, who, "", action)
+    return {"allowed": verdict.allowed, "by": why(verdict), "super_users_known": rules is not None}
+
+
+def _users(question: Question) -> dict[str, Any]:
+    """Users with passwords, and quotas, which the metadata log tells; None where it cannot be read."""
+    from quorum.metadata.as_json import state_as_json
+    from quorum.metadata.image import EMPTY
+
+    if question.cluster.controllers is None:
+        return {"users": None, "quotas": None}
+    try:
+        state = question.cluster.log.state()
+    except UserError:
+        return {"users": None, "quotas": None}
+    told = state_as_json(replace(state, image=replace(state.image, topics=EMPTY.topics)))
+    return {"users": told["scram"], "quotas": told["client_quotas"]}
+
+
+PAGE = Page("/access", "Access", "access.html", view)

@@ -1,0 +1,145 @@
+"""The records of a topic, a handful at a time: text, JSON or hex, with headers, from an offset or a time on."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.positions import Position, parse_position
+from trimaran.client.reader import Reader
+from trimaran.console.page import NotHere, Page, Question, Row
+from trimaran.console.pages.topic import described
+from trimaran.errors import Exit, UserError
+from trimaran.text import bounded
+
+if TYPE_CHECKING:
+    from log.batches.records import Record
+    from wire.blocking import BlockingClient
+
+FORMATS = ("text", "json", "hex")
+ISOLATIONS = ("read_committed", "read_uncommitted")
+RECORDS_MAX = 200
+# Of a key, a value or a header on the page; what is longer is cut, and its whole size told.
+SHOWN_BYTES_MAX = 4096
+# Each is asked for up to 1 MiB: of topics with more, one partition is to be chosen.
+PARTITIONS_MAX = 16
+READ_SECONDS = 10.0
+ALL = "all"
+
+
+def view(question: Question) -> dict[str, Any]:
+    name = question.path["topic"]
+    form, isolation = question.choice("as", FORMATS), question.choice("isolation", ISOLATIONS)
+    limit = question.number("limit", 50, 1, RECORDS_MAX)
+    begin_text = question.text("from", f"-{limit}").strip() or f"-{limit}"
+    begin = parse_position(begin_text)
+    with question.cluster.client() as client:
+        available = sorted(one.partition_index for one in described(client, name).partitions)
+        partition = question.text("partition") or (ALL if len(available) <= PARTITIONS_MAX else "0")
+        chosen = _chosen(partition, available, name)
+        found = _read(client, name, chosen, begin, limit, isolation)
+    rows = [_row(index, record, form) for index, record in found]
+    return {
+        "topic": name,
+        "partitions": available,
+        "partition": partition,
+        "begin": begin_text,
+        "shape": form,
+        "formats": FORMATS,
+        "isolation": isolation,
+        "isolations": ISOLATIONS,
+        "limit": limit,
+        "rows": rows,
+        "next": _next(found, chosen, limit),
+    }
+
+
+def _chosen(partition: str, available: list[int], name: str) -> list[int]:
+    if partition == ALL:
+        if len(available) > PARTITIONS_MAX:
+            raise UserError(
+                f"{name} has {len(available)} partitions, too many to read at once",
+                f"each is read for up to 1 MiB, and at most {PARTITIONS_MAX} at a time",
+                "choose one partition",
+                exit_code=Exit.USAGE,
+            )
+        return available
+    if not partition.isdecimal() or int(partition) not in available:
+        raise NotHere(
+            f"topic {name} has no partition {partition[:20]} (it has {len(available)})",
+            "partitions are counted from 0",
+            "the page of the topic shows them",
+        )
+    return [int(partition)]
+
+
+def _read(
+    client: BlockingClient,
+    topic: str,
+    partitions: list[int],
+    begin: Position,
+    limit: int,
+    isolation: str,
+) -> list[tuple[int, Record]]:
+    """By time; at most `limit`: the last of them when it begins before the end, else the first."""
+    deadline = time.monotonic() + READ_SECONDS
+
+    def check_time() -> None:
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"reading {topic} takes too long",
+                f"the records did not come within {READ_SECONDS:.0f} s",
+                "choose one partition, or an offset nearer to the records",
+                exit_code=Exit.TIMEOUT,
+            )
+
+    found: list[tuple[int, Record]] = []
+    for index in partitions:
+        reader = Reader(client, topic, [index], is_committed=isolation == ISOLATIONS[0])
+        found += islice(reader.records(begin, exit_at_end=True, on_turn=check_time), limit)
+    found.sort(key=lambda one: (one[1].timestamp_ms, one[0], one[1].offset))
+    return found[-limit:] if begin.before_end is not None else found[:limit]
+
+
+def _next(found: list[tuple[int, Record]], chosen: list[int], limit: int) -> int | None:
+    """Where the records after these begin, if one partition is read and there may be some."""
+    return found[-1][1].offset + 1 if len(chosen) == 1 and len(found) == limit else None
+
+
+def _row(partition: int, record: Record, form: str) -> Row:
+    return {
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": shown(record.key, form),
+        "value": shown(record.value, form),
+        "bytes": len(record.value or b""),
+        "headers": [[one.key, shown(one.value, "text")] for one in record.headers],
+    }
+
+
+def shown(data: bytes | memoryview | None, form: str) -> str | None:
+    """Bytes as people want to see them: what is no JSON is text then, and what is no UTF-8 is escaped."""
+    if data is None:
+        return None
+    some = bytes(data[:SHOWN_BYTES_MAX])
+    if form == "hex":
+        return bounded_bytes(some.hex(" "), len(data))
+    if form == "json" and len(data) <= SHOWN_BYTES_MAX:
+        try:
+            text = json.dumps(json.loads(some), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return bounded(text, 2 * SHOWN_BYTES_MAX)
+    return bounded_bytes(some.decode("utf-8", "backslashreplace"), len(data))
+
+
+def bounded_bytes(text: str, size: int) -> str:
+    more = size - SHOWN_BYTES_MAX
+    return text if more <= 0 else f"{text}… ({more} more bytes)"
+
+
+PAGE = Page("/topics/{topic}/messages", "Messages", "messages.html", view)

@@ -1,0 +1,110 @@
+"""The metadata log: the cluster as of any offset, the records before it, and what differs between two offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.positions import parse_time_ms
+from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.metadata.diff import state_differences
+
+if TYPE_CHECKING:
+    from quorum.metadata.image import MetadataImage
+
+RECORDS_SHOWN = 25
+NAMES_MAX = 200  # of a directory; more are found by their text
+
+
+def view(question: Question) -> dict[str, Any]:
+    log = question.cluster.log
+    first, last = log.bounds()
+    offset = question.number("offset", last)
+    if time := question.text("time").strip():
+        offset = log.offset_at(parse_time_ms(time))
+    state = log.state_at(offset)
+    return {
+        "offset": offset,
+        "is_newest": not question.query.get("offset") and not time,
+        "first": first,
+        "last": last,
+        "timestamp_ms": state.image.provenance.timestamp_ms,
+        "epoch": state.image.provenance.epoch,
+        "leader_id": state.leader_id,
+        "summary": _summary(state.image),
+        "brokers": _brokers(state.image),
+        "rows": log.records_before(offset, RECORDS_SHOWN),
+        **_tree(question, state.image),
+    }
+
+
+def _summary(image: MetadataImage) -> dict[str, int]:
+    partitions = offline = under_replicated = 0
+    for topic in image.topics.by_name.values():
+        for one in topic.partitions.values():
+            partitions += 1
+            offline += one.leader < 0
+            under_replicated += len(one.isr) < len(one.replicas)
+    return {
+        "topics": len(image.topics.by_name),
+        "partitions": partitions,
+        "offline": offline,
+        "under_replicated": under_replicated,
+        "configs": sum(len(values) for values in image.configs.by_resource.values()),
+        "acls": len(image.acls),
+        "users": len({user for user, _ in image.scram}),
+    }
+
+
+def _brokers(image: MetadataImage) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": one.id,
+            "state": "fenced"
+            if one.fenced
+            else "shutting down"
+            if one.in_controlled_shutdown
+            else "active",
+        }
+        for _, one in sorted(image.cluster.brokers.items())
+    ]
+
+
+def _tree(question: Question, image: MetadataImage) -> dict[str, Any]:
+    """A directory of the state with Kafka's paths: names in it, or the text of a file."""
+    from trimaran.metadata.tree import Directory, image_tree
+
+    path = question.text("path", "/image").rstrip("/") or "/"
+    node: Any = image_tree(image)
+    for name in (part for part in path.split("/") if part):
+        if not isinstance(node, Directory) or name not in node.children:
+            raise NotHere(
+                f"there is no {path[:200]} at this offset",
+                "it did not exist then, or is spelled otherwise",
+                "begin at /image",
+            )
+        node = node.children[name]()
+    if not isinstance(node, Directory):
+        return {"path": path, "names": None, "hidden": 0, "file": node}
+    wanted = question.text("filter").strip().lower()
+    names = sorted(name for name in node.children if wanted in name.lower())
+    return {
+        "path": path,
+        "names": names[:NAMES_MAX],
+        "hidden": max(0, len(names) - NAMES_MAX),
+        "file": None,
+    }
+
+
+def view_diff(question: Question) -> dict[str, Any]:
+    log = question.cluster.log
+    first, last = log.bounds()
+    before, after = question.number("from", first), question.number("to", last)
+    rows = list(state_differences(log.state_at(before), log.state_at(after)))
+    shown = table(
+        question, rows, columns=("path", "change"), sort="path", search=("path", "change")
+    )
+    return {**shown, "since": before, "to": after, "first": first, "last": last}
+
+
+PAGE = Page("/metadata", "Metadata log", "metadata.html", view)
+PAGE_OF_DIFF = Page("/metadata/diff", "What changed", "diff.html", view_diff)

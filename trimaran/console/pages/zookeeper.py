@@ -1,0 +1,57 @@
+"""ZooKeeper: what the mirror says of itself, and, when asked for, every znode that is not as it should be."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from trimaran.client.zookeeper import explained, properties_of
+from trimaran.client.zookeeper_errors import why_no_zookeeper
+from trimaran.console.cluster import no_controllers, no_zookeeper
+from trimaran.console.page import Page, Question, table
+
+# A tree of 50,000 partitions takes some seconds; the page gives up after.
+COMPARE_SECONDS = 8.0
+COMPARE = ("", "now")
+
+
+def view(question: Question) -> dict[str, Any]:
+    from zkcompat import commands
+
+    connect = question.cluster.zookeeper
+    if connect is None:
+        raise no_zookeeper()
+    compares = question.choice("compare", COMPARE) == "now"
+    with explained():
+        properties = properties_of(question.cluster.command_config)
+        if error := why_no_zookeeper(connect):
+            raise error
+        found = commands.status(connect, properties)
+        report = _compared(question, connect, properties) if compares else None
+    rows = [] if report is None else [asdict(one) for one in report.differences]
+    shown = table(question, rows, columns=("kind", "path"), sort="path", search=("kind", "path"))
+    return {
+        **shown,
+        "status": {
+            **asdict(found),
+            "lag_records": found.lag_records,
+            "mirror_alive": found.mirror_alive,
+            "quorum_alive": found.quorum_alive,
+            "healthy": found.healthy,
+        },
+        "summary": None if report is None else report.summary(),
+        "in_step": None if report is None else report.in_step,
+        "settled": None if report is None else report.settled,
+    }
+
+
+def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
+    from zkcompat import checks
+
+    if question.cluster.controllers is None:
+        raise no_controllers()
+    target = checks.Target(question.cluster.controllers, connect, properties)
+    return checks.verify(target, COMPARE_SECONDS)
+
+
+PAGE = Page("/zookeeper", "ZooKeeper", "zookeeper.html", view)
