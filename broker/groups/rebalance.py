@@ -171,9 +171,8 @@ def session_expired(operation: GroupOperation, member_id: str) -> None:
 
 def sync_expired(operation: GroupOperation) -> None:
     """Members that were told the generation and never synced would hold their partitions for nothing."""
-    group = operation.group
-    late = sorted(group.awaiting_sync)
-    if group.state not in {S.COMPLETING_REBALANCE, S.STABLE} or not late:
+    late = sorted(operation.group.awaiting_sync)
+    if not late:
         return
     for member_id in late:
         drop(operation, member_id)

@@ -197,9 +197,6 @@ class ConsumerGroups:
 
     # -- timers
 
-    def handles(self, key: TimerKey) -> bool:
-        return key.group_id in self._groups and key.kind is not Timer.DOWNGRADE
-
     def timer_due(self, key: TimerKey, at: Instant) -> None:
         operation = self.operation(self._groups[key.group_id], at)
         if key.kind is Timer.WORK:

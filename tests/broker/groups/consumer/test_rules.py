@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.groups.consumer import admission
 from broker.groups.consumer.operation import ConsumerGroupWrite
-from broker.groups.consumer.settings import RECONCILING_MS
+from broker.groups.consumer.settings import (
+    MEMBER_ID_CHARACTERS_MAX,
+    RECONCILING_MS,
+    SUBSCRIPTION_BYTES_MAX,
+)
 from broker.groups.operation import Timer, TimerKey
-from tests.broker.groups.driver import Driver
+from tests.broker.groups.driver import Driver, subscription, topic_id
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -74,3 +80,164 @@ def test_an_answer_without_another_word_for_failures_is_given_all_the_same(drive
     driver.settle()
     assert driver.answers["token"] is response
     assert driver.answers["late"] is response
+
+
+# -- what is wrong with a request
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"group": ""},
+        {"instance": ""},
+        {"rack": ""},
+        {"member_id": ""},
+        {"member_id": "m" * (MEMBER_ID_CHARACTERS_MAX + 1)},
+        {"topics": []},
+        {"topics": ["t" * (SUBSCRIPTION_BYTES_MAX // 2 + 1)] * 2},
+        {"owned": {"t": [0]}},
+        {"rebalance_ms": -1},
+        {"epoch": -3},
+        {"epoch": -2},
+        {"epoch": 1, "member_id": ""},
+    ],
+    ids=str,
+)
+def test_a_request_that_is_wrong_whatever_the_group(driver, wrong):
+    asked = {"member_id": "a"} | wrong
+    assert driver.consumer_heartbeat(**asked) is ErrorCode.INVALID_REQUEST
+    assert not driver.log
+
+
+def test_members_of_version_0_are_given_an_id(driver):
+    answer = driver.consumer_heartbeat("", version=0)
+    assert answer.member_id
+
+
+# -- what is answered and what is written
+
+
+def test_who_says_everything_of_itself_is_told_everything(driver):
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    everything = {"topics": ["t"], "owned": {"t": [0, 1, 2, 3]}, "rebalance_ms": 60_000}
+    assert driver.consumer_heartbeat("a", epoch, **everything).assignment is not None
+    for left_out in everything:
+        rest = {name: value for name, value in everything.items() if name != left_out}
+        assert driver.consumer_heartbeat("a", epoch, **rest).assignment is None
+
+
+def test_who_says_nothing_new_is_not_written(driver):
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    written = len(driver.log)
+    driver.consumer_heartbeat("a", epoch)
+    assert len(driver.log) == written
+    driver.consumer_heartbeat("a", epoch, client="another")
+    assert len(driver.log) == written + 1
+
+
+@pytest.mark.parametrize(("more", "is_new"), [({}, 0), ({"topics": ["u"]}, 1), ({"regex": "t"}, 1)])
+def test_another_subscription_is_another_epoch_of_the_group(driver, more, is_new):
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    before = driver.shard.store.consumer_groups["g"].epoch
+    driver.consumer_heartbeat("a", epoch, client="another", **more)
+    assert driver.shard.store.consumer_groups["g"].epoch == before + is_new
+
+
+def test_who_joins_again_as_it_was_changes_nothing(driver):
+    driver.consumer_heartbeat("a")
+    before = driver.shard.store.consumer_groups["g"].epoch
+    driver.consumer_heartbeat("a")
+    assert driver.shard.store.consumer_groups["g"].epoch == before
+
+
+@pytest.mark.parametrize("subscription", [{"topics": ["t"]}, {"regex": "t.*"}])
+def test_offsets_of_topics_that_members_read_are_not_deleted(driver, subscription):
+    driver.topics.set("u", 1)
+    driver.consumer_heartbeat("a", **subscription)
+    codes = driver.shard.delete_offsets("g", [("t", 0), ("u", 0)]).response
+    assert codes == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): ErrorCode.NONE}
+
+
+# -- what a coordinator that takes over expects
+
+
+def reloaded(driver) -> Driver:
+    return Driver(log=driver.log, now=driver.now, settings=driver.settings, topics=driver.topics)
+
+
+def test_who_must_give_something_up_has_a_whole_timeout_with_the_next_coordinator(driver):
+    epoch = driver.consumer_heartbeat("a", rebalance_ms=5_000).member_epoch
+    driver.consumer_heartbeat("b")
+    driver.consumer_heartbeat("a", epoch)
+    after = reloaded(driver)
+    assert TimerKey(Timer.REVOCATION, "g", "a") in after.shard._timers
+    assert TimerKey(Timer.REVOCATION, "g", "b") not in after.shard._timers
+    after.advance(5)
+    assert set(after.shard.store.consumer_groups["g"].members) == {"b"}
+
+
+def test_a_target_that_is_due_is_made_by_the_next_coordinator(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    after = reloaded(driver)
+    group = after.shard.store.consumer_groups["g"]
+    assert group.assignment_epoch < group.epoch
+    assert after.advance(3) == [1.0, 3.0]
+    group = after.shard.store.consumer_groups["g"]
+    assert group.assignment_epoch == group.epoch
+
+
+def test_an_empty_group_is_given_no_work_by_the_next_coordinator(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("a", -1)
+    assert TimerKey(Timer.WORK, "g") not in reloaded(driver).shard._timers
+
+
+def test_what_could_not_be_written_is_tried_again(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    driver.failing = ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.advance(1)
+    driver.failing = None
+    assert driver.advance(1) == [2.0]
+    group = driver.shard.store.consumer_groups["g"]
+    assert group.assignment_epoch == group.epoch
+
+
+# -- a classic group becomes one
+
+
+def upgraded(driver, protocols, assignment: bytes):
+    """The member of a classic group as it is after the first one of the consumer protocol."""
+    driver.join("a", version=3, protocols=protocols)
+    driver.advance(3)
+    joined = driver.answers["a"]
+    driver.sync("sync", joined.member_id, joined.generation_id, {joined.member_id: assignment})
+    driver.consumer_heartbeat("n")
+    return driver.shard.store.consumer_groups["g"].members[joined.member_id]
+
+
+def assignment(**topics: list[int]) -> bytes:
+    """Version 0 of the consumer protocol."""
+    out = b"\0\0" + len(topics).to_bytes(4, "big")
+    for name, partitions in topics.items():
+        out += len(name).to_bytes(2, "big") + name.encode() + len(partitions).to_bytes(4, "big")
+        out += b"".join(one.to_bytes(4, "big") for one in partitions)
+    return out + b"\xff\xff\xff\xff"
+
+
+def test_a_member_takes_along_what_it_has_of_topics_that_there_are(driver):
+    driver.topics.set("u", 1)
+    protocols = [("range", subscription(["t", "gone", "u"]))]
+    found = upgraded(driver, protocols, assignment(t=[0, 1], gone=[0], u=[]))
+    assert {topic: set(owned) for topic, owned in found.assigned.items()} == {topic_id("t"): {0, 1}}
+
+
+@pytest.mark.parametrize(("rack", "known"), [(b"\0\1r", "r"), (b"\0\0", None)])
+def test_a_member_takes_its_rack_along_if_it_named_one(driver, rack, known):
+    version_3 = b"\0\3" + subscription(["t"])[2:] + bytes(4) + b"\xff\xff\xff\xff" + rack
+    found = upgraded(driver, [("range", version_3)], assignment(t=[0]))
+    assert found.rack_id == known
