@@ -19,7 +19,7 @@ from zkcompat.repair import reconcile
 from zkcompat.sections.registry import sections_of
 from zkcompat.tree import FoundZnode, Znode
 from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.parents import STANDING_PARENTS
+from zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
 
 SESSION = 0x1000_0001
 # With all that is mirrored when it is asked for.
@@ -145,7 +145,7 @@ def test_a_topic_replaced_between_two_plans_is_deleted_first():
         "delete /brokers/topics/t/partitions/0",
         "delete /brokers/topics/t/partitions/1/state",
     ]
-    assert_same(apply_to(render(before, CLUSTER_ID), operations), after)
+    assert_same(apply_to(render(before, CLUSTER_ID, SECTIONS), operations), after)
 
 
 def test_reassignment_writes_the_topic_then_the_state():
@@ -219,7 +219,15 @@ def test_brokers_of_another_session_are_taken_over_in_one_go():
 
 def test_an_empty_zookeeper_gets_parents_before_children():
     image = build.image_of(build.broker(1), build.topic("t", T1), build.partition(T1, 0, [1]))
-    assert_same(apply_to({}, reconcile({}, image, CLUSTER_ID, SESSION)), image)
+    assert_same(apply_to({}, reconcile({}, image, CLUSTER_ID, SESSION, SECTIONS)), image)
+
+
+@pytest.mark.parametrize("sections", [SECTIONS, sections_of(CLUSTER_ID)])
+def test_parents_of_tokens_come_with_tokens_and_are_let_stand(sections):
+    shown = render(EMPTY, CLUSTER_ID, sections)
+    assert (sections is SECTIONS) == bool(shown.keys() & {*TOKEN_PARENTS})
+    found = found_of(shown) | {path: FoundZnode(None) for path in TOKEN_PARENTS}
+    assert reconcile(found, EMPTY, CLUSTER_ID, SESSION, sections) == []
 
 
 def test_standing_parents_may_hold_any_data():

@@ -22,7 +22,7 @@ Sections = Sequence[Section]
 def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
     """`secrets`: SCRAM credentials and delegation tokens, too."""
     return (
-        Standing(cluster_id),
+        Standing(cluster_id, tokens=secrets),
         Brokers(),
         Topics(),
         BrokerConfigs(),

@@ -1,6 +1,6 @@
 """What stands whatever the cluster does: the parents, the cluster's id, the features of ZooKeeper mode.
 
-The parents of ACLs for users come with the first of these, and stay.
+The parents of ACLs for users come with the first of these, and stay. Those of tokens are there where tokens are.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from zkcompat.sections.section import Section
 from zkcompat.tree import Znode
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.feature import Feature
-from zkcompat.znodes.parents import STANDING_PARENTS, USER_ACL_PARENTS
+from zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
 
 ALL = "all"
-_PARENTS = frozenset((*STANDING_PARENTS, *USER_ACL_PARENTS))
+_PARENTS = frozenset((*STANDING_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
 
 
 class Standing(Section):
-    """One entity; the image does not know the cluster's id, so it is given."""
+    """One entity; the image does not know the cluster's id, so it is given. `tokens`: whether they are mirrored."""
 
     label = "Standing"
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, *, tokens: bool = False) -> None:
         self._cluster_id = cluster_id
+        self._parents = (*STANDING_PARENTS, *(TOKEN_PARENTS if tokens else ()))
 
     def names(self, image: MetadataImage) -> Iterable[str]:
         return (ALL,)
@@ -40,10 +41,10 @@ class Standing(Section):
         return () if before.acls is after.acls else (ALL,)
 
     def singles(self, name: str) -> tuple[str, ...]:
-        return (*STANDING_PARENTS, *USER_ACL_PARENTS, ClusterId.PATH, Feature.PATH)
+        return (*self._parents, *USER_ACL_PARENTS, ClusterId.PATH, Feature.PATH)
 
     def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
-        for path in STANDING_PARENTS:
+        for path in self._parents:
             yield path, Znode(None)
         if any(map(_is_of_user, image.acls.values())):
             for path in USER_ACL_PARENTS:

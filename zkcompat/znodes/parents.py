@@ -4,6 +4,12 @@ from __future__ import annotations
 
 # Of users since Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 ends when it sees them.
 USER_ACL_PARENTS = ("/kafka-acl/User", "/kafka-acl-extended/prefixed/User")
+# Where brokers had a secret for delegation tokens.
+TOKEN_PARENTS = (
+    "/delegation_token",
+    "/delegation_token/token_changes",
+    "/delegation_token/tokens",
+)
 ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "TransactionalId")
 _OF_OLD = tuple(kind for kind in ACL_TYPES if kind != "User")
 
@@ -26,9 +32,6 @@ STANDING_PARENTS = (
     "/admin/delete_topics",
     "/isr_change_notification",
     "/log_dir_event_notification",
-    "/delegation_token",
-    "/delegation_token/token_changes",
-    "/delegation_token/tokens",
     "/kafka-acl",
     *(f"/kafka-acl/{kind}" for kind in _OF_OLD),
     "/kafka-acl-extended",

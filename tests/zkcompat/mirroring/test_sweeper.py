@@ -8,6 +8,7 @@ from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, to
 from zkcompat.claim import Step
 from zkcompat.mirroring import sweeper
 from zkcompat.sections.notes import NOTE_ROOTS
+from zkcompat.znodes.parents import TOKEN_PARENTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -23,6 +24,8 @@ async def test_old_notes_of_all_roots_are_swept(connect, monkeypatch):
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
     async with connected(connect) as person:
+        for path in TOKEN_PARENTS:  # as brokers with tokens left them
+            await person.ensure(path, None)
         for root in NOTE_ROOTS:
             for _ in range(3):
                 await person.transact(
