@@ -23,20 +23,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-SAMPLE_RECORDS = (
-    500  # of each partition, the latest: some hundred KiB, which all codecs know by then
-)
+SAMPLE_RECORDS = 500  # of each partition, the latest (of offsets): some hundred KiB, which all codecs know by then
 SAMPLE_BYTES = 1 << 20  # of each topic
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WORTH_IT = 0.8  # a codec that stores at most this much of what is stored now is worth a thought
 
 NAME_LETTERS = 20  # of a topic below its bars: longer ones leave no room for these
 
+# By offset, as looking for the latest would sort all records.
 SAMPLE_SQL = f"""
-SELECT topic, key, value FROM (
-  SELECT topic, key, value, row_number() OVER (PARTITION BY topic, partition ORDER BY offset DESC) AS nth
-  FROM {{records}}
-) WHERE nth <= {SAMPLE_RECORDS}
+SELECT /*+ BROADCAST(e) */ r.topic, r.key, r.value FROM {{records}} r JOIN (
+  SELECT topic, partition, max(last_offset) AS last FROM {{batches}} GROUP BY topic, partition
+) e ON r.topic = e.topic AND r.partition = e.partition AND r.offset > e.last - {SAMPLE_RECORDS}
 """
 SQL = """
 WITH used AS (
@@ -61,7 +59,7 @@ def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
         topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed over
         plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
     """
-    sample = run(SAMPLE_SQL, records=records)
+    sample = run(SAMPLE_SQL, records=records, batches=batches)
     sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)
     return run(SQL, batches=batches, sampled=sampled)
 
@@ -130,7 +128,8 @@ ANALYSIS = Analysis(
     title="Compression and what-if",
     question="How well are records compressed, and what would other codecs make of them?",
     views={
-        "batches": "topic string, compression string, batch_bytes int, record_count int",
+        "batches": "topic string, partition int, last_offset bigint, compression string, batch_bytes int, "
+        "record_count int",
         "records": "key binary, value binary, topic string, partition int, offset bigint",
     },
     needs="records in data logs",

@@ -74,7 +74,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     if one["all_repeated_batches"]:
         text = (
-            f"{count_text(one['all_repeated_batches'], 'batch')} lie twice in a partition with the same producer, "
+            f"{count_text(one['all_repeated_batches'], 'batch')} twice in a partition with the same producer, "
             f"epoch and sequence, most in {short(one['topic'])}: idempotence failed"
         )
         verdicts.append(Verdict("bad", f"Duplicates: {text}."))

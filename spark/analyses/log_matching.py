@@ -81,7 +81,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return []
     bad = frame[frame["different"] > 0]
     if bad.empty:
-        text = f"{count_text(len(frame), 'pair')} of nodes agree in all {frame['compared'].sum():,} batches compared"
+        batches = count_text(frame["compared"].sum(), "batch")
+        text = f"no difference in {batches} compared, of {count_text(len(frame), 'pair')} of nodes"
         return [Verdict("ok", f"Log matching: {text}.")]
     one = bad.iloc[0]
     text = (

@@ -8,6 +8,7 @@ from spark.analyses.analysis import (
     Analysis,
     Level,
     Verdict,
+    count_text,
     run,
     seconds_text,
 )
@@ -82,13 +83,13 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     verdicts, worst = [], frame.iloc[0]
     total = worst["partitions"]
     if worst["were_offline"]:
-        name = f"{short(worst['topic'])}-{worst['partition']}"
-        text = f"{worst['were_offline']:,} of {total:,} partitions were offline for a time"
+        text = f"{worst['were_offline']:,} of {count_text(total, 'partition')} offline for a time"
         level: Level = "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn"
-        text = f"Availability: {text}; {name} longest, {seconds_text(worst['offline'])}."
+        longest = f"{_longest(frame, 'offline')} longest, {seconds_text(worst['offline'])}"
+        text = f"Availability: {text}; {longest}."
         verdicts.append(Verdict(level, text))
     else:
-        text = f"Availability: none of {total:,} partitions was offline and came back."
+        text = f"Availability: none of {count_text(total, 'partition')} was offline and came back."
         verdicts.append(Verdict("ok", text))
     percent = worst["cluster_percent"]
     if percent == percent:
@@ -97,14 +98,21 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         verdicts.append(Verdict(level, f"Availability: {text}."))
     if worst["were_under_min_isr"]:
         longest = seconds_text(float(frame["under_min_isr"].max()))
-        text = (
-            f"{worst['were_under_min_isr']:,} partitions fell below it, the longest for {longest}"
-        )
+        below = count_text(worst["were_under_min_isr"], "partition")
+        text = f"{below} below it for a time; {_longest(frame, 'under_min_isr')} longest, {longest}"
         verdicts.append(Verdict("warn", f"Minimum ISR: {text}."))
     if worst["are_offline"]:
-        text = f"At the end of the log {worst['are_offline']:,} partitions have no leader"
-        verdicts.append(Verdict("info", f"{text}: were the brokers shut down?"))
+        text = f"{count_text(worst['are_offline'], 'partition')} without a leader at the end of the log"
+        verdicts.append(Verdict("info", f"Availability: {text}: were the brokers shut down?"))
     return verdicts
+
+
+def _longest(frame: pd.DataFrame, state: str) -> str:
+    """The partition that was longest in the state, and how many others were as long: a broker takes many with it."""
+    as_long = frame[frame[state] == frame[state].max()]
+    first = as_long.iloc[0]
+    others = f" and {len(as_long) - 1:,} more" if len(as_long) > 1 else ""
+    return f"{short(first['topic'])}-{first['partition']}{others}"
 
 
 ANALYSIS = Analysis(

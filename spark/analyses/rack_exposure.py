@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spark.analyses.analysis import (
     Analysis,
     Verdict,
+    count_text,
     run,
 )
 from spark.analyses.plots import (
@@ -90,7 +91,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return [Verdict("ok", f"Racks: {text}.")]
     worst = frame[frame["kind"] == "topic"].iloc[0]
     text = (
-        f"{one['exposed']:,} of {one['partitions']:,} partitions stand in fewer racks than they could; most of "
+        f"{one['exposed']:,} of {count_text(one['partitions'], 'partition')} in fewer racks than could be; most of "
         f"{short(worst['name'])}, {worst['exposed']:,}"
     )
     return [Verdict("warn", f"Racks: {text}.")]

@@ -22,29 +22,39 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 2000
+TOPICS_SPREAD = 12  # topics whose sizes are drawn
 LARGE = 1 << 20  # max.message.bytes by default
 
+# Records are read once: what is told comes from how many of each size there are.
 SQL = f"""
-WITH sized AS (
-  SELECT topic, coalesce(length(key), 0) + coalesce(length(value), 0) AS bytes, key IS NULL AS no_key,
-         value IS NULL AS no_value, coalesce(size(headers), 0) AS headers FROM {{records}}
-), topics AS (
-  SELECT topic, count(*) AS records, sum(bytes) AS bytes, percentile_approx(bytes, array(0.5, 0.99)) AS p,
-         max(bytes) AS largest,
-         avg(CASE WHEN no_key THEN 1D ELSE 0D END) AS no_key_share,
-         avg(CASE WHEN no_value THEN 1D ELSE 0D END) AS no_value_share,
-         avg(CASE WHEN headers > 0 THEN 1D ELSE 0D END) AS headers_share
-  FROM sized GROUP BY topic
-), largest AS (
-  SELECT * FROM topics ORDER BY bytes DESC, topic LIMIT 12
+WITH sizes AS (
+  SELECT topic, bytes, count(*) AS n, count_if(no_key) AS no_key, count_if(no_value) AS no_value,
+         count_if(headers > 0) AS headers
+  FROM (
+    SELECT topic, coalesce(length(key), 0) + coalesce(length(value), 0) AS bytes, key IS NULL AS no_key,
+           value IS NULL AS no_value, coalesce(size(headers), 0) AS headers FROM {{records}}
+  ) GROUP BY topic, bytes
+), ranked AS (
+  SELECT *, CAST(pow(2, floor(log2(greatest(bytes, 1)))) AS BIGINT) AS bytes_from,
+         sum(n) OVER (PARTITION BY topic ORDER BY bytes) AS upto, sum(n) OVER (PARTITION BY topic) AS all
+  FROM sizes
+), told AS (
+  SELECT topic, bytes_from, sum(n) AS records, sum(n * bytes) AS bytes,
+         min(bytes) FILTER (WHERE upto >= 0.5 * all) AS p50, min(bytes) FILTER (WHERE upto >= 0.99 * all) AS p99,
+         max(bytes) AS largest, sum(no_key) / sum(n) AS no_key_share, sum(no_value) / sum(n) AS no_value_share,
+         sum(headers) / sum(n) AS headers_share, grouping(bytes_from) = 1 AS is_topic
+  FROM ranked GROUP BY GROUPING SETS ((topic), (topic, bytes_from))
+), placed AS (
+  SELECT *, dense_rank() OVER (ORDER BY topic_bytes DESC, topic) AS place FROM (
+    SELECT *, max(CASE WHEN is_topic THEN bytes END) OVER (PARTITION BY topic) AS topic_bytes FROM told
+  )
 )
-SELECT 'topic' AS kind, topic, records, bytes, p[0] AS p50, p[1] AS p99, largest, no_key_share, no_value_share,
-       headers_share, CAST(NULL AS BIGINT) AS bytes_from
-FROM (SELECT * FROM topics ORDER BY bytes DESC, topic LIMIT {ROWS})
-UNION ALL
-SELECT 'size', s.topic, count(*), sum(s.bytes), NULL, NULL, NULL, NULL, NULL, NULL,
-       CAST(pow(2, floor(log2(greatest(s.bytes, 1)))) AS BIGINT) AS bytes_from
-FROM sized s JOIN largest l ON l.topic = s.topic GROUP BY s.topic, bytes_from
+SELECT CASE WHEN is_topic THEN 'topic' ELSE 'size' END AS kind, topic, records, bytes,
+       CASE WHEN is_topic THEN p50 END AS p50, CASE WHEN is_topic THEN p99 END AS p99,
+       CASE WHEN is_topic THEN largest END AS largest, CASE WHEN is_topic THEN no_key_share END AS no_key_share,
+       CASE WHEN is_topic THEN no_value_share END AS no_value_share,
+       CASE WHEN is_topic THEN headers_share END AS headers_share, bytes_from
+FROM placed WHERE place <= CASE WHEN is_topic THEN {ROWS} ELSE {TOPICS_SPREAD} END
 ORDER BY kind DESC, bytes DESC, topic, bytes_from
 """
 

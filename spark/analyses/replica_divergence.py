@@ -97,10 +97,11 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return []
     one = frame.iloc[0]
     if not one["all_diverged"]:
-        text = f"{count_text(one['all_pairs'], 'pair')} of replicas agree in all {one['all_compared']:,} batches"
+        batches = count_text(one["all_compared"], "batch")
+        text = f"no difference in {batches} compared, of {count_text(one['all_pairs'], 'pair')} of replicas"
         return [Verdict("ok", f"Replicas: {text}.")]
     text = (
-        f"{count_text(one['all_diverged'], 'pair')} of {one['all_pairs']:,} differ; {short(one['topic'])}-"
+        f"differences in {one['all_diverged']:,} of {count_text(one['all_pairs'], 'pair')}; {short(one['topic'])}-"
         f"{one['partition']} on brokers {one['broker']} and {one['other']} from offset "
         f"{one['first_different_offset']:.0f} on: one of them has records that others never had, or is damaged"
     )

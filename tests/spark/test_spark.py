@@ -111,7 +111,7 @@ def test_the_report(spark, cluster, tmp_path):
     gap = "longest gap between the records of two epochs 2.5 s (the time without a leader is at most that)"
     assert f"controller 2 leads at the end; {gap}" in text
     assert "without a leader 2.5 s" not in text
-    assert "1 of 1 partitions were offline for a time; orders-0 longest, 2.5 s" in text
+    assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
     assert text.count("Plotly.newPlot") == len(ANALYSES)
 

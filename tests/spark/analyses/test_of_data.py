@@ -68,7 +68,7 @@ def test_compression(spark):
     text = b'{"user": "somebody", "action": "click", "page": "/index.html"}'
     records = [(None, text, "orders", 0, i) for i in range(600)]
     records += [(None, random.Random(1).randbytes(200), "noise", 0, i) for i in range(50)]
-    batches = [("orders", "none", 40_000, 600), ("noise", "none", 12_000, 50)]
+    batches = [("orders", 0, 599, "none", 40_000, 600), ("noise", 0, 49, "none", 12_000, 50)]
     told = analysed(spark, "compression", batches=batches, records=records)
     ratios = {(row["topic"], row["codec"]): row["ratio"] for row in told.rows()}
     assert ratios["orders", "none"] == 1.0
@@ -127,7 +127,7 @@ def test_duplicates(spark):
     batches += [("orders", 1, 7, 0, 0, 5, False), ("orders", 0, -1, -1, -1, 9, False)]
     records = [(b"k", b"v", "orders")] * 3 + [(None, b"v", "orders"), (b"", b"v", "orders")]
     told = analysed(spark, "duplicates", batches=batches, records=records)
-    assert "1 batch lie twice" in told.text
+    assert "1 batch twice in a partition" in told.text
     [row] = told.rows()
     assert (row["repeated_records"], row["same_content"]) == (5, 2)
 
@@ -201,10 +201,10 @@ def test_rebalances(spark):
 def test_replicas(spark):
     rows = [("orders", 0, b, 10 * i, 10 * i + 9, 3, 77) for b in (1, 2, 3) for i in range(4)]
     told = analysed(spark, "replica_divergence", replica_batches=rows)
-    assert "3 pairs of replicas agree in all 12 batches" in told.text
+    assert "no difference in 12 batches compared, of 3 pairs of replicas" in told.text
     rows[-1] = ("orders", 0, 3, 30, 39, 2, 78)
     told = analysed(spark, "replica_divergence", replica_batches=rows)
-    assert "2 pairs of 3 differ; orders-0 on brokers 1 and 3 from offset 30 on" in told.text
+    assert "differences in 2 of 3 pairs; orders-0 on brokers 1 and 3 from offset 30 on" in told.text
     assert told.levels == ["bad"]
 
 
@@ -233,4 +233,11 @@ def test_record_sizes(spark):
     told = analysed(spark, "record_sizes", records=records)
     assert "the largest, 2.0 MiB, in orders" in told.text
     assert "9.09 % without a key, 9.09 % without a value, 81.8 % with headers" in told.text
+    [topic] = told.rows("topic")
+    assert (topic["records"], topic["p50"], topic["p99"]) == (11, 100, 2 << 20)
+    assert [(row["bytes_from"], row["records"]) for row in told.rows("size")] == [
+        (2 << 20, 1),
+        (64, 9),
+        (1, 1),
+    ]
     assert told.levels[0] == "warn"

@@ -130,13 +130,14 @@ def test_availability(spark):
         ("a", "orders", 0, at(15), 5.0, "offline", False),
         ("a", "orders", 0, None, 85.0, "ok", False),
         ("a", "orders", 1, None, 100.0, "ok", False),
+        ("a", "orders", 2, at(5), 5.0, "offline", False),
         ("b", "gone", 0, at(20), 20.0, "under_min_isr", False),
         ("c", "down", 0, None, 50.0, "offline", False),
     ]
     told = analysed(spark, "partition_availability", partition_history=history)
-    assert "1 of 4 partitions were offline for a time; orders-0 longest, 5.0 s" in told.text
-    assert "1 partitions fell below it, the longest for 20.0 s" in told.text
-    assert "At the end of the log 1 partitions have no leader" in told.text
+    assert "2 of 5 partitions offline for a time; orders-0 and 1 more longest, 5.0 s" in told.text
+    assert "1 partition below it for a time; gone-0 longest, 20.0 s" in told.text
+    assert "1 partition without a leader at the end of the log" in told.text
     first = told.rows()[0]
     assert (first["topic"], first["available_percent"]) == ("orders", 95.0)
 
@@ -224,7 +225,7 @@ def test_racks(spark):
     rows.append(image("partition", topic="good", partition=0, replicas=[0, 1]))
     rows.append(image("partition", topic="bad", partition=0, replicas=[0, 2]))
     told = analysed(spark, "rack_exposure", metadata_image=rows)
-    assert "1 of 2 partitions stand in fewer racks than they could; most of bad, 1" in told.text
+    assert "1 of 2 partitions in fewer racks than could be; most of bad, 1" in told.text
     racks = {row["name"]: (row["partitions"], row["exposed"]) for row in told.rows("rack")}
     assert racks == {"a": (2, 1), "b": (1, 0)}
     without = [
@@ -307,7 +308,7 @@ def test_unclean_elections(spark):
 def test_log_matching(spark):
     rows = [(node, offset, 1, 7) for node in (1, 2, 3) for offset in range(5)]
     assert (
-        "3 pairs of nodes agree in all 15 batches"
+        "no difference in 15 batches compared, of 3 pairs of nodes"
         in analysed(spark, "log_matching", metadata_batches_all=rows).text
     )
     rows[-1] = (3, 4, 1, 8)
