@@ -104,7 +104,9 @@ class BrokerOrigin:
                 found.update(_answered(answer, some))
         for key in timestamps.keys() - found.keys():
             answer = client.call(Leader(*key), self._request({key: timestamps[key]}))
-            partition = the_one(the_one(answer.topics, "topic").partitions, "partition")
+            topic = the_one(answer.topics, "topic")
+            partition = the_one(topic.partitions, "partition")
+            _ensure_of(key, topic.name, partition.partition_index)
             if partition.error_code:
                 raise KafkaError(
                     ErrorCode.of(partition.error_code), f"to the offsets of {key[0]}-{key[1]}"
@@ -157,6 +159,14 @@ def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartiti
         for partition in topic.partitions
         if not partition.error_code and (topic.name, partition.partition_index) in wanted
     }
+
+
+def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
+    """Data of another partition would be taken for this one's. Raises RemoteProtocolError."""
+    if (topic, partition) != asked:
+        raise RemoteProtocolError(
+            f"asked about {asked[0]}-{asked[1]}, told about {topic or 'another topic'}-{partition}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +278,12 @@ class _PartitionReader:
         answer = self._client.call(Leader(wanted.topic, wanted.partition), request, version=version)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
-        return the_one(the_one(answer.responses, "topic").partitions, "partition")
+        topic = the_one(answer.responses, "topic")
+        partition = the_one(topic.partitions, "partition")
+        is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
+        name = wanted.topic if is_same else topic.topic
+        _ensure_of((wanted.topic, wanted.partition), name, partition.partition_index)
+        return partition
 
     def _go_on_at_start(self) -> None:
         """Retention has come past the offset: what it took is lost for this read."""

@@ -94,12 +94,12 @@ HANDLERS = (metadata, find_coordinator, heartbeat, list_offsets)
 
 
 @asynccontextmanager
-async def open_cluster(node_ids=(1, 2)):
-    """Serves the nodes until the block ends."""
+async def open_cluster(node_ids=(1, 2), more=()):
+    """Serves the nodes until the block ends; `more` handlers beside `HANDLERS`."""
     cluster = ToyCluster()
     async with AsyncExitStack() as stack:
         for node_id in node_ids:
-            opened = open_server(Registry(HANDLERS), context=ToyNode(cluster, node_id))
+            opened = open_server(Registry((*HANDLERS, *more)), context=ToyNode(cluster, node_id))
             server = await stack.enter_async_context(opened)
             cluster.servers[node_id] = server
             cluster.addresses[node_id] = server.addresses["PLAINTEXT"]

@@ -1,0 +1,91 @@
+"""A broker that answers late, or lies: every read ends with an error in words, and none takes a lie for data."""
+
+import re
+
+import pytest
+import trio
+
+from log.batches.records import NewRecord, build_batch
+from spark.kafka_log.options import LogOptions
+from spark.origins.brokers import BrokerRange
+from spark.origins.origin import DEFAULT_READING, DataUnreadable
+from tests.wire.transport.cluster import open_cluster
+from wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from wire.transport.access import open_to_all
+from wire.transport.registry import handles
+
+COUNT = 10
+BATCH = build_batch([NewRecord(b"k", b"v%d" % i, 1000) for i in range(COUNT)])
+FLIPPED = BATCH[:-1] + bytes([BATCH[-1] ^ 1])
+BEHIND = (-5).to_bytes(8, "big", signed=True) + BATCH[8:]
+PATIENT, IMPATIENT = "20000", "300"  # milliseconds
+
+
+def answer(records, *, topic="t", partition=0, code=0, times=1):
+    data = PartitionData(
+        partition_index=partition, error_code=code, high_watermark=COUNT, records=records
+    )
+    return FetchResponse(responses=[FetchableTopicResponse(topic=topic, partitions=[data])] * times)
+
+
+def read(cluster, patience):
+    bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.addresses.values())
+    options = LogOptions.parse(
+        {"kafka.bootstrap.servers": bootstrap, "kafkaConsumer.pollTimeoutMs": patience}
+    )
+    piece = BrokerRange(options.cluster, "t", 0, 1, b"", 0, COUNT, 0)
+    try:
+        return [located.batch.count for located in piece.batches(DEFAULT_READING)]
+    except DataUnreadable as error:
+        return str(error)
+
+
+async def read_from(answered, patience=PATIENT):
+    """What is read, or told, of a broker that answers each Fetch so, or never where that is None."""
+
+    @handles(FetchRequest, versions="4-12", access=open_to_all("a test"))
+    async def fetch(request, node, call):
+        if answered is None:
+            await trio.sleep_forever()
+        return answered
+
+    async with open_cluster([1], more=[fetch]) as cluster:
+        return await trio.to_thread.run_sync(read, cluster, patience)
+
+
+async def test_an_honest_broker():
+    assert await read_from(answer(BATCH)) == [COUNT]
+
+
+LIES = {
+    "no batch": (answer(b"\xff" * 200), "malformed"),
+    "a batch of nothing": (answer(bytes(200)), "malformed"),
+    "a flipped bit": (answer(FLIPPED), "wrong CRC"),
+    "another topic": (answer(BATCH, topic="u"), "malformed.*t-0"),
+    "another partition": (answer(BATCH, partition=7), "malformed.*t-0"),
+    "no topic": (answer(BATCH, times=0), "malformed"),
+    "a topic twice": (answer(BATCH, times=2), "malformed"),
+    "an error that nobody knows": (answer(b"", code=9999), "9999|UNKNOWN"),
+}
+
+
+@pytest.mark.parametrize(("lie", "told"), LIES.values(), ids=LIES)
+async def test_a_lie_is_told(lie, told):
+    assert re.search(told, await read_from(lie))
+
+
+LATE = {
+    "nothing, again and again": answer(b""),
+    "what was read already": answer(BEHIND),
+    "no answer": None,
+}
+
+
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
+async def test_what_does_not_come_ends_the_read(late):
+    assert isinstance(await read_from(late, IMPATIENT), str)
