@@ -1,7 +1,7 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
-`./dev bench codec`, `./dev bench log-path`, `./dev bench failover` and `./dev bench scale` are tables of their own: see
-there.
+`./dev bench codec`, `./dev bench log-path`, `./dev bench failover`, `./dev bench scale` and `./dev bench spark` are
+tables of their own: see there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from bench.clusters import SYSTEMS, Cluster, systems_of
 from bench.codec import __main__ as codec
 from bench.log_path import __main__ as log_path
 from bench.results import Figure, print_table
+from bench.spark import __main__ as spark
 
 OWN_TABLES = {
     "codec": codec.main,
     "log-path": log_path.main,
     "scale": scale.main,
     "failover": failover.main,
+    "spark": spark.main,
 }
 
 

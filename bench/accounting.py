@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,36 @@ def _status_kib(pid: int, key: str) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(key)), 0)
+
+
+def below() -> list[tuple[int, str]]:
+    """(pid, name) of all that this process started, and those did."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                head, _, tail = (folder / "stat").read_text().rpartition(")")
+                parent = int(tail.split()[1])
+                children.setdefault(parent, []).append((int(folder.name), head.partition("(")[2]))
+    found = list(children.get(os.getpid(), ()))
+    for pid, _ in found:
+        found += children.get(pid, ())
+    return found
+
+
+def cpu_seconds_with_children() -> float:
+    """User and system time of this process and all below it, also of those that have ended."""
+    ticks = 0
+    for pid in (os.getpid(), *(pid for pid, _ in below())):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / TICKS_PER_SECOND
+
+
+def peak_rss_mib(pid: int) -> float:
+    """The most resident memory that it ever had, shared pages included."""
+    return _status_kib(pid, "VmHWM") / 1024
 
 
 @dataclass

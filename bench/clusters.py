@@ -38,6 +38,7 @@ class Cluster:
     kill: Callable[[int], None]
     stop: Callable[[int], None]
     start: Callable[[int], None]
+    directory: Path
 
 
 def compile_packages() -> None:
@@ -108,6 +109,7 @@ def ours(
                 lambda node_id: (
                     trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None
                 ),
+                data,
             )
         finally:
             if (data / "cluster.json").exists():
@@ -143,6 +145,7 @@ def kafka(
             lambda node_id: cluster.kill(node(node_id)),
             lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
             lambda node_id: cluster.start_node(node(node_id)),
+            data,
         )
 
 
