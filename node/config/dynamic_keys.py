@@ -20,12 +20,38 @@ from node.config.security_keys import LISTENER_JAAS, TLS
 from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
 from wire.errors import ErrorCode, KafkaError
 
+NOTHING: Mapping[str, str] = {}
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
 # Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.
 _ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) | {
     "ssl.client.auth"
 }
 _SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
+# Apache Kafka lets one alter these; here not, and why.
+NOT_WHILE_RUNNING = {
+    **dict.fromkeys(
+        ("listeners", "listener.security.protocol.map"), "listeners are made when a node starts"
+    ),
+    **dict.fromkeys(
+        ("sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"),
+        "mechanisms are made when a node starts",
+    ),
+    "sasl.jaas.config": "users stand in listener.name.LISTENER.MECHANISM.sasl.jaas.config",
+    "principal.builder.class": "Java classes are not loaded",
+    **{
+        key.name: "altered for one listener, by listener.name.LISTENER.KEY"
+        for key in TLS
+        if key.name in LISTENER_CONFIGS and not key.name.startswith("trimaran.")
+    },
+    **dict.fromkeys(
+        (
+            *("ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.protocol"),
+            *("ssl.provider", "ssl.secure.random.implementation", "ssl.trustmanager.algorithm"),
+        ),
+        "TLS is OpenSSL's, not Java's",
+    ),
+    "ssl.client.auth": "altered for one listener, by listener.name.LISTENER.KEY",
+}
 # Of a listener, and still the same for all brokers.
 _OF_ALL_BROKERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
@@ -63,10 +89,8 @@ def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> 
     unknown = [key for key in changes if not _is_known(key)]
     if unknown:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {', '.join(unknown)}")
-    _refuse(
-        [key for key in changes if dynamic_key(key) is None and key not in _SECURITY],
-        "Cannot update these configs dynamically",
-    )
+    refused = [key for key in changes if dynamic_key(key) is None and key not in _SECURITY]
+    _refuse(refused, "Cannot update these configs dynamically", NOT_WHILE_RUNNING)
     _refuse(
         [key for key in changes if key in _SECURITY],
         "These security configs can be dynamically updated only per-listener using the listener prefix",
@@ -99,6 +123,9 @@ def _is_of_one_broker(name: str) -> bool:
     return key is not None and key.scope == "per-broker"
 
 
-def _refuse(keys: list[str], why: str) -> None:
+def _refuse(keys: list[str], why: str, reasons: Mapping[str, str] = NOTHING) -> None:
+    """With our reason behind Kafka's words, where Kafka would not refuse."""
     if keys:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(keys)}]")
+        told = "; ".join(dict.fromkeys(reasons[key] for key in keys if key in reasons))
+        suffix = f": {told}" if told else ""
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(keys)}]{suffix}")

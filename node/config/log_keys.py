@@ -201,7 +201,7 @@ LOGS = (
         scope="cluster-wide",
     ),
     ConfigKey(
-        "log.segments.index.size.max.bytes",
+        "log.index.size.max.bytes",
         "int",
         10 << 20,
         "Largest size of an index file.",

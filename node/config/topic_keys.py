@@ -277,7 +277,7 @@ SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
         ("log.retention.hours", 3_600_000),
     ),
     "segment.bytes": (("log.segment.bytes", 1),),
-    "segment.index.bytes": (("log.segments.index.size.max.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
     "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
     "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),

@@ -28,7 +28,8 @@ class Event:
 
     def log(self, logger: logging.Logger, **fields: object) -> None:
         """Writes the line; `fields` are all of those."""
-        logger.log(self.level, self.text, fields, extra={"named_event": self}, stacklevel=2)
+        arguments = (fields,) if fields else ()  # an empty mapping is no argument of `%`
+        logger.log(self.level, self.text, *arguments, extra={"named_event": self}, stacklevel=2)
 
 
 def event_of(record: logging.LogRecord) -> Event | None:

@@ -4,10 +4,12 @@ import textwrap
 from pathlib import Path
 
 from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
 from node.config.group_keys import GROUP_CONFIGS
 from node.config.server_keys import DEV_MODE, DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
 from node.config.topic_keys import TOPIC_CONFIGS
 from tests import datadriven
+from tests.node.config import kafka_dynamic
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 HEAD = """# Configuration
@@ -21,8 +23,9 @@ In the environment `log.dirs` is `KAFKA_LOG_DIRS`. There `_` is written `__`, an
 An unknown key is a warning in the log. A wrong value ends the node, and says what is right.
 
 - *read-only*: read when the node starts.
-- *per-broker*: `trimaran configs set` may alter it for one broker or all, while they run.
-- *cluster-wide*: it may be altered for all brokers only.
+- *per-broker*: `trimaran configs set broker/ID` may alter it for one broker while it runs.
+- *cluster-wide*: it may be altered for all brokers (`trimaran configs set broker`) or for one.
+  [What may be altered](#what-may-be-altered-while-a-node-runs) lists all that Apache Kafka lets one alter.
 """
 DEV = """
 `trimaran.dev.mode=true` sets these where nothing else does:
@@ -61,6 +64,37 @@ def section(title, text, keys, *, scope=True):
     return "\n".join(["", f"## {title}", "", text, "", *items, ""])
 
 
+ALTERED = """
+All keys that Apache Kafka 4.3 lets one alter. Those that act hold at once.
+Those without effect are taken, since Kafka's tools and clients set some; DescribeConfigs tells the reason, too.
+*of listeners*: also for one listener, as `listener.name.LISTENER.KEY`. Keystores, truststores and the rest of TLS
+are altered for one listener only.
+"""
+
+
+def altered_row(name):
+    key = dynamic_key(name)
+    of_listener = dynamic_key(f"listener.name.x.{name}")
+    of = "one broker" if name in kafka_dynamic.PER_BROKER else "all, or one broker"
+    if key is None and of_listener is not None and not of_listener.only_default:
+        return name, "one broker, of listeners only", "acts on new connections"
+    if key is None:
+        return name, of, f"refused: {NOT_WHILE_RUNNING[name]}"
+    if of_listener is not None:
+        of += ", of listeners"
+    if why := key.no_effect:
+        return name, of, f"no effect: {why}"
+    if why := key.no_effect_while_running:
+        return name, of, f"no effect before a restart: {why}"
+    return name, of, "acts"
+
+
+def altered_section():
+    rows = (altered_row(name) for name in kafka_dynamic.ALL)
+    items = [_wrapped(f"- **{name}** ({of}): {what}.") for name, of, what in rows]
+    return "\n".join(["## What may be altered while a node runs", ALTERED, *items, ""])
+
+
 def page():
     keys = SERVER_CONFIGS.values()
     acting = [key for key in keys if not key.no_effect and not key.only_default]
@@ -78,6 +112,7 @@ def page():
             "Keys with one value", "Another value is refused, as somebody would rely on it.", only
         )
     )
+    parts.append("\n" + altered_section())
     parts.append(
         section(
             "Keys without effect",

@@ -110,3 +110,10 @@ def test_what_is_no_json_is_words(lines):
     events.LOG_DIRECTORY_OFFLINE.log(logger, directory=Path("/d"), error=OSError(5, "broken"))
     (line,) = read()[1].splitlines()
     assert json.loads(line)["fields"] == {"directory": "/d", "error": "[Errno 5] broken"}
+
+
+def test_a_line_without_fields_is_its_text(lines):
+    logger, written_lines = lines
+    events.BROKER_LEFT_WITHOUT_LEAVE.log(logger)
+    text, _ = written_lines()
+    assert events.BROKER_LEFT_WITHOUT_LEAVE.text in text

@@ -1,0 +1,332 @@
+"""Every key that Apache Kafka 4.3 lets one alter, on a real broker: altered, its effect seen, taken back.
+
+Or it is refused with a reason, or taken without effect, which DescribeConfigs says. docs/configuration.md has the
+table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from log.batches.batch import TimestampType
+from log.codecs.compression import Compression
+from node.config.config_def import INT_MAX
+from node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
+from quorum.controller.state import ControllerState
+from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.configs import BROKER, described, description, incremental
+from tests.certificates import Certificates
+from tests.cluster.in_process import cluster, connected_to
+from tests.node.config import kafka_dynamic
+from wire.errors import ErrorCode
+
+SECONDS = 20.0
+DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3
+TOPIC, LISTENER = "t", "CLIENTS"
+
+
+class Node(Asked):
+    """One broker, with a topic whose log is open; what it goes by now."""
+
+    certificates: Certificates
+    path: Path
+
+    @property
+    def log(self) -> Any:
+        return self.broker.context.partitions.find(TOPIC, 0).log.config
+
+    @property
+    def settings(self) -> Any:
+        return self.broker.context.partitions.settings_of(TOPIC)
+
+    @property
+    def bounds(self) -> Any:
+        return self.broker.parts.connections.quotas.bounds
+
+    @property
+    def cleaner(self) -> Any:
+        return self.broker.parts.maintenance._cleaner._settings()
+
+    @property
+    def throttles(self) -> Any:
+        return self.broker.context.throttles
+
+    @property
+    def controller(self) -> ControllerState:
+        running = self.cluster.controllers[1]
+        return ControllerState(running.loader.image, None, running.context.config)
+
+    @property
+    def security(self) -> Any:
+        return next(one for one in self.broker.parts.listeners if one.name == LISTENER).security
+
+
+@dataclass(frozen=True)
+class Acts:
+    """What is set, and what then is `expected` of a node; `beside`: what must be set with it."""
+
+    value: str
+    look: Callable[[Node], object]
+    expected: object
+    beside: dict[str, str] = field(default_factory=dict)
+
+
+def of_log(value: str, name: str, expected: object, **beside: str) -> Acts:
+    others = {key.replace("_", "."): text for key, text in beside.items()}
+    return Acts(value, lambda one: getattr(one.log, name), expected, others)
+
+
+ACTS = {
+    "compression.gzip.level": of_log("1", "compression_level", 1, compression_type="gzip"),
+    "compression.lz4.level": of_log("2", "compression_level", 2, compression_type="lz4"),
+    "compression.type": of_log("snappy", "compression", Compression.SNAPPY),
+    "compression.zstd.level": of_log("5", "compression_level", 5, compression_type="zstd"),
+    "follower.replication.throttled.rate": Acts("11", lambda one: one.throttles.follower.bound, 11),
+    "group.consumer.assignment.interval.ms": Acts(
+        "77", lambda one: one.broker.context.groups._around.settings("g").assignment_interval_ms, 77
+    ),
+    "leader.replication.throttled.rate": Acts("12", lambda one: one.throttles.leader.bound, 12),
+    "log.cleaner.backoff.ms": Acts("7", lambda one: one.cleaner.backoff, 0.007),
+    "log.cleaner.dedupe.buffer.size": Acts(
+        "4096000", lambda one: one.cleaner.limits.map_bytes, 4096000
+    ),
+    "log.cleaner.delete.retention.ms": of_log("5", "delete_retention_ms", 5),
+    "log.cleaner.io.buffer.load.factor": Acts(
+        "0.5", lambda one: one.cleaner.limits.load_factor, 0.5
+    ),
+    "log.cleaner.io.max.bytes.per.second": Acts(
+        "9", lambda one: one.cleaner.bytes_per_second_max, 9.0
+    ),
+    "log.cleaner.max.compaction.lag.ms": of_log("6", "max_compaction_lag_ms", 6),
+    "log.cleaner.min.cleanable.ratio": of_log("0.25", "min_cleanable_dirty_ratio", 0.25),
+    "log.cleaner.min.compaction.lag.ms": of_log("6", "min_compaction_lag_ms", 6),
+    "log.cleanup.policy": of_log("compact", "compacts", True),
+    "log.flush.interval.messages": of_log("9", "flush_messages", 9),
+    "log.flush.interval.ms": of_log("9", "flush_ms", 9),
+    "log.index.interval.bytes": of_log("9", "index_interval_bytes", 9),
+    "log.index.size.max.bytes": of_log("9000", "segment_index_bytes", 9000),
+    "log.message.timestamp.after.max.ms": of_log("9", "message_timestamp_after_max_ms", 9),
+    "log.message.timestamp.before.max.ms": of_log("9", "message_timestamp_before_max_ms", 9),
+    "log.message.timestamp.type": of_log(
+        "LogAppendTime", "message_timestamp_type", TimestampType.LOG_APPEND_TIME
+    ),
+    "log.preallocate": of_log("true", "preallocate", True),
+    "log.retention.bytes": of_log("9", "retention_bytes", 9),
+    "log.retention.ms": of_log("9", "retention_ms", 9),
+    "log.roll.jitter.ms": of_log("9", "segment_jitter_ms", 9),
+    "log.roll.ms": of_log("9", "segment_ms", 9),
+    "log.segment.bytes": of_log("2000000", "segment_bytes", 2000000),
+    "log.segment.delete.delay.ms": of_log("9", "file_delete_delay_ms", 9),
+    "max.connection.creation.rate": Acts("900", lambda one: one.bounds.rate, 900),
+    "max.connections": Acts("900", lambda one: one.bounds.connections_max, 900),
+    "max.connections.per.ip": Acts("900", lambda one: one.bounds.per_ip_max, 900),
+    "max.connections.per.ip.overrides": Acts(
+        "10.0.0.7:5", lambda one: one.bounds.per_ip, {"10.0.0.7": 5}
+    ),
+    "message.max.bytes": of_log("9000", "max_message_bytes", 9000),
+    "producer.id.expiration.ms": of_log("9", "producer_id_expiration_ms", 9),
+    "replica.alter.log.dirs.io.max.bytes.per.second": Acts(
+        "13", lambda one: one.throttles.moves.bound, 13
+    ),
+    "transaction.partition.verification.enable": Acts(
+        "false", lambda one: one.broker.context.verifier._is_enabled(), False
+    ),
+    "unclean.leader.election.enable": Acts(
+        "true",
+        lambda one: one.controller.allows_unclean(one.image.topics.by_name[TOPIC]),
+        True,
+    ),
+}
+# Of a listener: what is set is what new connections get.
+OF_LISTENERS = {
+    "max.connection.creation.rate": ("500", lambda one: one.bounds.rates_of_listeners[LISTENER]),
+    "max.connections": ("500", lambda one: one.bounds.of_listeners[LISTENER]),
+}
+
+
+def acts(name: str) -> bool:
+    key = dynamic_key(name)
+    return key is not None and not (key.no_effect or key.no_effect_while_running)
+
+
+NO_EFFECT = [
+    name
+    for name in kafka_dynamic.ALL
+    if (key := dynamic_key(name)) is not None and (key.no_effect or key.no_effect_while_running)
+]
+
+
+def test_each_key_has_a_row():
+    acting = {name for name in kafka_dynamic.ALL if acts(name)}
+    assert acting == ACTS.keys() | {"cordoned.log.dirs", "min.insync.replicas"}
+    refused = {name for name in kafka_dynamic.ALL if dynamic_key(name) is None}
+    assert refused == NOT_WHILE_RUNNING.keys()
+
+
+@asynccontextmanager
+async def node(path: Path):
+    certificates = Certificates()
+    (path / "node.pem").write_text("".join(certificates.server))
+    async with cluster(path, brokers=0) as running:
+        broker = await running.start_broker(
+            11,
+            **{
+                "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SSL",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(path / "node.pem"),
+            },
+        )
+        async with connected_to(broker) as connection:
+            one = Node(running, broker, connection)
+            one.certificates, one.path = certificates, path
+            await one.create(TOPIC)
+            with trio.fail_after(SECONDS):
+                while one.broker.context.partitions.find(TOPIC, 0) is None:
+                    await trio.lowlevel.checkpoint()
+            one.broker.context.partitions.find(TOPIC, 0).open_leader()
+            yield one
+
+
+async def alter(one: Node, name: str, changes: dict[str, str | None]) -> Any:
+    """Returns the answer; both nodes know what was taken."""
+    request = incremental((BROKER, name, {key: text or "" for key, text in changes.items()}))
+    for resource in request.resources:
+        for config in resource.configs:
+            if changes[config.name] is None:
+                config.config_operation, config.value = 1, None
+    (result,) = (await one.call(request)).responses
+    if not result.error_code:
+        controller = one.cluster.controllers[1]
+        with trio.fail_after(SECONDS):
+            while any(
+                image.configs.of(BROKER, name).get(key) != text
+                for image in (one.image, controller.loader.image)
+                for key, text in changes.items()
+            ):
+                await trio.lowlevel.checkpoint()
+    return result
+
+
+async def check_effect(one: Node, resource: str, key: str, row: Acts) -> str | None:
+    """Why the row does not hold, if it does not."""
+    before = row.look(one)
+    changes = {key: row.value, **row.beside}
+    result = await alter(one, resource, dict(changes))
+    if result.error_code:
+        return f"{key}: {result.error_message}"
+    shown = (await described(one, BROKER, str(one.broker.node_id), key))[key]
+    source = DYNAMIC_BROKER if resource else DYNAMIC_DEFAULT
+    seen = row.look(one)
+    await alter(one, resource, dict.fromkeys(changes))
+    after = row.look(one)
+    if (shown.value, shown.config_source, shown.read_only) != (row.value, source, False):
+        return f"{key}: described as {shown}"
+    if before == row.expected or seen != row.expected or after != before:
+        return f"{key}: {before!r}, then {seen!r}, then {after!r}"
+    return None
+
+
+@pytest.mark.parametrize("resource", ["", "11"], ids=["of all", "of one broker"])
+async def test_what_acts_is_seen_and_taken_back(tmp_path, resource):
+    async with node(tmp_path) as one:
+        wrong = [
+            await check_effect(one, resource, key, row)
+            for key, row in ACTS.items()
+            if not (resource and key == "unclean.leader.election.enable")
+        ]  # of controllers
+        assert [text for text in wrong if text] == []
+
+
+async def test_what_acts_on_one_listener_is_seen_and_taken_back(tmp_path):
+    async with node(tmp_path) as one:
+        before = one.bounds
+        for key, (value, look) in OF_LISTENERS.items():
+            name = f"listener.name.clients.{key}"
+            for resource in ("", "11"):
+                assert (await alter(one, resource, {name: value})).error_code == 0
+                assert look(one) == int(value)
+                await alter(one, resource, {name: None})
+                assert look(one) in (math.inf, INT_MAX)
+        assert one.bounds == before
+
+
+async def test_min_insync_replicas_is_that_of_the_cluster(tmp_path):
+    """With eligible leader replicas it is never one broker's, and cannot be taken away (KIP-966)."""
+    async with node(tmp_path) as one:
+        for number in (2, 1):
+            assert (await alter(one, "", {"min.insync.replicas": str(number)})).error_code == 0
+            assert one.settings.min_insync_replicas == number
+        for resource, text in (("", None), ("11", "2")):
+            result = await alter(one, resource, {"min.insync.replicas": text})
+            assert "while ELR is enabled" in result.error_message
+
+
+async def test_directories_are_cordoned_and_taken_back(tmp_path):
+    async with node(tmp_path) as one:
+        path = str(one.broker.context.directories.all[0].path)
+        assert (await alter(one, "11", {"cordoned.log.dirs": path})).error_code == 0
+        assert list(map(str, one.broker.context.directories.cordoned())) == [path]
+        await alter(one, "11", {"cordoned.log.dirs": None})
+        assert list(one.broker.context.directories.cordoned()) == []
+
+
+async def test_what_has_no_effect_is_taken_and_said(tmp_path):
+    async with node(tmp_path) as one:
+        for name in NO_EFFECT:
+            key = dynamic_key(name)
+            assert key is not None
+            text = key.default_text if key.default not in (None, []) else "x"
+            result = await alter(one, "11", {name: text})
+            assert result.error_code == 0, (name, result.error_message)
+            asked = description(BROKER, "11", name).replace(include_documentation=True)
+            ((shown,),) = [found.configs for found in (await one.call(asked)).results]
+            assert shown.value == text
+            why = key.no_effect or key.no_effect_while_running
+            assert shown.documentation.endswith(f"{why}.")
+
+
+@pytest.mark.parametrize("resource", ["", "11"], ids=["of all", "of one broker"])
+async def test_what_is_refused_says_why(tmp_path, resource):
+    async with node(tmp_path) as one:
+        for name, why in NOT_WHILE_RUNNING.items():
+            result = await alter(one, resource, {name: "x"})
+            assert result.error_code == ErrorCode.INVALID_REQUEST, name
+            per_listener = "only per-listener using the listener prefix"
+            assert why in result.error_message or per_listener in result.error_message
+
+
+async def test_tls_of_a_listener_is_made_anew_by_each_of_its_keys(tmp_path):
+    async with node(tmp_path) as one:
+        key, chain = one.certificates.server
+        (one.path / "ca.pem").write_text(one.certificates.ca)
+        location = {"ssl.keystore.location": str(one.path / "node.pem")}
+        of_text = {"ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+        trusted = {
+            "ssl.truststore.location": str(one.path / "ca.pem"),
+            "ssl.truststore.type": "PEM",
+        }
+        for changes in (
+            location | {"ssl.keystore.type": "PEM"},
+            of_text | {"ssl.keystore.location": ""},
+            trusted,
+            {"ssl.truststore.certificates": one.certificates.ca, "ssl.truststore.type": "PEM"},
+            trusted | {"ssl.client.auth": "required"},
+            {"ssl.enabled.protocols": "TLSv1.3"},
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+            {"ssl.endpoint.identification.algorithm": ""},
+        ):
+            prefixed = {f"listener.name.clients.{name}": text for name, text in changes.items()}
+            for texts in (prefixed, dict.fromkeys(prefixed)):
+                before = one.security.tls
+                result = await alter(one, "11", dict(texts))
+                assert result.error_code == 0, (changes, result.error_message)
+                assert one.security.tls is not before
