@@ -49,6 +49,8 @@ BATCH_RECORDS_MAX = 1_000
 
 
 class ShardState(Enum):
+    """Requests are served by an active shard only; while it loads they are told to come again."""
+
     LOADING = "loading"
     ACTIVE = "active"
     CLOSED = "closed"

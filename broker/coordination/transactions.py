@@ -16,6 +16,8 @@ V = TypeVar("V")
 
 
 class PendingRecord(NamedTuple, Generic[K, V]):
+    """A record whose transaction is open, and where in the log it stands."""
+
     offset: int
     producer: Producer
     key: K

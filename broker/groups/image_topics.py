@@ -9,6 +9,8 @@ from quorum.metadata.image import MetadataImage
 
 
 class ImageTopics:
+    """The topics of one image of the metadata, as consumer groups ask for them (`Topics`)."""
+
     def __init__(self, image: MetadataImage) -> None:
         self._topics = image.topics
         self.version: object = image.topics.by_name

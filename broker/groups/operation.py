@@ -40,6 +40,8 @@ class Timer(Enum):
 
 
 class TimerKey(NamedTuple):
+    """One timer of a shard: of a group, or of one of its members; expiry is of the whole shard."""
+
     kind: Timer
     group_id: str = ""
     member_id: str = ""

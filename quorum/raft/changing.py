@@ -48,6 +48,11 @@ class _Refused(Exception):
 
 
 def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> None:
+    """Begins to add a voter, which is asked for its versions first; one change at a time.
+
+    Refused as Kafka's `AddVoterHandler` does: not the leader, another cluster, a change under way, a voter of that id
+    already, an endpoint missing, a voter that cannot be asked now.
+    """
     try:
         leader, _ = _check_change(state, request.cluster_id, request.voter, "Add")
         assert request.voter is not None
@@ -130,6 +135,7 @@ def _supporting(state: State, voter: Voter, response: ApiVersionsResponse | None
 
 
 def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float) -> None:
+    """Writes the set of voters without one; answered when that is committed. Source: Kafka's `RemoveVoterHandler`."""
     try:
         leader, key = _check_change(state, request.cluster_id, request.voter, "Remove")
         before = _committed_voters(state, leader, "removing")
@@ -154,6 +160,7 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
 
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
+    """A voter tells where it listens and what it speaks (KIP-853); written if it is another than is known."""
     error = _update(state, request, now)
     state.reply(token, state.make_response(UpdateVoterResponse, error))
 

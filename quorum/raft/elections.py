@@ -79,6 +79,7 @@ def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
 
 
 def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
+    """Answers Vote and pre-vote at once; a vote that is given is durable before the answer leaves."""
     state.reply(token, _handle_vote(state, request, now))
 
 
@@ -131,6 +132,7 @@ def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
 def on_begin_request(
     state: State, request: BeginQuorumEpochRequest, token: int, now: float
 ) -> None:
+    """A leader of this or a newer epoch announces itself: follow it, unless it contradicts what is known."""
     error = _claim_refusal(state, request)
     if error is None:
         _follow_claimant(state, request, now)
@@ -149,6 +151,7 @@ def _on_leader_contact(state: State, now: float) -> None:
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
+    """A leader steps down: its preferred successor stands at once, the others later, each in its turn."""
     error = _claim_refusal(state, request)
     if error is None:
         _follow_claimant(state, request, now)
@@ -273,6 +276,7 @@ def _advance_if_granted(state: State, now: float) -> None:
 
 
 def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: float) -> None:
+    """Counts a vote, given or refused; answers that come after the election are of no account."""
     role = state.role
     if not isinstance(role, (Prospective, Candidate)):
         return

@@ -90,6 +90,7 @@ def is_duplicate_response(state: State, sent: Sent) -> bool:
 
 
 def on_fetch_response(state: State, response: FetchResponse, now: float) -> None:
+    """Truncates, turns to a snapshot or appends, as the leader says; what makes no progress is not believed."""
     role = state.role
     if not isinstance(role, Follower):
         return
@@ -154,6 +155,7 @@ def update_fetch_timer(state: State, role: Follower, now: float) -> None:
 
 
 def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: float) -> None:
+    """Takes a chunk of the snapshot and asks for the next; a chunk that does not fit ends the fetch of it."""
     role = state.role
     if not isinstance(role, Follower) or role.snapshot is None:
         return

@@ -81,6 +81,7 @@ def on_update_response(state: State, now: float) -> None:
 
 
 def on_change_response(state: State, source: Peer, response: ChangeResponse, now: float) -> None:
+    """To our own AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter; failures are tried again later."""
     if response.error in _NO_FAILURE:
         state.requests.succeeded(source)
     else:

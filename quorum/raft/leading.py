@@ -81,6 +81,7 @@ def after_append(state: State, now: float) -> None:
 
 
 def on_flushed(state: State, leader: Leader, now: float) -> None:
+    """What is on our own disk counts for the majority."""
     if leader.leader_state.flushed(state.flushed_offset):
         _on_high_watermark(state, leader, now)
 
@@ -196,6 +197,7 @@ def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) ->
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
+    """Answers with a chunk, or SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or that we do not lead."""
     error = leader_refusal(state, request.cluster_id, request.epoch)
     size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
     if error is None and size is None:
@@ -225,6 +227,9 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
+    """What is due by the clock: giving up a change, stepping down without a majority, fetches that waited long
+    enough, announcements to voters that are silent.
+    """
     leader_state = leader.leader_state
     if leader_state.change is not None:
         changing.poll_change(state, leader, now)
@@ -281,5 +286,6 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
 
 
 def on_end_response(state: State, voter: int) -> None:
+    """A voter knows that we have stepped down."""
     if isinstance(state.role, Resigned):
         state.update(state.role._replace(unacked=state.role.unacked - {voter}))

@@ -16,6 +16,8 @@ _COUNT = struct.Struct(">i")
 
 
 class Topic(NamedTuple):
+    """A topic that members may be assigned partitions of."""
+
     name: str
     id: bytes
     partition_count: int
