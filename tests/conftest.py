@@ -37,6 +37,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.load_profile("deterministic")  # --hypothesis-profile loads another one after this
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home_of_configuration(tmp_path_factory):
+    """Clusters of tests write their profile here, not into the home of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--interop",

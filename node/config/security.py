@@ -90,6 +90,11 @@ def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
     return ClientSecurity(tls, sasl)
 
 
+def is_client_key(name: str) -> bool:
+    """Whether `client_security` looks at it."""
+    return name in _CLIENT_KEYS
+
+
 def _own_client(config: ServerConfig, listener: str, mechanism_key: str) -> ClientSecurity:
     protocol = config.protocol_of(listener)
     if protocol == "PLAINTEXT":

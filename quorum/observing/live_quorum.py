@@ -16,6 +16,7 @@ from wire.client.calls import RETRIED
 from wire.client.destinations import Controller
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+from wire.messages.describe_quorum import Node as DescribedNode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
 from wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -44,11 +45,18 @@ def describe_quorum(
         KafkaError: the request was refused as a whole.
         RemoteProtocolError: the answer is not about the metadata partition.
     """
+    return describe_quorum_and_nodes(client, timeout=timeout)[0]
+
+
+def describe_quorum_and_nodes(
+    client: BlockingClient, *, timeout: float | None = None
+) -> tuple[DescribeQuorumResponsePartitionData, list[DescribedNode]]:
+    """As `describe_quorum`, with the listeners of the voters, where the leader tells them (KIP-853)."""
     answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
     if answer.error_code:
         raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
     found: DescribeQuorumResponsePartitionData = _partition_of(answer.topics)
-    return found
+    return found, list(answer.nodes)
 
 
 def _partition_of(topics: Any) -> Any:

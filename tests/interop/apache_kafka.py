@@ -41,6 +41,7 @@ TOOLS = {
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
 }
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from tests.checks import check_each
-from trimaran.cli.app import COMMANDS, NOUNS, build
+from trimaran.cli.app import build
+from trimaran.cli.commands import COMMANDS, NOUNS, WATCHED
 from trimaran.errors import Exit
 
 
@@ -34,6 +35,16 @@ def test_every_noun_has_verbs_and_every_verb_a_noun():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
 
 
+def test_what_is_watched_is_a_command_without_an_interval_of_its_own():
+    functions = {words: where for words, where, _ in COMMANDS}
+    assert functions.keys() >= WATCHED
+    own = {
+        words for words in WATCHED
+        if "watch" in inspect.signature(function_of(functions[words])).parameters
+    }  # fmt: skip
+    assert own == set()
+
+
 def test_every_command_that_asks_a_cluster_can_be_told_how():
     check_each([where for _, where, *_ in COMMANDS], can_be_told_how)
 
@@ -55,7 +66,7 @@ def test_help_imports_nothing_heavy():
     probe = "import sys; from trimaran.cli.app import build; build().help_print(); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1]
-    for heavy in ("pyspark", "kazoo", "trio", "broker.process.server", "plotly"):
+    for heavy in ("pyspark", "kazoo", "trio", "broker.process.server", "plotly", "yaml"):
         assert f"'{heavy}'" not in loaded
 
 
@@ -87,4 +98,8 @@ def test_errors_are_three_lines_without_a_traceback(tmp_path):
     done = run("ps", "--data", str(tmp_path))
     lines = done.stderr.splitlines()
     assert [line.split(":")[0].strip() for line in lines] == ["error", "why", "fix"]
+    loud = run("ps", "-v", "--data", str(tmp_path))
+    assert loud.returncode == done.returncode
+    assert "Traceback" in loud.stderr
+    assert loud.stderr.endswith(done.stderr)
     assert done.stdout == ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from trimaran.cli.output import show_fields, show_rows
+import yaml
+
+from trimaran.cli.output import be_quiet, show_fields, show_item, show_rows
 
 HOSTILE = "c\n\x1b[2Kadmin  Stable\u2028x"
 
@@ -21,3 +23,40 @@ def test_a_cell_forges_no_row(capsys):
 def test_json_has_it_as_it_is(capsys):
     show_rows([{"client_id": HOSTILE}], "json")
     assert json.loads(capsys.readouterr().out) == [{"client_id": HOSTILE}]
+
+
+ROWS = [{"name": "a", "ids": [1, 2], "more": None}, {"name": "b", "ids": [], "more": True}]
+
+
+def test_every_format_has_the_same_rows(capsys):
+    shown = {}
+    for output in ("table", "wide", "json", "jsonl", "yaml"):
+        show_rows(ROWS, output, columns=["name", "ids"])
+        shown[output] = capsys.readouterr().out
+    assert shown["table"] == "NAME  IDS\na     1,2\nb     -\n"
+    assert shown["wide"] == "NAME  IDS  MORE\na     1,2  -\nb     -    yes\n"
+    assert json.loads(shown["json"]) == ROWS
+    assert [json.loads(line) for line in shown["jsonl"].splitlines()] == ROWS
+    assert yaml.safe_load(shown["yaml"]) == ROWS
+
+
+def test_a_stream_of_objects_is_lines_or_documents(capsys):
+    for row in ROWS:
+        show_item(row, "json")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
+    for row in ROWS:
+        show_item(row, "yaml")
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == ROWS
+
+
+def test_many_rows_are_counted_beside_the_table_unless_it_is_quiet(capsys):
+    many = [{"topic": str(number)} for number in range(60)]
+    show_rows(many, "table", noun="topic")
+    shown = capsys.readouterr()
+    assert (len(shown.out.splitlines()), shown.err) == (61, "60 topics\n")
+    be_quiet(True)
+    try:
+        show_rows(many, "table", noun="topic")
+    finally:
+        be_quiet(False)
+    assert capsys.readouterr().err == ""

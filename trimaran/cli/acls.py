@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, counted, say, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, counted, say, show_fields, show_rows
 from trimaran.client.acls import (
     acl_row,
     acls_of,
@@ -18,6 +18,9 @@ from trimaran.client.acls import (
 )
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from quorum.metadata.acls import Acl
 
 Principal = Annotated[str, Parameter(help="As User:alice; User:* is everybody.")]
 Operations = Annotated[str, Parameter(help="One or several, as read or read,describe; all.")]
@@ -38,17 +41,21 @@ def list_acls(
     *,
     principal: Annotated[str | None, Parameter(help="Only those of this one.")] = None,
     brokers: Brokers = BROKERS,
-    output: Format = "table",
+    output: KafkaFormat = "table",
 ) -> int:
-    """Lists ACLs. Of a resource those that count for it: by its name, by prefixes of it, and for all.
+    """Lists ACLs. Of a resource those that count for it: by its name, by prefixes of it, and for all."""
+    from trimaran.cli import kafka_text
 
-    Args:
-        output: table, or json.
-    """
     pattern = None if resource is None else parse_pattern(resource)
     with brokers.connected() as client:
         found = acls_of(client, pattern, principal)
-    show_rows([acl_row(acl) for acl in found], output, columns=COLUMNS)
+    show_rows(
+        [acl_row(acl) for acl in found],
+        output,
+        columns=COLUMNS,
+        noun="ACL",
+        kafka=lambda: kafka_text.acls(_kafka_row(acl) for acl in found),
+    )
     return Exit.OK
 
 
@@ -171,6 +178,22 @@ def explain(
     if rules is None:
         say("the broker does not tell its super.users: one of them may do everything")
     return Exit.OK if verdict.allowed else Exit.NO
+
+
+def _kafka_row(acl: Acl) -> dict[str, str]:
+    """With Kafka's names."""
+    from quorum.metadata.acls import known
+    from wire.security.acls import Operation, PatternType, Permission, ResourceType
+
+    return {
+        "resource_type": known(ResourceType, acl.resource_type).name,
+        "name": acl.resource_name,
+        "pattern_type": known(PatternType, acl.pattern_type).name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": known(Operation, acl.operation).name,
+        "permission": known(Permission, acl.permission).name,
+    }
 
 
 def _from(host: str) -> str:

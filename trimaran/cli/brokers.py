@@ -1,16 +1,93 @@
-"""`brokers list`."""
+"""`brokers list|describe`."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, show_rows
+from trimaran.cli.output import Format, show_data, show_fields, show_rows
 from trimaran.client.brokers import broker_rows
-from trimaran.errors import Exit
+from trimaran.client.log_dirs import log_dirs_of
+from trimaran.client.partitions import topics_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
+DIR_COLUMNS = ("dir", "state", "replicas", "bytes", "usable", "total")
 
 
 def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Lists all brokers that are registered, with what they lead; exit code 1 when one of them is fenced."""
     with brokers.connected() as client:
-        rows = broker_rows(client, client.refresh(None).topics)
-    show_rows(rows, output, columns=["id", "address", "rack", "state", "leaders", "replicas"])
+        rows = broker_rows(client, topics_of(client, None))
+    show_rows(rows, output, columns=COLUMNS, noun="broker")
     return Exit.NO if any(row["state"] == "fenced" for row in rows) else Exit.OK
+
+
+def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
+    """Shows a broker: state, partitions, replicas out of sync, disks, and configs that were set while it ran.
+
+    Exit code 1 when it is fenced or a log directory is offline.
+
+    Args:
+        broker: its id.
+    """
+    with brokers.connected() as client:
+        found = _described(client, broker)
+    if not show_data(found, output):
+        fields = {key: value for key, value in found.items() if key != "log_dirs"}
+        configs = " ".join(f"{key}={value}" for key, value in found["configs"].items())
+        show_fields({**fields, "configs": configs or None}, output)
+        if found["log_dirs"]:
+            print()
+            show_rows(found["log_dirs"], output, columns=DIR_COLUMNS)
+    is_well = found["state"] == "active" and all(
+        one["state"] == "online" for one in found["log_dirs"]
+    )
+    return Exit.OK if is_well else Exit.NO
+
+
+def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
+    topics = topics_of(client, None)
+    rows = broker_rows(client, topics)
+    row = next((row for row in rows if row["id"] == broker), None)
+    if row is None:
+        raise UserError(
+            f"there is no broker {broker}",
+            f"registered are {', '.join(str(one['id']) for one in rows)}",
+            "trimaran brokers list shows them",
+            exit_code=Exit.REFUSED,
+        )
+    held = [p for topic in topics for p in topic.partitions if broker in p.replica_nodes]
+    return {
+        **row,
+        "out_of_sync": sum(broker not in p.isr_nodes for p in held),
+        "not_preferred": sum(p.replica_nodes[0] == broker and p.leader_id != broker for p in held),
+        "configs": _configs(client, broker) if row["state"] == "active" else {},
+        "log_dirs": _log_dirs(client, broker) if row["state"] == "active" else [],
+    }
+
+
+def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
+    """What was set while it ran, for it or for all; its file's are its own."""
+    from quorum.metadata.image import BROKER_RESOURCE
+    from trimaran.client.configs import config_rows
+
+    rows = config_rows(client, BROKER_RESOURCE, str(broker), broker)
+    return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
+
+
+def _log_dirs(client: BlockingClient, broker: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "dir": one["dir"],
+            "state": one["error"] or ("cordoned" if one["is_cordoned"] else "online"),
+            "replicas": len(one["replicas"]),
+            "bytes": sum(replica["size"] for replica in one["replicas"]),
+            "usable": None if one["usable"] < 0 else one["usable"],
+            "total": None if one["total"] < 0 else one["total"],
+        }
+        for one in log_dirs_of(client, broker)
+    ]

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from cyclopts import Parameter
 
+from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data
-from trimaran.cli.output import Format, say, show_json, show_rows
+from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
@@ -159,14 +160,20 @@ def _show_ready(data: Path, began: float, output: str) -> None:
 
     state = state_file.read(data)
     wait_until_brokers_see_each_other(state, READY_SECONDS_MAX)
+    profiles.write(
+        profiles.LOCAL,
+        {
+            profiles.BROKERS: state.bootstrap,
+            profiles.CONTROLLERS: state.controller_bootstrap,
+            profiles.ZOOKEEPER: state.zookeeper,
+        },
+    )
     with _reader_may_go():
-        if output == "json":
-            show_json(_as_json(state))
-        else:
+        if not show_data(_as_json(state), output):
             columns = _columns(state)
             show_rows([asdict(n) for n in state.nodes], "table", columns=columns)
         sys.stdout.flush()
-    if output == "json":
+    if output not in ("table", "wide"):
         return
     say(f"ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
     say(
@@ -203,9 +210,7 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     from trimaran.local.readiness import roles_now
 
     state = roles_now(state_file.read(state_file.nearest(data)))
-    if output == "json":
-        show_json(_as_json(state))
-    else:
+    if not show_data(_as_json(state), output):
         show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
     if orphans_of(state):
         say(
@@ -266,6 +271,7 @@ def purge(
     with lock_directory(path):
         refuse_if_running(path)
         kept = remove_cluster(path, state)
+    profiles.remove(profiles.LOCAL, state.bootstrap)
     if kept:
         say(f"deleted the cluster in {path}; kept what is not its own: {', '.join(kept)}")
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client.configs import config_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
@@ -30,6 +30,13 @@ class Resource(NamedTuple):
     type: int
     name: str
     node: int | None
+
+    @property
+    def kind(self) -> str:
+        """`topic`, as it is written."""
+        from quorum.metadata.image import RESOURCE_TYPES
+
+        return RESOURCE_TYPES[self.type].lower().replace("_", "-")
 
 
 def parse_resource(text: str) -> Resource:
@@ -61,7 +68,7 @@ def get(
     *names: str,
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
     brokers: Brokers = BROKERS,
-    output: Format = "table",
+    output: KafkaFormat = "table",
 ) -> None:
     """Shows the configs of a resource that somebody set, or all.
 
@@ -70,16 +77,20 @@ def get(
             brokers.
         names: only these.
         every: also those that nobody set.
-        output: table, or json.
     """
+    from trimaran.cli import kafka_text
+
     wanted = parse_resource(resource)
     with brokers.connected() as client:
         _learn_node(client, wanted)
         rows = config_rows(client, wanted.type, wanted.name, wanted.node, list(names) or None)
+    shown = [row for row in rows if every or names or row["is_set"]]
     show_rows(
-        [row for row in rows if every or names or row["is_set"]],
+        shown,
         output,
         columns=COLUMNS,
+        noun="config",
+        kafka=lambda: kafka_text.configs(wanted.kind, wanted.name, rows, every=every),
     )
 
 

@@ -1,22 +1,25 @@
-"""Whom a command asks: `-b` or `-B`, the environment, or the local cluster of `--data`; `--command-config` for TLS and
-SASL.
+"""Whom a command asks: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`; and how, by
+`--command-config` and `-X`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from trimaran.client.connect import connected
+from trimaran import profiles
+from trimaran.client.connect import TIMEOUT_SECONDS, connected
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:
+    from trimaran.properties import Setting
     from wire.blocking import BlockingClient
 
 ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
@@ -46,40 +49,123 @@ CommandConfig = Annotated[
         help="A properties file with Kafka's client keys: security.protocol, ssl.…, sasl.….",
     ),
 ]
-DryRun = Annotated[bool, Parameter(name="--dry-run")]
+DryRun = Annotated[
+    bool, Parameter(name="--dry-run", negative=(), help="Only have it checked; nothing is changed.")
+]
+Profile = Annotated[
+    str | None,
+    Parameter(
+        name="--profile",
+        env_var="TRIMARAN_PROFILE",
+        help="A cluster by name, from ~/.config/trimaran/profiles/NAME.properties; up writes local.",
+    ),
+]
+Extra = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=["-X", "--property"],
+        negative=(),
+        help="KEY=VALUE: one of Kafka's client keys, instead of what a file says.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    Parameter(
+        name="--timeout",
+        validator=validators.Number(gt=0),
+        help="Seconds that a request may take, with all its repetitions.",
+    ),
+]
+
+
+class _Target:
+    """What commands that ask brokers and commands that ask controllers have in common."""
+
+    command_config: Path | None
+    profile: str | None
+    extra: tuple[str, ...]
+
+    def settings(self) -> dict[str, Setting]:
+        """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
+        from trimaran.properties import read_file
+
+        found = dict(_profile(self.profile))
+        if self.command_config is not None and self.command_config.name:
+            found |= read_file(self.command_config)
+        return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
+            self.extra
+        )
+
+
+def _profile(name: str | None) -> Mapping[str, Setting]:
+    return {} if not name else profiles.load(name)
+
+
+def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
+    from trimaran.properties import Setting
+
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not _is_client_key(key):
+            raise UserError(
+                f"-X {word} sets nothing",
+                "it is written KEY=VALUE, and KEY is one of Kafka's client keys for TLS and SASL",
+                "for example -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
+                exit_code=Exit.USAGE,
+            )
+        found[key] = Setting(value, "-X")
+    return found
+
+
+def _is_client_key(key: str) -> bool:
+    from node.config.security import is_client_key
+
+    return is_client_key(key)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Brokers:
+class Brokers(_Target):
     """Which brokers a command asks, and how."""
 
     bootstrap: Bootstrap = None
     data: Data = DEFAULT_DATA
     command_config: CommandConfig = None
+    profile: Profile = None
+    extra: Extra = ()
+    timeout: Timeout = TIMEOUT_SECONDS
+
+    @property
+    def addresses(self) -> str:
+        return bootstrap_of(self.bootstrap, self.data, self.profile)
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        addresses = bootstrap_of(self.bootstrap, self.data)
-        return connected(addresses, command_config=self.command_config)
+        return connected(self.addresses, settings=self.settings(), timeout=self.timeout)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Controllers:
+class Controllers(_Target):
     """Which controllers a command asks, and how."""
 
     bootstrap: ControllerBootstrap = None
     data: Data = DEFAULT_DATA
     command_config: CommandConfig = None
+    profile: Profile = None
+    extra: Extra = ()
+    timeout: Timeout = TIMEOUT_SECONDS
 
     @property
     def addresses(self) -> str:
-        return controllers_of(self.bootstrap, self.data)
+        return controllers_of(self.bootstrap, self.data, self.profile)
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        return connected(self.addresses, of_controllers=True, command_config=self.command_config)
+        return connected(
+            self.addresses, of_controllers=True, settings=self.settings(), timeout=self.timeout
+        )
 
 
 # Defaults of the options of every command that asks somebody.
@@ -87,21 +173,43 @@ BROKERS = Brokers()
 CONTROLLERS = Controllers()
 
 
-def bootstrap_of(given: str | None, data: Path) -> str:
+def bootstrap_of(given: str | None, data: Path, profile: str | None = None) -> str:
     """The brokers to ask."""
-    found = given or _from_environment() or _local(data, "bootstrap")
+    found = (
+        given
+        or _of_profile(profile, profiles.BROKERS)
+        or _from_environment()
+        or _local(data, "bootstrap")
+    )
     if not found:
         raise _no_target("broker", "-b HOST:PORT")
     return found
+
+
+def _of_profile(name: str | None, key: str) -> str | None:
+    """Raises UserError: the profile does not say."""
+    if not name:
+        return None
+    found = _profile(name).get(key)
+    if found is None:
+        raise UserError(
+            f"profile {name} names no {key}",
+            f"{profiles.folder() / name}{profiles.SUFFIX} has no such line",
+            f"add {key}=HOST:PORT",
+            exit_code=Exit.USAGE,
+        )
+    return found.value
 
 
 def _from_environment() -> str | None:
     return next((os.environ[name] for name in ENVIRONMENTS if os.environ.get(name)), None)
 
 
-def controllers_of(given: str | None, data: Path) -> str:
+def controllers_of(given: str | None, data: Path, profile: str | None = None) -> str:
     """The controllers to ask."""
-    found = given or _local(data, "controller_bootstrap")
+    found = (
+        given or _of_profile(profile, profiles.CONTROLLERS) or _local(data, "controller_bootstrap")
+    )
     if not found:
         raise _no_target("controller", "-B HOST:PORT")
     return found

@@ -1,39 +1,189 @@
-"""`groups list|describe`."""
+"""`groups list|describe|lag`."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, counted, show_json, show_rows
-from trimaran.client.connect import check
-from trimaran.client.groups import described_group, group_rows, lag_rows, total_lag
+from trimaran.cli.output import Format, KafkaFormat, counted, say, show_data, show_rows
+from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wire.blocking import BlockingClient
+
+Flag = Annotated[bool, Parameter(negative=())]
+OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "client", "host")
+MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions", "assignment")
+STATE_COLUMNS = ("group", "type", "state", "assignor", "epoch", "coordinator", "members")
+LAG_COLUMNS = ("group", "type", "state", "partitions", "lag", "lag_seconds")
 
 
-def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Lists the groups of every coordinator."""
+def list_groups(*, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> None:
+    """Lists the groups of every coordinator: classic, consumer, share and streams."""
+    from trimaran.cli import kafka_text
+
     with brokers.connected() as client:
         rows = group_rows(client)
-    show_rows(rows, output, columns=["group", "type", "state", "coordinator"])
+    show_rows(
+        rows,
+        output,
+        columns=["group", "type", "state", "coordinator"],
+        noun="group",
+        kafka=lambda: kafka_text.groups_list(rows),
+    )
 
 
-def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Shows members, committed offsets and lag: in records, and as the age of the first record not consumed."""
-    with brokers.connected() as client:
-        answer = described_group(client, group)
-        check(answer.error_code, answer.error_message)
-        offsets = lag_rows(client, group)
-    members = [
-        {"member": m.member_id, "client": m.client_id, "host": m.client_host}
-        for m in answer.members
-    ]
-    if output == "json":
-        show_json(
-            {"group": group, "state": answer.group_state, "members": members, "offsets": offsets}
+def describe(
+    group: str,
+    *,
+    members: Flag = False,
+    state: Flag = False,
+    brokers: Brokers = BROKERS,
+    output: KafkaFormat = "table",
+) -> None:
+    """Shows committed offsets and lag: in records, and as the age of the first record not consumed.
+
+    Args:
+        group: of any kind: classic, consumer, share or streams.
+        members: who is in it instead, and what each has.
+        state: kind, state, assignor, epoch and coordinator instead.
+    """
+    if members and state:
+        raise UserError(
+            "--members and --state are two questions",
+            "each shows something else of the group",
+            "ask one after the other, or -o json for everything",
+            exit_code=Exit.USAGE,
         )
+    from trimaran.client.group_members import group_described
+
+    with brokers.connected() as client:
+        found = group_described(client, group)
+        if members:
+            _show_members(found, output)
+        elif state:
+            _show_state(found, output)
+        else:
+            _show_offsets(found, _offsets(client, found), output)
+
+
+def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> None:
+    """Shows how far groups are behind: records in all, and seconds of the partition that is furthest behind.
+
+    Args:
+        groups: which; all when none is named.
+    """
+    with brokers.connected() as client:
+        found = [row for row in group_rows(client) if not groups or row["group"] in groups]
+        if missing := sorted(set(groups) - {str(row["group"]) for row in found}):
+            raise UserError(
+                f"there is no group {', '.join(missing)}",
+                "no coordinator knows it",
+                "trimaran groups list shows what there is",
+                exit_code=Exit.REFUSED,
+            )
+        rows = [_lag(client, row) for row in found]
+    show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
+
+
+def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
+    rows = lag_rows(client, str(group["group"]), str(group["type"]).lower())
+    seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
+    return {
+        **group,
+        "partitions": len(rows),
+        "lag": total_lag(rows),
+        "lag_seconds": max(seconds, default=None),
+    }
+
+
+def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is committed or assigned, in order, each with the member that has it."""
+    from trimaran.client.group_members import owners_of
+
+    owners = owners_of(found)
+    rows = {
+        (row["topic"], row["partition"]): row
+        for row in lag_rows(client, str(found["group"]), str(found["type"]))
+    }
+    for row in lag_in_records(client, dict.fromkeys(owners.keys() - rows.keys(), -1)):
+        # Nothing is committed: how far behind that is depends on where the consumer would begin.
+        rows[row["topic"], row["partition"]] = {
+            **row,
+            "committed": None,
+            "lag": None,
+            "lag_seconds": None,
+        }
+    return [
+        {
+            **rows[key],
+            **{name: owners.get(key, {}).get(name) for name in ("member", "client", "host")},
+        }
+        for key in sorted(rows)
+    ]
+
+
+def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], output: str) -> None:
+    from trimaran.cli import kafka_text
+
+    group, members = str(found["group"]), found["members"]
+    if output == "kafka":
+        _tell_state(found)
+        print(kafka_text.group_offsets(group, offsets))
+        return
+    if show_data({**found, "offsets": offsets}, output):
         return
     behind = counted(total_lag(offsets), "record")
-    print(f"{group}: {answer.group_state}, {counted(len(members), 'member')}, {behind} behind")
-    if members:
-        show_rows(members, output, columns=["member", "client", "host"])
-        print()
-    columns = ["topic", "partition", "committed", "end", "lag", "lag_seconds"]
-    show_rows(offsets, output, columns=columns)
+    print(f"{group}: {found['state']}, {counted(len(members), 'member')}, {behind} behind")
+    show_rows(offsets, output, columns=OFFSET_COLUMNS, noun="partition")
+
+
+def _show_members(found: Mapping[str, Any], output: str) -> None:
+    from trimaran.cli import kafka_text
+
+    if output == "kafka":
+        _tell_state(found)
+        print(kafka_text.group_members(str(found["group"]), found["members"]))
+        return
+    if show_data(found["members"], output):
+        return
+    rows = [
+        {
+            **one,
+            "partitions": sum(map(len, one["assignment"].values())),
+            "assignment": _assigned(one["assignment"]),
+        }
+        for one in found["members"]
+    ]
+    show_rows(rows, output, columns=MEMBER_COLUMNS, noun="member")
+
+
+def _assigned(assignment: Mapping[str, Sequence[int]]) -> list[str]:
+    """`orders(0,1)`."""
+    return [
+        f"{topic}({','.join(map(str, sorted(partitions)))})"
+        for topic, partitions in sorted(assignment.items())
+    ]
+
+
+def _show_state(found: Mapping[str, Any], output: str) -> None:
+    from trimaran.cli import kafka_text
+
+    if output == "kafka":
+        _tell_state(found)
+        print(kafka_text.group_state(found))
+        return
+    show_rows([{**found, "members": len(found["members"])}], output, columns=STATE_COLUMNS)
+
+
+def _tell_state(found: Mapping[str, Any]) -> None:
+    """What Kafka's tool says on stderr of a group that is not stable."""
+    if found["state"] == "Empty":
+        say(f"\nConsumer group '{found['group']}' has no active members.")
+    elif found["state"] != "Stable":
+        say(f"\nWarning: Consumer group '{found['group']}' is rebalancing.")

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import counted, say, show_json_line
+from trimaran.cli.output import Format, counted, say, show_item
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from log.batches.batch import BatchView
     from trimaran.log_dump import Row, Source, Transactions
 
-Output = Annotated[Literal["table", "jsonl"], Parameter(name=["-o", "--output"])]
 TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
 
 
 def dump(
     *paths: Path,
-    output: Output = "table",
+    output: Format = "table",
     level: Literal["records", "batches"] = "records",
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     decode: Annotated[bool, Parameter(negative="")] = False,
@@ -86,14 +85,14 @@ def _print(source: Source, output: str, level: str, isolation: str, *, decode: b
             " (--whole-segments shows it)"
         )
     transactions = transactions_of(source) if isolation == "read_committed" else None
-    if output == "jsonl":
-        _print_rows(source, transactions, level, decode=decode)
+    if output not in ("table", "wide"):
+        _print_rows(source, transactions, level, output, decode=decode)
     else:
         _print_table(source, transactions, level, decode=decode)
 
 
 def _print_rows(
-    source: Source, transactions: Transactions | None, level: str, *, decode: bool
+    source: Source, transactions: Transactions | None, level: str, output: str, *, decode: bool
 ) -> None:
     from trimaran.log_dump import batch_rows, record_rows
 
@@ -102,7 +101,7 @@ def _print_rows(
     else:
         rows = record_rows(source, transactions, decoded=decode)
     for row in rows:
-        show_json_line(row)
+        show_item(row, output)
 
 
 def _print_table(
@@ -187,9 +186,7 @@ def _verify(sources: list[Source], output: str) -> int:
     found = 0
     for file, position, what in _problems(sources):
         found += 1
-        if output == "jsonl":
-            show_json_line({"file": file, "position": position, "problem": what})
-        else:
+        if not show_item({"file": file, "position": position, "problem": what}, output):
             print(f"{file}{'' if position is None else f', position {position}'}: {what}")
     say(f"{counted(len(sources), 'partition')}, {counted(found, 'problem')}")
     return Exit.NO if found else Exit.OK

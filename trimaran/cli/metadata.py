@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
-from trimaran.cli.output import Format, text_of
+from trimaran.cli.output import Format, show_item, text_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str)
     for row in rows:
         if kinds and row["type"] not in kinds:
             continue
-        if output == "json":
-            print(json.dumps(row), flush=True)
+        if show_item(row, output):
             continue
         when = time.strftime("%H:%M:%S", time.localtime(row["timestamp_ms"] / 1000))
         fields = " ".join(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, say, show_fields, show_json, show_rows
+from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def image(
     from quorum.metadata.as_json import state_as_json
 
     state = _state(path, controllers, at)
-    if output == "json":
-        show_json(state_as_json(state))
+    if show_data(state_as_json(state), output):
         return
     shown = state_as_json(state)
     partitions = sum(len(topic["partitions"]) for topic in shown["topics"].values())
@@ -87,9 +86,7 @@ def diff(
         return _state(where, controllers, at)
 
     rows = list(state_differences(state_of(before), state_of(after)))
-    if output == "json":
-        show_json(rows)
-    else:
+    if not show_data(rows, output):
         texts = [{name: _short(value) for name, value in row.items()} for row in rows]
         show_rows(texts, output, columns=("path", "change", "before", "after"))
     return Exit.NO if rows else Exit.OK
@@ -135,9 +132,7 @@ def cat(
 
     found = lookup(_tree(path, controllers, at), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
-    if output == "json":
-        show_json(files)
-    else:
+    if not show_data(files, output):
         for text in files.values():
             print(text)
     for where, node in found:
@@ -171,9 +166,7 @@ def ls(
         where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
         for where, node in found
     }
-    if output == "json":
-        show_json(listed)
-    else:
+    if not show_data(listed, output):
         for where, names in listed.items():
             if len(listed) > 1:
                 print(f"{where}:")
@@ -261,9 +254,7 @@ def verify(*directories: Path, output: Format = "table") -> int:
             exit_code=Exit.USAGE,
         )
     result = verify_directories(directories)
-    if output == "json":
-        show_json({"logs": result.logs, "problems": result.problems})
-    else:
+    if not show_data({"logs": result.logs, "problems": result.problems}, output):
         show_rows(result.logs, output)
         for problem in result.problems:
             print(f"\n{problem['problem']}: {problem['where']}")

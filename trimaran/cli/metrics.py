@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
-from trimaran.cli.output import Format, say, show_json_line, show_rows
+from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
@@ -139,7 +139,7 @@ def _show_changes(
         if any(changes.values()):
             told = {name: _told(change / seconds) for name, change in changes.items()}
             rows.append({"metric": key[0], "labels": key[1], **told})
-    if output == "table":
+    if output in ("table", "wide"):
         say(f"{time.strftime('%H:%M:%S')}  change a second:")
     _print(rows, output, now)
 
@@ -148,10 +148,8 @@ def _print(
     rows: list[dict[str, Any]], output: Format, nodes: Mapping[str, Mapping[Key, float]]
 ) -> None:
     if output == "json":
-        for row in rows:
-            show_json_line(row)
-        return
-    show_rows(rows, "table", columns=["metric", "labels", *nodes])
+        output = "jsonl"  # a node has thousands, and --watch goes on
+    show_rows(rows, output, columns=["metric", "labels", *nodes])
 
 
 def _keys(found: Mapping[str, Mapping[Key, float]]) -> list[Key]:

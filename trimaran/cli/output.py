@@ -1,30 +1,67 @@
-"""Tables for people, JSON for scripts. stdout carries data only; everything else goes to stderr."""
+"""How every command shows what it found: tables for people, JSON and YAML for scripts, and the text of Kafka's tools.
+
+stdout carries data only; everything else goes to stderr (`say`).
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from trimaran.text import one_line
 
-Format = Annotated[Literal["table", "json"], Parameter(name=["-o", "--output"])]
+_NAMES = ["-o", "--output"]
+_HELP = "table, wide (all columns), json, jsonl (an object a line) or yaml"
+Format = Annotated[
+    Literal["table", "wide", "json", "jsonl", "yaml"], Parameter(name=_NAMES, help=f"{_HELP}.")
+]
+KafkaFormat = Annotated[
+    Literal["table", "wide", "json", "jsonl", "yaml", "kafka"],
+    Parameter(name=_NAMES, help=f"{_HELP}; kafka for the text of Apache Kafka's own tool."),
+]
+# With more rows a table no longer fits a screen: their number is told beside it.
+ROWS_OF_A_SCREEN = 59
+_is_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """From now on nothing but data and errors."""
+    global _is_quiet  # noqa: PLW0603 - one process is one command
+    _is_quiet = quiet
 
 
 def show_rows(
-    rows: Sequence[Mapping[str, Any]], output: str, *, columns: Sequence[str] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    output: str,
+    *,
+    columns: Sequence[str] | None = None,
+    noun: str = "row",
+    kafka: Callable[[], str] | None = None,
 ) -> None:
-    """Prints rows of one shape; `columns` chooses and orders those of the table, JSON always has all."""
-    if output == "json":
-        show_json(list(rows))
+    """Prints rows of one shape.
+
+    Args:
+        rows: all with the same keys.
+        output: the format; `kafka` only where that is given.
+        columns: those of the table, in order; every other format has all.
+        noun: what one row is, for the number of many.
+        kafka: the text of Kafka's tool.
+    """
+    if output == "kafka" and kafka is not None:
+        print(kafka())
         return
-    names = list(columns or (rows[0] if rows else ()))
+    if show_data(list(rows), output):
+        return
+    names = list(rows[0] if rows and output == "wide" else columns or (rows[0] if rows else ()))
     cells = [[name.upper().replace("_", "-") for name in names]]
     cells += [[text_of(row[name]) for name in names] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    if len(rows) > ROWS_OF_A_SCREEN:
+        say(counted(len(rows), noun))
     for line in cells:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -33,12 +70,33 @@ def show_rows(
 
 def show_fields(fields: Mapping[str, Any], output: str) -> None:
     """Prints one object, a line a field."""
-    if output == "json":
-        show_json(fields)
+    if show_data(fields, output):
         return
     width = max(len(name) for name in fields)
     for name, value in fields.items():
         print(f"{name.ljust(width)}  {text_of(value)}")
+
+
+def show_data(value: Any, output: str) -> bool:
+    """Prints `value` if the format is one for programs; False: the caller prints what people read."""
+    if output == "json":
+        show_json(value)
+    elif output == "jsonl":
+        for one in value if isinstance(value, list) else [value]:
+            show_json_line(one)
+    elif output == "yaml":
+        print(_yaml(value), end="")
+    else:
+        return False
+    return True
+
+
+def show_item(value: Mapping[str, Any], output: str) -> bool:
+    """As `show_data`, one of a stream of objects, at once: a line of JSON, or a document of YAML."""
+    if output == "yaml":
+        print(f"---\n{_yaml(value)}", end="", flush=True)
+        return True
+    return show_data(value, "jsonl" if output == "json" else output)
 
 
 def show_json(value: Any) -> None:
@@ -50,9 +108,20 @@ def show_json_line(value: Any) -> None:
     print(json.dumps(value, default=str), flush=True)
 
 
+def _yaml(value: Any) -> str:
+    import yaml
+
+    # What JSON has no type for is text, as in the other formats.
+    plain = json.loads(json.dumps(value, default=str))
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1 << 20)
+    return text
+
+
 def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """`1 record`, `2 records`, `2 directories`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number} {noun}s"
 
 
 def text_of(value: Any) -> str:
@@ -68,5 +137,6 @@ def text_of(value: Any) -> str:
 
 
 def say(text: str) -> None:
-    """Talk, as opposed to data: stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Talk, as opposed to data: stderr; not with `-q`."""
+    if not _is_quiet:
+        print(text, file=sys.stderr, flush=True)

@@ -1,5 +1,5 @@
-"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`: who led
-when.
+"""`quorum status|replication`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`:
+who led when.
 """
 
 from __future__ import annotations
@@ -7,23 +7,63 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, show_fields, show_json, show_rows
+from trimaran.cli.output import Format, KafkaFormat, show_data, show_fields, show_rows
 from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.errors import Exit, UserError
 
+if TYPE_CHECKING:
+    from wire.messages.describe_cluster import DescribeClusterRequest
+
 # An election takes about a second, or two when votes were split; later there is none.
 LEADER_SECONDS = 4.0
+COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
+REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
 
 
-def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") -> int:
+def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
     """Shows the quorum as its leader sees it."""
-    from quorum.observing.live_quorum import describe_quorum
+    from trimaran.cli import kafka_text
+
+    found = _described(controllers)
+    if output == "kafka":
+        print(kafka_text.quorum_status(found.cluster_id, found.fields, found.rows))
+        return
+    if not show_data({**found.fields, "replicas": found.rows}, output):
+        show_fields(found.fields, output)
+        print()
+        show_rows(found.rows, output, columns=COLUMNS)
+
+
+def replication(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
+    """Shows how far each voter and observer is, with its directory; --watch shows it again and again."""
+    from trimaran.cli import kafka_text
+
+    rows = _described(controllers).rows
+    show_rows(
+        rows,
+        output,
+        columns=REPLICATION_COLUMNS,
+        kafka=lambda: kafka_text.quorum_replication(rows),
+    )
+
+
+class _Quorum(NamedTuple):
+    cluster_id: str
+    fields: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+
+def _described(controllers: Controllers) -> _Quorum:
+    """Raises UserError: nobody leads."""
+    from quorum.observing.live_quorum import describe_quorum_and_nodes
 
     try:
         with controllers.connected() as client:
-            partition = describe_quorum(client, timeout=LEADER_SECONDS)
+            partition, nodes = describe_quorum_and_nodes(client, timeout=LEADER_SECONDS)
+            cluster_id = client.call(None, _about_controllers()).cluster_id
     except UserError as error:
         if error.exit_code == Exit.USAGE:
             raise
@@ -37,14 +77,18 @@ def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") 
             "trimaran ps shows the controllers; an election takes about a second",
             exit_code=Exit.NO,
         )
-    fields, rows = quorum_fields(partition), replica_rows(partition)
-    if output == "json":
-        show_json({**fields, "replicas": rows})
-    else:
-        show_fields(fields, output)
-        print()
-        show_rows(rows, output)
-    return Exit.OK
+    endpoints = {
+        node.node_id: [f"{one.name}://{one.host}:{one.port}" for one in node.listeners]
+        for node in nodes
+    }
+    rows = [{**row, "endpoints": endpoints.get(row["id"], [])} for row in replica_rows(partition)]
+    return _Quorum(cluster_id, quorum_fields(partition), rows)
+
+
+def _about_controllers() -> DescribeClusterRequest:
+    from wire.messages.describe_cluster import DescribeClusterRequest
+
+    return DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
 
 
 def history(
@@ -65,8 +109,7 @@ def history(
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
         epochs = list(epochs_of(source.batches(0 if base is None else base.end_offset)))
-    if output == "json":
-        show_json([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs])
+    if show_data([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs], output):
         return
     show_rows(
         [

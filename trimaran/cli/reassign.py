@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.output import Format, KafkaFormat, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
@@ -86,8 +86,13 @@ def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
         show_rows(_moves(client), output, columns=COLUMNS)
 
 
-def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
-    """Shows the state of each partition's reassignment; exit code 1 unless all are complete."""
+def verify(plan: Path, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
+    """Shows the state of each partition's reassignment; exit code 1 unless all are complete.
+
+    Changes nothing: throttles that Kafka's tool would clear are left alone.
+    """
+    from trimaran.cli import kafka_text
+
     wishes = read_plan(plan)
     names = list(dict.fromkeys(one[0] for one in wishes))
     with brokers.connected() as client:
@@ -98,12 +103,25 @@ def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
         for topic in topics
         for one in topic.partitions
     }
-    done = True
-    for topic, index, replicas in wishes:
-        word = state_of_move(present.get((topic, index)), replicas, (topic, index) in moving)
-        done = done and word == COMPLETE
-        say(f"{topic}-{index}: {word}")
-    return Exit.OK if done else Exit.NO
+    rows = [
+        {
+            "topic": topic,
+            "partition": index,
+            "wanted": replicas,
+            "replicas": present.get((topic, index)),
+            "moving": (topic, index) in moving,
+            "state": state_of_move(present.get((topic, index)), replicas, (topic, index) in moving),
+        }
+        for topic, index, replicas in wishes
+    ]
+    show_rows(
+        rows,
+        output,
+        columns=("topic", "partition", "state"),
+        noun="partition",
+        kafka=lambda: kafka_text.reassignment_states(rows),
+    )
+    return Exit.OK if all(row["state"] == COMPLETE for row in rows) else Exit.NO
 
 
 def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) -> str:
@@ -155,6 +173,8 @@ def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | 
         for one in topic.partitions:
             code = ErrorCode.of(one.error_code)
             refused = refused or code is not ErrorCode.NONE
-            said = "taken" if code is ErrorCode.NONE else one.error_message or code.name
+            said = (
+                "reassignment started" if code is ErrorCode.NONE else one.error_message or code.name
+            )
             say(f"{topic.name}-{one.partition_index}: {said}")
     return Exit.REFUSED if refused else Exit.OK

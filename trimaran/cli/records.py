@@ -5,12 +5,12 @@ from __future__ import annotations
 import select
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, show_json_line
+from trimaran.cli.output import Format, show_item
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import Reader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -60,21 +60,22 @@ def consume(
 
 
 def _show(topic: str, partition: int, record: Record, output: str) -> None:
-    if output == "json":
-        show_json_line(
-            {
-                "topic": topic,
-                "partition": partition,
-                "offset": record.offset,
-                "timestamp_ms": record.timestamp_ms,
-                "key": _text(record.key),
-                "value": _text(record.value),
-                "headers": [[h.key, _text(h.value)] for h in record.headers],
-            }
-        )
+    if output != "table" and show_item(_row(topic, partition, record), output):
         return
     sys.stdout.buffer.write((record.value or b"") + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _row(topic: str, partition: int, record: Record) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[h.key, _text(h.value)] for h in record.headers],
+    }
 
 
 def _text(value: bytes | None) -> str | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, counted, say, show_json, show_rows
+from trimaran.cli.output import KafkaFormat, counted, say, show_data, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
@@ -18,12 +18,21 @@ from trimaran.client.partitions import (
     partitions_of,
     topics_of,
 )
-from trimaran.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+from trimaran.client.topics import moves_of, topic_described, topic_rows
+from trimaran.errors import Exit
 
 TIMEOUT_MS = 30_000
+PARTITION_COLUMNS = (
+    "partition",
+    "leader",
+    "replicas",
+    "isr",
+    "elr",
+    "offline",
+    "begin",
+    "end",
+    "size",
+)
 
 
 def list_topics(
@@ -34,7 +43,7 @@ def list_topics(
     at_min_isr: bool = False,
     under_min_isr: bool = False,
     unavailable: bool = False,
-    output: Format = "table",
+    output: KafkaFormat = "table",
 ) -> int:
     """Lists topics with their partition and replica counts; internal ones only when asked for.
 
@@ -45,8 +54,9 @@ def list_topics(
         at_min_isr: only topics with partitions that have just as many replicas in step as min.insync.replicas wants.
         under_min_isr: only topics with partitions that have fewer, and so take no records with acks=all.
         unavailable: only topics with partitions that have no leader.
-        output: table, or json.
     """
+    from trimaran.cli import kafka_text
+
     tests = (
         (under_replicated, is_under_replicated),
         (at_min_isr, is_at_min_isr),
@@ -59,18 +69,18 @@ def list_topics(
         found = partitions_of(client, topics, wanted) if wanted else []
     concerned = Counter(row["topic"] for row in found)
     rows = [
-        {
-            "topic": topic.name,
-            "partitions": len(topic.partitions),
-            "replicas": max((len(p.replica_nodes) for p in topic.partitions), default=0),
-            "internal": topic.is_internal,
-            **({"concerned": concerned[topic.name]} if wanted else {}),
-        }
-        for topic in sorted(topics, key=lambda t: t.name or "")
-        if (topic.name in concerned if wanted else internal or not topic.is_internal)
+        {**row, **({"concerned": concerned[row["topic"]]} if wanted else {})}
+        for row in topic_rows(topics)
+        if (
+            row["topic"] in concerned
+            if wanted
+            else internal or output == "kafka" or not row["internal"]
+        )
     ]
     columns = ["topic", "partitions", "replicas", "internal", *(["concerned"] if wanted else [])]
-    show_rows(rows, output, columns=columns)
+    show_rows(
+        rows, output, columns=columns, noun="topic", kafka=lambda: kafka_text.topics_list(rows)
+    )
     return Exit.NO if wanted and rows else Exit.OK
 
 
@@ -150,61 +160,39 @@ def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
     say(f"deleted {name}")
 
 
-def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Shows leader, replicas, ISR and eligible leaders of each partition.
+def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
+    """Shows id, configs and partitions: leader, replicas, ISR, eligible leaders, offsets, and the leader's bytes.
 
     Exit code 1 when a partition has no leader.
     """
-    from wire.primitives import uuid_to_text
+    from trimaran.cli import kafka_text
 
     with brokers.connected() as client:
-        topic, partitions = _described(client, name)
-    if topic.error_code:
-        raise UserError(
-            f"there is no topic {name}",
-            f"the brokers answer with error {topic.error_code}",
-            "trimaran topics list shows what there is",
-            exit_code=Exit.REFUSED,
-        )
-    rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
-    if output == "json":
-        show_json({"topic": name, "topic_id": uuid_to_text(topic.topic_id), "partitions": rows})
-    else:
-        show_rows(rows, output)
-    return Exit.NO if any(row["leader"] < 0 for row in rows) else Exit.OK
+        topic = topic_described(client, name)
+        moves = moves_of(client, topic) if output == "kafka" else {}
+    if output == "kafka":
+        print(kafka_text.topic_description(topic, moves))
+    elif not show_data(topic, output):
+        _show_topic(topic, output)
+    return Exit.NO if any(row["leader"] < 0 for row in topic["partitions"]) else Exit.OK
 
 
-def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
-    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
-    Kafka before 3.7).
-    """
-    from wire.client.answers import the_one
-    from wire.client.errors import VersionMismatch
-    from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-
-    partitions: list[Any] = []
-    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
-    try:
-        while True:
-            page = client.call(None, request)
-            topic = the_one(page.topics, "topic")
-            partitions += topic.partitions
-            if page.next_cursor is None:
-                return topic, partitions
-            request.cursor = page.next_cursor
-    except VersionMismatch:
-        topic = the_one(topics_of(client, [name]), "topic")
-        return topic, topic.partitions
-
-
-def _partition_row(partition: Any) -> dict[str, Any]:
-    return {
-        "partition": partition.partition_index,
-        "leader": partition.leader_id,
-        "leader_epoch": partition.leader_epoch,
-        "replicas": list(partition.replica_nodes),
-        "isr": list(partition.isr_nodes),
-        "elr": getattr(partition, "eligible_leader_replicas", None),
-        "last_known_elr": getattr(partition, "last_known_elr", None),
-        "offline": list(partition.offline_replicas),
-    }
+def _show_topic(topic: dict[str, Any], output: str) -> None:
+    rows = topic["partitions"]
+    sizes = [row["size"] for row in rows if row["size"] is not None]
+    ends = [row["end"] - row["begin"] for row in rows if row["end"] is not None]
+    configs = " ".join(f"{key}={value}" for key, value in topic["configs"].items())
+    show_fields(
+        {
+            "topic": topic["topic"],
+            "id": topic["topic_id"],
+            "partitions": len(rows),
+            "replication": topic["replication_factor"],
+            "configs": configs or None,
+            "offsets": sum(ends),
+            "bytes": sum(sizes) if sizes else None,
+        },
+        output,
+    )
+    print()
+    show_rows(rows, output, columns=PARTITION_COLUMNS, noun="partition")

@@ -9,7 +9,7 @@ from cyclopts import Parameter, validators
 
 from node.runtime.clock import now_ms
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, say, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors import Exit, UserError
@@ -33,7 +33,7 @@ def list_transactions(
     open_longer_than_ms: Annotated[int | None, Parameter(validator=NOT_NEGATIVE)] = None,
     pattern: str | None = None,
     brokers: Brokers = BROKERS,
-    output: Format = "table",
+    output: KafkaFormat = "table",
 ) -> None:
     """Lists the transactional ids of every coordinator.
 
@@ -43,6 +43,7 @@ def list_transactions(
         open_longer_than_ms: only those whose last transaction began so long ago.
         pattern: only ids that match this regular expression as a whole (RE2).
     """
+    from trimaran.cli import kafka_text
     from wire.messages.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
@@ -62,7 +63,13 @@ def list_transactions(
             for node_id, found in _listed(client, request)
         ]
     rows.sort(key=lambda row: str(row["id"]))
-    show_rows(rows, output, columns=["id", "producer", "state", "coordinator"])
+    show_rows(
+        rows,
+        output,
+        columns=["id", "producer", "state", "coordinator"],
+        noun="transactional id",
+        kafka=lambda: kafka_text.transactions_list(rows),
+    )
 
 
 def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, TransactionState]]:
@@ -76,13 +83,17 @@ def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, Transac
 
 
 def describe(
-    transactional_id: str, *, brokers: Brokers = BROKERS, output: Format = "table"
+    transactional_id: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table"
 ) -> None:
     """Shows producer, state and partitions of a transactional id."""
+    from trimaran.cli import kafka_text
+    from wire.client.destinations import Coordinator
     from wire.errors import ErrorCode
 
     with brokers.connected() as client:
         found = _described(client, transactional_id)
+        where = client.routing.locate(Coordinator(transactional_id, key_type=1))
+        nodes = {address: node for node, address in client.routing.nodes.items()}
     if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise UserError(
             f"no transactional id {transactional_id}",
@@ -90,18 +101,22 @@ def describe(
             "list those that are known: trimaran transactions list",
         )
     check(found.error_code, f"transactional id {transactional_id}")
-    open_ms = None
-    if found.transaction_state in OPEN_STATES:
-        open_ms = now_ms() - found.transaction_start_time_ms
+    start_ms = found.transaction_start_time_ms
+    is_open = found.transaction_state in OPEN_STATES
     fields = {
         "id": found.transactional_id,
         "state": found.transaction_state,
         "producer": found.producer_id,
         "epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
-        "begun_ms_ago": open_ms,
+        "begun_ms_ago": now_ms() - start_ms if is_open else None,
+        "start_ms": start_ms if start_ms >= 0 else None,
+        "coordinator": None if where is None else nodes.get(where),
         "partitions": [f"{one.topic}-{index}" for one in found.topics for index in one.partitions],
     }
+    if output == "kafka":
+        print(kafka_text.transaction_description(fields, now_ms()))
+        return
     show_fields(fields, output)
 
 

@@ -19,7 +19,7 @@ from trimaran.cli.connect import (
     controllers_of,
     zookeeper_of,
 )
-from trimaran.cli.output import Format, say, show_fields, show_json
+from trimaran.cli.output import Format, say, show_data, show_fields
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
@@ -151,17 +151,16 @@ def status(
     with explained():
         properties = properties_of(config)
         found = commands.status(zookeeper_to_ask(zookeeper, data, properties), properties)
-    if output == "json":
-        show_json(
-            {
-                **asdict(found),
-                "lag_records": found.lag_records,
-                "mirror_alive": found.mirror_alive,
-                "quorum_alive": found.quorum_alive,
-                "healthy": found.healthy,
-            }
-        )
-    else:
+    if not show_data(
+        {
+            **asdict(found),
+            "lag_records": found.lag_records,
+            "mirror_alive": found.mirror_alive,
+            "quorum_alive": found.quorum_alive,
+            "healthy": found.healthy,
+        },
+        output,
+    ):
         show_fields(_status_fields(found), output)
         for refusal in found.mirror.refusals if found.mirror else ():
             print(f"held back: {refusal}")
@@ -233,13 +232,12 @@ def tree(
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         entries = commands.tree(where, path, properties=properties)
-    if output == "json":
-        show_json([asdict(entry) for entry in entries])
-    elif not entries:
+    if not entries:
         say(f"{path} does not exist")
-    for entry in entries if output != "json" else ():
-        mark = " (ephemeral)" if entry.ephemeral else ""
-        print(f"{entry.path}{mark}" + ("" if entry.text is None else f"  {entry.text}"))
+    if not show_data([asdict(entry) for entry in entries], output):
+        for entry in entries:
+            mark = " (ephemeral)" if entry.ephemeral else ""
+            print(f"{entry.path}{mark}" + ("" if entry.text is None else f"  {entry.text}"))
     return Exit.OK if entries else Exit.NO
 
 
@@ -262,9 +260,7 @@ def get(
     if entry is None:
         say(f"{path} does not exist")
         return Exit.NO
-    if output == "json":
-        show_json(asdict(entry))
-    else:
+    if not show_data(asdict(entry), output):
         print(entry.text or "")
     return Exit.OK
 

@@ -16,7 +16,7 @@ from trimaran.cli.connect import (
     Zookeeper,
     controllers_of,
 )
-from trimaran.cli.output import Format, say, show_json, show_json_line
+from trimaran.cli.output import Format, say, show_data, show_item
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
@@ -48,15 +48,11 @@ def verify(
         target = _target(controllers, zookeeper, data, config)
         if watch is None:
             report = checks.verify(target)
-        elif output == "json":
-            report = checks.verify(
-                target, watch=lambda r: show_json_line(_json(r)), interval_seconds=watch
-            )
         else:
-            report = checks.verify(target, watch=_show, interval_seconds=watch)
-    if output == "json":
-        show_json(_json(report))
-    else:
+            report = checks.verify(
+                target, watch=lambda r: _show_one(r, output), interval_seconds=watch
+            )
+    if not show_data(_json(report), output):
         _show(report)
     return Exit.OK if report.in_step else Exit.NO
 
@@ -92,9 +88,7 @@ def diff(
         say(
             f"offset {at} is inside a batch: compared with {image.provenance.offset}, the batch before"
         )
-    if output == "json":
-        show_json(_json(report))
-    else:
+    if not show_data(_json(report), output):
         _show(report)
     return Exit.OK if report.in_step else Exit.NO
 
@@ -119,16 +113,13 @@ def resync(
         target = _target(controllers, zookeeper, data, config)
         if not dry_run:
             done = checks.resync(target)
-            if output == "json":
-                show_json({"compared": done})
+            show_data({"compared": done}, output)
             say("the mirror compared everything" if done else "no mirror answered within a minute")
             return Exit.OK if done else Exit.TIMEOUT
         operations = checks.planned_repairs(target)
-    if output == "json":
-        fields = ("kind", "path", "sentence")
-        rows = [(one.kind.value, one.path, one.sentence) for one in operations]
-        show_json([dict(zip(fields, row, strict=True)) for row in rows])
-    else:
+    fields = ("kind", "path", "sentence")
+    rows = [(one.kind.value, one.path, one.sentence) for one in operations]
+    if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):
         for operation in operations:
             print(operation.sentence)
     say(f"{len(operations)} operations would be written")
@@ -147,6 +138,12 @@ def _target(
 
 def _json(report: VerifyReport) -> dict[str, object]:
     return {**asdict(report), "in_step": report.in_step}
+
+
+def _show_one(report: VerifyReport, output: str) -> None:
+    """One of many."""
+    if not show_item(_json(report), output):
+        _show(report)
 
 
 def _show(report: VerifyReport) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
+    from trimaran.properties import Setting
     from wire.blocking import BlockingClient
     from wire.client.bootstrap import Address
     from wire.errors import KafkaError
@@ -19,19 +21,25 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 20.0
 # Until another node is asked instead; one that is only slow is asked again later.
 HELLO_SECONDS = 1.0
+NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
 
 
-def _security(command_config: Path | None) -> ClientSecurity | None:
-    """How to talk to nodes, as the file says; None: plaintext."""
+def _security(
+    command_config: Path | None, settings: Mapping[str, Setting]
+) -> ClientSecurity | None:
+    """How to talk to nodes, as the file and the settings say; None: plaintext."""
     if command_config is None or not command_config.name:
-        return None
+        if not settings:
+            return None
+        command_config = None
     from node.config.config_def import ConfigError
     from node.config.security import client_security
     from trimaran.failures import of_config
     from trimaran.properties import read_file, resolved
 
     try:
-        return client_security(resolved(read_file(command_config), os.environ))
+        of_file = {} if command_config is None else read_file(command_config)
+        return client_security(resolved({**of_file, **settings}, os.environ))
     except ConfigError as error:
         raise of_config(error) from error
 
@@ -42,11 +50,17 @@ def connected(
     *,
     of_controllers: bool = False,
     command_config: Path | None = None,
+    settings: Mapping[str, Setting] = NO_SETTINGS,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code.
 
-    `timeout`: seconds that a request may take.
+    Args:
+        bootstrap: HOST:PORT,…
+        of_controllers: the addresses are of controllers.
+        command_config: a file with Kafka's client keys.
+        settings: client keys that count more than the file's.
+        timeout: seconds that a request may take, with all its repetitions.
     """
     from trimaran.client import connect_errors
     from wire.blocking import BlockingClient
@@ -59,7 +73,7 @@ def connected(
     )
     from wire.errors import KafkaError, RemoteProtocolError
 
-    security = _security(command_config)
+    security = _security(command_config, settings)
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:

@@ -62,9 +62,18 @@ def judge(
     brokers: Sequence[Mapping[str, Any]],
     counts: Counts,
     under_min_isr: int = 0,
+    beside: Iterable[Reason] = (),
 ) -> Health:
-    """`voters` and `brokers` are rows of `client.quorum` and `client.brokers`; no voters: they could not be asked."""
-    reasons = [*_of_voters(voters), *_of_brokers(brokers), *_of_partitions(counts, under_min_isr)]
+    """`voters` and `brokers` are rows of `client.quorum` and `client.brokers`; no voters: they could not be asked.
+
+    `beside`: what else is wrong, as with a mirror.
+    """
+    reasons = [
+        *beside,
+        *_of_voters(voters),
+        *_of_brokers(brokers),
+        *_of_partitions(counts, under_min_isr),
+    ]
     reasons.sort(key=lambda one: LEVELS.index(one.level), reverse=True)
     if not reasons:
         active = len(brokers)

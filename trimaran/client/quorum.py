@@ -20,7 +20,7 @@ def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, A
 
 
 def replica_rows(partition: DescribeQuorumResponsePartitionData) -> list[dict[str, Any]]:
-    """Voters, then observers."""
+    """Voters, then observers; who was in touch when, in the leader's milliseconds since 1970 too."""
     end = max((one.log_end_offset for one in partition.current_voters), default=0)
     voters = [
         _row(one, "leader" if one.replica_id == partition.leader_id else "follower", end)
@@ -30,6 +30,9 @@ def replica_rows(partition: DescribeQuorumResponsePartitionData) -> list[dict[st
 
 
 def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
+    from wire.primitives import NIL_UUID, uuid_to_text
+
+    directory = replica.replica_directory_id
     return {
         "id": replica.replica_id,
         "role": role,
@@ -37,6 +40,9 @@ def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
         "lag": end - replica.log_end_offset,
         "last_fetch_ms_ago": _ago(replica.last_fetch_timestamp),
         "last_caught_up_ms_ago": _ago(replica.last_caught_up_timestamp),
+        "last_fetch_ms": replica.last_fetch_timestamp,
+        "last_caught_up_ms": replica.last_caught_up_timestamp,
+        "directory_id": None if directory == NIL_UUID else uuid_to_text(directory),
     }
 
 

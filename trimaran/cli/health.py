@@ -1,0 +1,119 @@
+"""`health`: one sentence about a cluster, and every reason why it is not well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli import anywhere
+from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.output import Format, show_data
+from trimaran.client.brokers import broker_rows
+from trimaran.client.health import BAD, WARNING, Reason, count_partitions, judge
+from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
+from trimaran.client.quorum import replica_rows
+from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+LEADER_SECONDS = 4.0  # an election is over by then
+POLL_SECONDS = 1.0
+
+
+def health(
+    *,
+    exit_when_healthy: Annotated[bool, Parameter(negative=())] = False,
+    watch: Annotated[float | None, Parameter(name="--watch")] = None,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Says whether a cluster is healthy; exit code 1 when it is not.
+
+    Healthy is: a majority of the voters is caught up, no broker is fenced, every partition has a leader, all its
+    replicas in sync, at least min.insync.replicas of them, and few are led by another than the preferred one. Where the
+    local cluster mirrors to ZooKeeper, a mirror is alive and hears of its quorum.
+
+    Args:
+        exit_when_healthy: ask again every second, and end when it is.
+        watch: ask again every so many seconds.
+    """
+    if watch is None and not exit_when_healthy:
+        return _once(brokers, output)
+    anywhere.watched(
+        lambda: _once(brokers, output),
+        POLL_SECONDS if watch is None else watch,
+        until_ok=exit_when_healthy,
+    )
+    return Exit.OK
+
+
+def _once(brokers: Brokers, output: str) -> int:
+    with brokers.connected() as client:
+        found = _judged(client, _of_mirror(brokers))
+    if not show_data(found, output):
+        print(found["sentence"])
+        for reason in found["reasons"]:
+            print(f"  {reason['level']:<8} {reason['text']}")
+    return Exit.OK if found["healthy"] else Exit.NO
+
+
+def _judged(client: BlockingClient, beside: list[Reason]) -> dict[str, Any]:
+    """Everything that is asked of the brokers, with what is known `beside` them."""
+    topics = topics_of(client, None)
+    brokers = broker_rows(client, topics)
+    under_min_isr = len(partitions_of(client, topics, [is_under_min_isr]))
+    voters, of_quorum = _voters(client)
+    counts = count_partitions(topics)
+    found = judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
+    return {
+        "healthy": not found.reasons,
+        "level": found.level,
+        "sentence": found.sentence,
+        "reasons": [one._asdict() for one in found.reasons],
+        "voters": len(voters),
+        "brokers": len(brokers),
+        **counts._asdict(),
+        "under_min_isr": under_min_isr,
+    }
+
+
+def _voters(client: BlockingClient) -> tuple[list[dict[str, Any]], list[Reason]]:
+    """Brokers pass the question on to the active controller."""
+    from quorum.observing.live_quorum import describe_quorum
+    from wire.client.errors import RequestTimedOut, VersionMismatch
+    from wire.errors import KafkaError
+
+    try:
+        partition = describe_quorum(client, timeout=LEADER_SECONDS)
+    except (RequestTimedOut, VersionMismatch):
+        return [], [Reason(BAD, "no active controller answers", "quorum")]
+    except KafkaError as error:
+        return [], [Reason(WARNING, f"the quorum is not told of: {error.code.name}", "quorum")]
+    if partition.error_code:
+        return [], [Reason(BAD, "the quorum has no leader", "quorum")]
+    return [row for row in replica_rows(partition) if row["role"] != "observer"], []
+
+
+def _of_mirror(brokers: Brokers) -> list[Reason]:
+    """Of the local cluster's, where that is the one that is asked."""
+    from trimaran.local import state_file
+
+    path = state_file.nearest(brokers.data)
+    if not (path / state_file.FILE_NAME).exists():
+        return []
+    state = state_file.read(path)
+    if not state.zookeeper or state.bootstrap != brokers.addresses:
+        return []
+    from zkcompat import commands
+
+    try:
+        found = commands.status(state.zookeeper, {})
+    except Exception as error:  # noqa: BLE001 - whatever kazoo says, ZooKeeper does not answer
+        return [Reason(WARNING, f"ZooKeeper does not answer: {type(error).__name__}", "zookeeper")]
+    if not found.mirror_alive:
+        return [Reason(WARNING, "no mirror tells of itself", "zookeeper")]
+    if not found.quorum_alive:
+        return [Reason(WARNING, "the mirror hears nothing of its quorum", "zookeeper")]
+    return []

@@ -1,0 +1,67 @@
+"""`log-dirs`: how full the disks of brokers are, and which replicas lie there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.output import KafkaFormat, show_rows
+from trimaran.client.log_dirs import log_dirs_of
+from trimaran.errors import Exit, UserError
+
+COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
+
+
+def log_dirs(
+    *,
+    broker: Annotated[list[int] | None, Parameter(name="--broker", negative=())] = None,
+    topic: Annotated[list[str] | None, Parameter(name=["-t", "--topic"], negative=())] = None,
+    brokers: Brokers = BROKERS,
+    output: KafkaFormat = "table",
+) -> int:
+    """Shows the log directories of brokers, bytes of the replicas in them, and bytes of their disks.
+
+    Exit code 1 when one is offline. JSON and YAML have every replica.
+
+    Args:
+        broker: only these; all when not given.
+        topic: only replicas of these topics.
+    """
+    from trimaran.cli import kafka_text
+
+    with brokers.connected() as client:
+        client.refresh()
+        known = sorted(client.routing.nodes)
+        if missing := sorted(set(broker or ()) - set(known)):
+            raise UserError(
+                f"there is no broker {', '.join(map(str, missing))}",
+                f"the brokers that run are {', '.join(map(str, known))}",
+                "trimaran brokers list shows them",
+                exit_code=Exit.USAGE,
+            )
+        found = [row for node in broker or known for row in log_dirs_of(client, node, topic)]
+    rows = [
+        {
+            "broker": row["broker"],
+            "dir": row["dir"],
+            "state": row["error"] or ("cordoned" if row["is_cordoned"] else "online"),
+            "bytes": sum(one["size"] for one in row["replicas"]),
+            "usable": None if row["usable"] < 0 else row["usable"],
+            "total": None if row["total"] < 0 else row["total"],
+            "replicas": row["replicas"],
+        }
+        for row in found
+    ]
+    shown = rows
+    if output in ("table", "wide"):
+        shown = [{**row, "replicas": len(row["replicas"])} for row in rows]
+    show_rows(
+        shown,
+        output,
+        columns=COLUMNS,
+        noun="log directory",
+        kafka=lambda: kafka_text.log_dirs(found),
+    )
+    return Exit.NO if any(row["error"] for row in found) else Exit.OK

@@ -1,0 +1,194 @@
+"""Groups of every kind in one shape: state, epoch, assignor, and the members with what they are assigned.
+
+Classic groups and those of KIP-848 (consumer), KIP-932 (share) and KIP-1071 (streams) each have a request of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+
+def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
+    """Kind, state, epoch, assignor, coordinator and members of a group; a KafkaError if there is none.
+
+    Each member has its `assignment`, partitions by topic (of Streams: tasks by subtopology).
+    """
+    from wire.client.destinations import Coordinator
+    from wire.errors import ErrorCode, KafkaError
+
+    for kind, describe in _KINDS.items():
+        found = describe(client, group)
+        if found is not None:
+            address = client.routing.locate(Coordinator(group))
+            nodes = {where: node for node, where in client.routing.nodes.items()}
+            return {
+                "group": group,
+                "type": kind,
+                **found,
+                "coordinator": None if address is None else nodes.get(address),
+                "coordinator_address": None if address is None else f"{address[0]}:{address[1]}",
+            }
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}")
+
+
+def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """The member by topic and partition; empty where partitions have no single one (share), or are tasks (streams)."""
+    if described["type"] not in ("classic", "consumer"):
+        return {}
+    return {
+        (topic, partition): member
+        for member in described["members"]
+        for topic, partitions in member["assignment"].items()
+        for partition in partitions
+    }
+
+
+def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    """A classic group; that of a dead one, which Kafka describes in place of none, is none."""
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.errors import ErrorCode
+    from wire.messages.describe_groups import DescribeGroupsRequest
+
+    answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
+    found = the_one(answer.groups, "group")
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
+        return None
+    check(found.error_code, found.error_message)
+    return {
+        "state": found.group_state,
+        "epoch": None,
+        "assignor": found.protocol_data,
+        "members": [
+            {
+                "member": one.member_id,
+                "instance": one.group_instance_id,
+                "client": one.client_id,
+                "host": one.client_host,
+                "epoch": None,
+                "assignment": _classic_assignment(found.protocol_type, one.member_assignment),
+            }
+            for one in found.members
+        ],
+    }
+
+
+def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
+    """Of a consumer; other protocols keep what they like in these bytes."""
+    from wire.errors import RemoteProtocolError
+    from wire.messages.consumer_protocol import decode_assignment
+
+    if protocol_type != "consumer" or not data:
+        return {}
+    try:
+        assigned = decode_assignment(data).assigned_partitions
+    except RemoteProtocolError:
+        return {}
+    return {one.topic: list(one.partitions) for one in assigned}
+
+
+def _modern(client: BlockingClient, group: str, request: Any) -> Any:
+    """The group in the answer to one of the describing requests; None: there is none of that kind, or the brokers know
+    no such kind.
+    """
+    from wire.client.answers import the_one
+    from wire.client.destinations import Coordinator
+    from wire.client.errors import VersionMismatch
+    from wire.errors import ErrorCode
+
+    try:
+        found = the_one(client.call(Coordinator(group), request).groups, "group")
+    except VersionMismatch:
+        return None
+    if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+        return None
+    check(found.error_code, found.error_message)
+    return found
+
+
+def _consumer(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
+    return _of_partitions(
+        _modern(
+            client,
+            group,
+            ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
+        )
+    )
+
+
+def _share(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    from wire.messages.share_group_describe import ShareGroupDescribeRequest
+
+    return _of_partitions(
+        _modern(
+            client,
+            group,
+            ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
+        )
+    )
+
+
+def _of_partitions(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "state": found.group_state,
+        "epoch": found.group_epoch,
+        "assignor": found.assignor_name,
+        "members": [
+            {
+                "member": one.member_id,
+                "instance": getattr(one, "instance_id", None),
+                "client": one.client_id,
+                "host": one.client_host,
+                "epoch": one.member_epoch,
+                "assignment": {
+                    topic.topic_name: list(topic.partitions)
+                    for topic in one.assignment.topic_partitions
+                },
+            }
+            for one in found.members
+        ],
+    }
+
+
+def _streams(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    from wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+    found = _modern(
+        client,
+        group,
+        StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
+    )
+    if found is None:
+        return None
+    return {
+        "state": found.group_state,
+        "epoch": found.group_epoch,
+        "assignor": None,
+        "members": [
+            {
+                "member": one.member_id,
+                "instance": one.instance_id,
+                "client": one.client_id,
+                "host": one.client_host,
+                "epoch": one.member_epoch,
+                "assignment": {
+                    task.subtopology_id: list(task.partitions)
+                    for task in one.assignment.active_tasks
+                },
+            }
+            for one in found.members
+        ],
+    }
+
+
+_KINDS = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}

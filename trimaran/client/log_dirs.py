@@ -1,0 +1,73 @@
+"""Log directories of brokers: how full they are, and which replicas lie in them (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+
+def log_dirs_of(
+    client: BlockingClient, broker: int, topics: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """A row of each directory of a broker, with its replicas; None: of all topics. Sizes in bytes, -1 where the broker
+    cannot tell one.
+    """
+    from wire.errors import ErrorCode
+    from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+    named = None
+    if topics is not None:
+        counts = {
+            topic.name: [p.partition_index for p in topic.partitions]
+            for topic in client.refresh(topics).topics
+        }
+        named = [DescribableLogDirTopic(topic=t, partitions=counts.get(t, [])) for t in topics]
+    answer = client.call(broker, DescribeLogDirsRequest(topics=named))
+    check(answer.error_code, f"broker {broker}")
+    return [
+        {
+            "broker": broker,
+            "dir": one.log_dir,
+            "error": ErrorCode.of(one.error_code).name if one.error_code else None,
+            "error_code": one.error_code,
+            "replicas": [
+                {
+                    "topic": topic.name,
+                    "partition": p.partition_index,
+                    "size": p.partition_size,
+                    "offset_lag": p.offset_lag,
+                    "is_future": p.is_future_key,
+                }
+                for topic in one.topics
+                for p in topic.partitions
+            ],
+            "total": one.total_bytes,
+            "usable": one.usable_bytes,
+            "is_cordoned": one.is_cordoned,
+        }
+        for one in answer.results
+    ]
+
+
+def replica_sizes(
+    client: BlockingClient, topic: str, brokers: Iterable[int]
+) -> dict[tuple[int, int], int]:
+    """Bytes by broker and partition. What a broker does not tell is left out: sizes are no reason to fail."""
+    from wire.errors import KafkaError
+
+    sizes = {}
+    for broker in sorted(brokers):
+        try:
+            rows = log_dirs_of(client, broker, [topic])
+        except KafkaError:
+            continue
+        for row in rows:
+            for replica in row["replicas"]:
+                if not replica["is_future"]:
+                    sizes[broker, int(replica["partition"])] = int(replica["size"])
+    return sizes

@@ -1,0 +1,156 @@
+"""What brokers tell of topics: the list, and everything of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
+from trimaran.client.partitions import topics_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.metadata import MetadataResponseTopic
+
+
+def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[dict[str, Any]]:
+    """A row of each topic, in the order of names."""
+    return [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replicas": max((len(p.replica_nodes) for p in topic.partitions), default=0),
+            "internal": topic.is_internal,
+        }
+        for topic in sorted(topics, key=lambda topic: topic.name or "")
+    ]
+
+
+def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
+    """Id, configs that differ from the defaults, and a row of each partition with its offsets and its size in bytes on
+    the leader's disk.
+
+    Raises:
+        UserError: there is no such topic.
+    """
+    from wire.errors import ErrorCode
+    from wire.primitives import uuid_to_text
+
+    topic, partitions = _described(client, name)
+    if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UserError(
+            f"there is no topic {name}",
+            "no broker knows it",
+            "trimaran topics list shows what there is",
+            exit_code=Exit.REFUSED,
+        )
+    check(topic.error_code, f"topic {name}")
+    rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
+    _add_offsets(client, name, rows)
+    return {
+        "topic": name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "replication_factor": max((len(row["replicas"]) for row in rows), default=0),
+        "configs": set_configs_of(client, name),
+        "partitions": rows,
+    }
+
+
+def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
+    """What somebody set, on the topic or for all brokers, in the brokers' order: what Kafka's tool shows, too."""
+    from quorum.metadata.image import TOPIC_RESOURCE
+    from wire.client.answers import the_one
+    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    asked = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+    )
+    answer = client.call(None, DescribeConfigsRequest(resources=[asked]))
+    result = the_one(answer.results, "resource")
+    check(result.error_code, result.error_message)
+    return {one.name: one.value for one in result.configs if one.config_source != DEFAULT_CONFIG}
+
+
+DEFAULT_CONFIG = 5  # Kafka's ConfigSource: nobody set it
+TIMEOUT_MS = 30_000
+
+
+def _add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
+    """`begin`, `end`, `records` and `size` of what has a leader; None elsewhere."""
+    from trimaran.client.log_dirs import replica_sizes
+
+    led = [(topic, row["partition"]) for row in rows if row["leader"] >= 0]
+    begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
+    ends = end_offsets(client, led, LATEST_TIMESTAMP)
+    leaders = {row["leader"] for row in rows if row["leader"] >= 0}
+    sizes = replica_sizes(client, topic, leaders)
+    for row in rows:
+        key = (topic, row["partition"])
+        row["begin"], row["end"] = begins.get(key), ends.get(key)
+        row["size"] = sizes.get((row["leader"], row["partition"]))
+
+
+def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
+    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
+    Kafka before 3.7).
+    """
+    from wire.client.answers import the_one
+    from wire.client.errors import VersionMismatch
+    from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+
+    partitions: list[Any] = []
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
+    try:
+        while True:
+            page = client.call(None, request)
+            topic = the_one(page.topics, "topic")
+            partitions += topic.partitions
+            if page.next_cursor is None:
+                return topic, partitions
+            request.cursor = page.next_cursor
+    except VersionMismatch:
+        topic = the_one(topics_of(client, [name]), "topic")
+        return topic, list(topic.partitions)
+
+
+def _partition_row(partition: Any) -> dict[str, Any]:
+    return {
+        "partition": partition.partition_index,
+        "leader": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replica_nodes),
+        "isr": list(partition.isr_nodes),
+        "elr": getattr(partition, "eligible_leader_replicas", None),
+        "last_known_elr": getattr(partition, "last_known_elr", None),
+        "offline": list(partition.offline_replicas),
+    }
+
+
+def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[str, list[int]]]:
+    """Reassignments in progress, by partition; none where one may not ask for them."""
+    from wire.errors import KafkaError
+    from wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsTopics,
+    )
+
+    asked = ListPartitionReassignmentsTopics(
+        name=topic["topic"], partition_indexes=[row["partition"] for row in topic["partitions"]]
+    )
+    request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[asked])
+    try:
+        answer = client.call(None, request)
+        check(answer.error_code, answer.error_message)
+    except KafkaError:
+        return {}
+    return {
+        one.partition_index: {
+            "adding": list(one.adding_replicas),
+            "removing": list(one.removing_replicas),
+        }
+        for found in answer.topics
+        for one in found.partitions
+    }
