@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
 FRESH_SECONDS = 1.0
-# A state is kept every so many batches: to go on from there to any offset takes some milliseconds.
-BATCHES_PER_STATE = 500
+# A state is kept every so many records: to go on from there to any offset takes some milliseconds.
+RECORDS_PER_STATE = 1_000
 # Two days of an idle cluster's log, or a million changes of partitions. What is older is forgotten, state by state.
 LOG_BYTES_MAX = 64 << 20
 EVENTS_MAX = 10_000
@@ -98,6 +98,8 @@ class MetadataLog:
         with self._lock:
             self._catch_up()
             first, last = self._first_offset(), self._replay.next_offset - 1
+            if offset == last:
+                return self._replay.state
             if not first <= offset <= last:
                 raise UserError(
                     f"the state at offset {offset} is not known",
@@ -145,7 +147,8 @@ class MetadataLog:
 
     def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
-        from trimaran.metadata.records import record_rows
+        from log.batches.records import decode_records
+        from trimaran.metadata.records import record_row
 
         with self._lock:
             self._catch_up()
@@ -158,8 +161,9 @@ class MetadataLog:
                     break
         found: list[dict[str, Any]] = []
         for batch in wanted:
-            rows = [row for row in record_rows(batch.view()) if row["offset"] <= offset]
-            found += reversed(rows)
+            view = batch.view()
+            records = [one for one in decode_records(view) if one.offset <= offset]
+            found += (record_row(view, one) for one in reversed(records[-count:]))
             if len(found) >= count:
                 break
         return found[:count]
@@ -221,7 +225,7 @@ class MetadataLog:
             )
         )
         self._bytes += len(data)
-        if len(self._batches) % BATCHES_PER_STATE == 0:
+        if batch.next_offset - self._states[-1][0] >= RECORDS_PER_STATE:
             self._keep_state()
         self._forget_old()
 

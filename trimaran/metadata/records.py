@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from log.batches.batch import BatchView
-from log.batches.records import decode_records
+from log.batches.records import Record, decode_records
 from wire.as_json import as_json
 from wire.messages.control import ControlType, decode_control_key
 from wire.records.metadata import decode_metadata_record
@@ -15,17 +15,22 @@ from wire.records.metadata import decode_metadata_record
 def record_rows(batch: BatchView) -> Iterator[dict[str, Any]]:
     """Raises RemoteProtocolError: a malformed record, or one of a later Kafka."""
     for record in decode_records(batch):
-        if batch.is_control:
-            key = decode_control_key(record.key or b"")
-            name = ControlType(key).name if key in set(ControlType) else str(key)
-            payload: dict[str, Any] = {}
-        else:
-            message = decode_metadata_record(record.value or b"")
-            name, payload = type(message).__name__, as_json(message)
-        yield {
-            "offset": record.offset,
-            "epoch": batch.leader_epoch,
-            "timestamp_ms": record.timestamp_ms,
-            "type": name,
-            "payload": payload,
-        }
+        yield record_row(batch, record)
+
+
+def record_row(batch: BatchView, record: Record) -> dict[str, Any]:
+    """Of a record of the batch. Raises as `record_rows`."""
+    if batch.is_control:
+        key = decode_control_key(record.key or b"")
+        name = ControlType(key).name if key in set(ControlType) else str(key)
+        payload: dict[str, Any] = {}
+    else:
+        message = decode_metadata_record(record.value or b"")
+        name, payload = type(message).__name__, as_json(message)
+    return {
+        "offset": record.offset,
+        "epoch": batch.leader_epoch,
+        "timestamp_ms": record.timestamp_ms,
+        "type": name,
+        "payload": payload,
+    }

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimaran.client.brokers import broker_rows
 from trimaran.client.configs import config_rows
-from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.console.page import NotHere, Page, Question, Row, table
 from trimaran.errors import UserError
 
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
 BROKER_RESOURCE = 4
+# A broker looks at the files of each replica that it is asked for.
+SIZED_REPLICAS_MAX = 5_000
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 
 
@@ -41,25 +46,28 @@ def view_one(question: Question) -> dict[str, Any]:
         configs = config_rows(client, BROKER_RESOURCE, wanted, row["id"])
         return {
             "broker": row,
-            "directories": log_directories(client, row["id"]),
+            "directories": log_directories(client, row),
             "rows": configs,
             **_registration(question),
         }
 
 
-def log_directories(client: Any, broker_id: int) -> list[dict[str, Any]] | None:
-    """Of a broker, with the bytes of its replicas; None where we may not ask."""
+def log_directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
+    """Of a broker, with the bytes of its replicas if they are not too many; None where we may not ask."""
     from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
-    answer = client.call(broker_id, DescribeLogDirsRequest(topics=None))
+    with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
+    answer = client.call(row["id"], DescribeLogDirsRequest(topics=None if with_sizes else []))
     if answer.error_code:
         return None
     return [
         {
             "path": one.log_dir,
             "error": one.error_code,
-            "replicas": sum(len(topic.partitions) for topic in one.topics),
-            "bytes": sum(p.partition_size for topic in one.topics for p in topic.partitions),
+            "replicas": sum(len(t.partitions) for t in one.topics) if with_sizes else None,
+            "bytes": sum(p.partition_size for t in one.topics for p in t.partitions)
+            if with_sizes
+            else None,
             "total_bytes": one.total_bytes,
             "usable_bytes": one.usable_bytes,
             "cordoned": one.is_cordoned,
