@@ -69,6 +69,24 @@ class Forwarder:
                 what it said makes no
                 sense: that is not the client's fault, whose connection stays.
         """
+        forwarded = Outgoing()
+        forwarded += await self._enveloped(frame, call)
+        with _as_server_error():
+            _throttle(forwarded, _body_of(forwarded, call), call)
+        return forwarded
+
+    async def ask_for(self, call: Call, request: Message, version: int, answer_type: type[M]) -> M:
+        """The controller's answer to a request that the client of `call` did not send itself, and that is judged, and
+        counts for quotas, as if it had. Raises as `forward_frame`.
+        """
+        header = call.header
+        frame = encode_request(request, version, header.correlation_id, header.client_id)
+        data = memoryview(await self._enveloped(bytes(frame), call))
+        with _as_server_error():
+            _, body = decode_response_header(data, request.KEY, version)
+            return answer_type.decode(data[body:], version)
+
+    async def _enveloped(self, frame: bytes, call: Call) -> bytes:
         envelope = EnvelopeRequest(
             request_data=frame,
             request_principal=_principal(call.connection.principal),
@@ -78,11 +96,7 @@ class Forwarder:
         assert isinstance(answer, EnvelopeResponse)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code))
-        forwarded = Outgoing()
-        forwarded += answer.response_data or b""
-        with _as_server_error():
-            _throttle(forwarded, _body_of(forwarded, call), call)
-        return forwarded
+        return answer.response_data or b""
 
 
 def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:

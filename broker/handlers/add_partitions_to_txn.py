@@ -166,7 +166,7 @@ async def _of_broker(
         if not transaction.verify_only and any(one in unknown for one in partitions):
             codes = dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
         elif transaction.verify_only:
-            codes = await ctx.transactions.verify_partitions(*who)
+            codes = _unknown_of(partitions, ctx) or await ctx.transactions.verify_partitions(*who)
         else:
             await ctx.transactions.add_partitions(*who, EPOCH_BUMP_VERSION, seconds=0)
             codes = dict.fromkeys(partitions, E.NONE)
@@ -182,6 +182,22 @@ async def _of_broker(
         transactional_id=transaction.transactional_id,
         topic_results=_results(transaction.topics, shown),
     )
+
+
+def _unknown_of(
+    partitions: Sequence[TopicPartition], ctx: Context
+) -> dict[TopicPartition, ErrorCode]:
+    """What is verified was added once, so a partition that is not here is gone; the others are not looked at then."""
+    known = ctx.metadata.image.topics.by_name
+    gone = {
+        one for one in partitions if one[0] not in known or one[1] not in known[one[0]].partitions
+    }
+    if not gone:
+        return {}
+    return {
+        one: E.UNKNOWN_TOPIC_OR_PARTITION if one in gone else E.OPERATION_NOT_ATTEMPTED
+        for one in partitions
+    }
 
 
 def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

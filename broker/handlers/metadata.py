@@ -133,7 +133,7 @@ async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, Er
     may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
     codes = {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in missing if not may_create(name)}
     left = [name for name in missing if name not in codes and why_illegal(name) is None]
-    return codes | await ctx.topic_creation.create(left) if left else codes
+    return codes | await ctx.topic_creation.create(left, call) if left else codes
 
 
 def _answer(

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from broker.channels.controller_channel import Controller
+from broker.channels.controller_channel import ControllerChannel
+from broker.channels.forwarding import Forwarder
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.metadata.metadata_cache import BrokerMetadata
 from node.config.server import ServerConfig
@@ -21,24 +22,29 @@ from wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from wire.transport.calls import Call
 
 # How long somebody's Metadata or FindCoordinator is held up by a creation; then it is told to ask again.
 CREATE_SECONDS = 5.0
+# All controllers know it that a broker of ours can register with.
+VERSION = 7
 
 
 class TopicCreation:
     """One request to the controller for all names of a call; names under way are waited for, not asked for again."""
 
     def __init__(
-        self, controller: Controller, metadata: BrokerMetadata, config: ServerConfig
+        self, controller: ControllerChannel, metadata: BrokerMetadata, config: ServerConfig
     ) -> None:
         self._controller = controller
+        self._forwarder = Forwarder(controller, CREATE_SECONDS)
         self._metadata = metadata
         self._config = config
         self._under_way: dict[str, trio.Event] = {}
 
-    async def create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Creates the topics; NONE means that the image has it now.
+    async def create(self, names: Iterable[str], call: Call | None = None) -> dict[str, ErrorCode]:
+        """Creates the topics; NONE means that the image has it now. With the `call` of a client they count for its
+        `controller_mutation_rate`, as in Kafka; internal topics are the broker's own.
 
         Errors are those that Metadata and FindCoordinator answer: UNKNOWN_TOPIC_OR_PARTITION asks the client to try
         again; INVALID_TOPIC_EXCEPTION and INVALID_REPLICATION_FACTOR do not pass by themselves.
@@ -52,7 +58,7 @@ class TopicCreation:
         try:
             with trio.move_on_after(CREATE_SECONDS):
                 if mine:
-                    codes |= await self._ask(mine)
+                    codes |= await self._ask(mine, call)
                 for name in mine:
                     if codes[name] is ErrorCode.NONE:
                         await self._metadata.wait_for(lambda image: name in image.topics.by_name)  # noqa: B023
@@ -67,17 +73,23 @@ class TopicCreation:
                     codes[name] = ErrorCode.NONE
         return codes
 
-    async def _ask(self, names: list[str]) -> dict[str, ErrorCode]:
+    async def _ask(self, names: list[str], call: Call | None) -> dict[str, ErrorCode]:
         request = CreateTopicsRequest(
             topics=[self._creatable(name) for name in names],
             timeout_ms=int(CREATE_SECONDS * 1000),
         )
         try:
-            response = await self._controller.call(request, timeout=CREATE_SECONDS)
+            response = await self._asked(request, call)
         except KafkaError:
             return {}
-        assert isinstance(response, CreateTopicsResponse)
         return {topic.name: _visible(topic.error_code) for topic in response.topics}
+
+    async def _asked(self, request: CreateTopicsRequest, call: Call | None) -> CreateTopicsResponse:
+        if call is not None:
+            return await self._forwarder.ask_for(call, request, VERSION, CreateTopicsResponse)
+        response = await self._controller.call(request, timeout=CREATE_SECONDS)
+        assert isinstance(response, CreateTopicsResponse)
+        return response
 
     def _creatable(self, name: str) -> CreatableTopic:
         if name == CONSUMER_OFFSETS:

@@ -88,3 +88,17 @@ async def test_brokers_ask_for_many(tmp_path):
             "first": {1: E.INVALID_TXN_STATE},
             "second": {2: E.NONE},
         }
+
+
+async def test_of_partitions_that_are_gone_nothing_is_verified(tmp_path):
+    """As Kafka answers, whoever asks about whatever transaction."""
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", partitions=2)
+        first = WireProducer(one, "first")
+        await first.begin()
+        await first.add(0)
+        answers = await ask(one, 5, question(first, 0, 7), question(first, 7, name="unknown"))
+        assert answers == {
+            "first": {0: E.OPERATION_NOT_ATTEMPTED, 7: E.UNKNOWN_TOPIC_OR_PARTITION},
+            "unknown": {7: E.UNKNOWN_TOPIC_OR_PARTITION},
+        }

@@ -101,7 +101,7 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
     harness = open_harness(tmp_path)
     asked = []
 
-    async def create(names):
+    async def create(names, _call):
         asked.append(list(names))
         harness.set_image(topic("new", partition()), brokers=(registration(11),))
         return {"new": ErrorCode.NONE, "other": ErrorCode.INVALID_REPLICATION_FACTOR}
