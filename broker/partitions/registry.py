@@ -175,6 +175,7 @@ class Partitions:
     def _begin(self, partition: Partition) -> None:
         if partition.follows:
             self._fetchers.follow(partition)
+            partition.claim()
         elif not partition.leads:
             partition.claim()
         elif listener := self._listeners.get(partition.topic):

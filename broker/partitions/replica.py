@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from broker.partitions.services import Services
 from broker.partitions.watchers import Watchers
 from log.partitions.partition_log import PartitionLog
-from quorum.metadata.image import PartitionImage
+from quorum.metadata.image import NO_LEADER, PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -123,14 +123,15 @@ class Replica:
         )
 
     def claim(self) -> None:
-        """Nobody leads: see `LogDirectories.claim`."""
+        """Another leads, or nobody: see `LogDirectories.claim`."""
         node_id = self.services.node_id
+        is_followed = self.state.leader not in (NO_LEADER, node_id)
         self.services.directories.claim(
             self.topic,
             self.index,
             self.topic_id,
             self.state.directory_of(node_id),
-            is_only_replica=self.state.replicas == (node_id,),
+            may_begin_anew=is_followed or self.state.replicas == (node_id,),
         )
 
     def prefer(self, target: LogDirectory) -> bool:

@@ -253,19 +253,20 @@ class LogDirectories:
         self.refused(topic, index, topic_id, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
 
     def claim(
-        self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, is_only_replica: bool
+        self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, may_begin_anew: bool
     ) -> None:
-        """Of a replica that nobody leads, so that nobody opens its log: tells where it is if `assigned` is no directory
-        here any more, as when its disk was replaced or it was moved; else it could never lead again (KIP-858).
+        """Of a replica that is not led here, so that nobody need open its log: tells where it is if `assigned` is no
+        directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor join
+        the ISR of a partition without records (KIP-858).
 
-        One that is not here is begun anew only where nobody else may have its records.
+        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records.
         """
         if assigned in self._assignable or (topic, index) in self._told:
             return
         found = self.holding(topic, index)
         try:
             if found is None:
-                if is_only_replica and self.is_new(topic, index):
+                if may_begin_anew and self.is_new(topic, index):
                     self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
             elif found.offline is None and found.topic_id(topic, index) == topic_id:
                 self.on_placed(topic, index, topic_id, found.directory_id)

@@ -125,6 +125,12 @@ QUORUM_ROLE = Event(
     "node %(node)s: %(role)s",
     "The node votes, follows, stands for election or leads, and in which epoch.",
 )
+CONTROLLER_ACTIVE = Event(
+    "controller.active",
+    _I,
+    "active controller of epoch %(epoch)s from offset %(offset)s",
+    "This node makes the decisions of the cluster.",
+)
 CONTROLLER_ENDED = Event(
     "controller.ended",
     _I,

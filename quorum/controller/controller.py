@@ -244,7 +244,7 @@ class Controller:
             session_seconds=self.settings.session,
         )
         active.leases.begin(active.image, trio.current_time())
-        log.info("active controller of epoch %d from offset %d", epoch, active.next_offset)
+        events.CONTROLLER_ACTIVE.log(log, epoch=epoch, offset=active.next_offset)
         return active
 
     def _end(self) -> None:

@@ -4,6 +4,7 @@ Needs root, or a machine where buildah may do without, and the packages `buildah
 The base is what `TRIMARAN_BASE_IMAGE` names; else a Debian with Python is made, as a registry may be out of reach.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from node.runtime.ports import HOST, port_of, reserve
-from tests.cluster.processes import trimaran, until
+from tests.cluster.processes import trimaran
 from tests.interop.test_package import dist, wheel  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +110,7 @@ def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
 
     health = inside(image["Healthcheck"]["Test"][1:])
     assert subprocess.run(health, check=False, stderr=subprocess.DEVNULL).returncode == 1
-    with subprocess.Popen(inside(image["Entrypoint"]), stderr=subprocess.PIPE, text=True) as run:
+    with node_of(inside(image["Entrypoint"])) as run:
         lines = []
         for line in run.stderr:
             lines.append(line)
@@ -121,13 +122,24 @@ def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
         trimaran("topics", "create", "t", "-b", bootstrap)
         trimaran("produce", "t", "-b", bootstrap, stdin="hello\n")
         assert trimaran("consume", "t", "-e", "-b", bootstrap).stdout == "hello\n"
-        (node,) = until(lambda: nodes_below(run.pid), "a process of the node")
+        (node,) = nodes_below(run.pid)
         status = Path(f"/proc/{node}/status").read_text()
         assert "\nUid:\t1000\t1000\t1000\t1000\n" in status
         os.kill(node, signal.SIGTERM)
         rest = run.stderr.read()
     assert run.returncode == 0, rest
     assert "node.stopping" in rest
+
+
+@contextlib.contextmanager
+def node_of(command):
+    """Ends with the block; what runs inside would outlive the one who started it."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            yield run
+        finally:
+            for node in nodes_below(run.pid) if run.poll() is None else ():
+                os.kill(node, signal.SIGKILL)
 
 
 def nodes_below(pid):

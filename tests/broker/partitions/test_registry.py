@@ -138,3 +138,14 @@ def test_a_replica_that_is_gone_begins_anew_only_where_nobody_else_has_its_recor
     shared = partition((11, 12), leader=-1, isr=(11,), directories=(elsewhere, elsewhere))
     harness.set_image(topic("t", alone, shared, partition((11,), leader=-1)))
     assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
+
+
+def test_a_follower_whose_disk_was_replaced_says_so_before_there_are_records(tmp_path):
+    """KIP-858: else it would stay out of the ISR until somebody produces."""
+    harness = open_harness(tmp_path)
+    told = []
+    harness.directories.on_placed = lambda *placed: told.append(placed)
+    elsewhere = bytes([9] * 16)
+    followed = partition((11, 12), leader=12, isr=(12,), directories=(elsewhere, elsewhere))
+    harness.set_image(topic("t", followed, partition((11, 12), leader=12)))
+    assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
