@@ -1,14 +1,19 @@
-"""Directories of Apache Kafka 2.8, 3.9 and 4.3 as Spark reads them: the records that Kafka's own consumer was given at
-both isolation levels, and what Kafka's own decoders print of groups, offsets and transactions.
+"""Apache Kafka 2.8, 3.9 and 4.3 as Spark reads their directories and them while they run: the records that Kafka's own
+consumer was given at both isolation levels, and what Kafka's own decoders print of groups, offsets and transactions.
 """
 
 import base64
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer
 
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import plan_log
+from spark.kafka_log.records import RECORD_SCHEMA, read_records
+from spark.kafka_log.source import wanted_of
 from tests.interop import printed_coordinators
 from tests.interop.fixtures.kafkas import OneNode, libraries
 from tests.interop.fixtures.make import Writer, write_first
@@ -21,6 +26,7 @@ LEVELS = ("read_uncommitted", "read_committed")
 PROGRAM = Path(__file__).with_name("Drain.java")
 GROUP_RECORDS = 40
 COMMIT_EVERY = 10
+FETCH_BYTES = 100  # less than any batch has: each must come nevertheless
 
 
 def drained(version, bootstrap, level):
@@ -56,9 +62,36 @@ def commit_in_a_group(bootstrap, protocol):
     consumer.close()
 
 
+def fetched(bootstrap, level):
+    """The lines of our readers from the running node, in answers of a batch each."""
+    options = LogOptions.parse(
+        {
+            "kafka.bootstrap.servers": bootstrap,
+            "kafka.isolation.level": level,
+            "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
+            "kafkaConsumer.pollTimeoutMs": "30000",
+            "includeHeaders": "true",
+        }
+    )
+    wanted = wanted_of(options, tuple(RECORD_SCHEMA.names))
+    return sorted(
+        line(record_of(row))
+        for task in plan_log(options)
+        for batch in read_records(task, wanted)
+        for row in batch.to_pylist()
+    )
+
+
+def record_of(row):
+    """As a row of Spark's."""
+    headers = [SimpleNamespace(**one) for one in row["headers"] or ()]
+    ms = round(row["timestamp"].timestamp() * 1000) if row["timestamp"] else -1
+    return SimpleNamespace(**{**row, "headers": headers, "ms": ms})
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
-def stopped(request, tmp_path_factory):
-    """Version, log directory of a stopped node, and what the consumer had before, by level.
+def ran(request, tmp_path_factory):
+    """Version, log directory of a stopped node, and by level what the consumer and we had from it before.
 
     Plain, compacted and transactional topics with aborts and one open transaction, of each codec and format.
     """
@@ -69,7 +102,13 @@ def stopped(request, tmp_path_factory):
         for protocol in ("classic", "consumer") if number(version) >= (4,) else ("classic",):
             commit_in_a_group(bootstrap, protocol)
         given = {level: drained(version, bootstrap, level) for level in LEVELS}
-    return version, node.data, given
+        live = {level: fetched(bootstrap, level) for level in LEVELS}
+    return version, node.data, given, live
+
+
+@pytest.fixture(scope="module")
+def stopped(ran):
+    return ran[:3]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +128,13 @@ def line(row):
     headers = ",".join(f"{one.key}={text(one.value)}" for one in row.headers or ())
     place = (row.topic, row.partition, row.offset, row.ms, row.timestampType)
     return "\t".join([*map(str, place), text(row.key), text(row.value), headers])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_running_node_gives_us_what_it_gives_its_consumer(ran, level):
+    """Messages of v0 and v1 in wrappers, batches larger than an answer may be."""
+    _, _, given, live = ran
+    assert live[level] == given[level]
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -78,9 +78,10 @@ def all_rows(count=COUNT, partitions=3, tag=b""):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"minPartitions": "8"}, {"kafka.max.partition.fetch.bytes": "2000"}]
+    "options", [{}, {"minPartitions": "8"}, {"kafka.max.partition.fetch.bytes": "100"}]
 )
 def test_every_record_once(cluster, orders, options):
+    """Also where no batch is as small as an answer should be."""
     assert read(cluster, subscribe=orders, **options) == all_rows()
 
 
