@@ -20,9 +20,10 @@ from spark.kafka_metadata.tables.partitions import (
     Topics,
     cause_of,
     known,
+    without,
 )
 from spark.kafka_metadata.tables.walk import Moment, Step
-from wire.records.topics import PartitionRecord
+from wire.records.topics import PartitionChangeRecord, PartitionRecord
 from wire.schema import Message
 
 _PLACE = (
@@ -95,12 +96,25 @@ class PartitionEvents(EventFold):
         self._has_news = False  # of a broker, in this batch
 
     def take(self, step: Step) -> None:
-        self._has_news |= isinstance(step.message, BROKER_RECORDS)
-        for topic, number, before, after in self.topics.changes(step):
-            if before is None or step.from_snapshot or isinstance(step.message, PartitionRecord):
-                continue
-            if self.tells(before, after):
-                self._pending.append(Pending(step.moment, topic, number, before, after))
+        message = step.message
+        if type(message) is PartitionChangeRecord:  # most of a log
+            self._changed(step, *self.topics.change(message))
+            return
+        self._has_news |= isinstance(message, BROKER_RECORDS)
+        for change in self.topics.changes(step):
+            if not isinstance(message, PartitionRecord):
+                self._changed(step, *change)
+
+    def _changed(
+        self,
+        step: Step,
+        topic: TopicDelta,
+        number: int,
+        before: PartitionImage | None,
+        after: PartitionImage,
+    ) -> None:
+        if before is not None and not step.from_snapshot and self.tells(before, after):
+            self._pending.append(Pending(step.moment, topic, number, before, after))
 
     def settle(self) -> None:
         if self._waiting and (self._has_news or self._waits_in_vain()):
@@ -122,9 +136,9 @@ class PartitionEvents(EventFold):
 
     def _is_open(self, one: Pending) -> bool:
         """Whether brokers that lost the partition serve by what was read: a fence may follow in a later batch."""
-        lost = set(one.before.isr).difference(one.after.isr)
+        lost = without(one.before.isr, one.after.isr)
         if one.before.leader not in (one.after.leader, NO_LEADER):
-            lost.add(one.before.leader)
+            lost = (*lost, one.before.leader)
         return bool(lost) and not any(map(self.topics.why_gone, lost))
 
     def _tell(self) -> None:
@@ -143,12 +157,11 @@ class PartitionEvents(EventFold):
 
 class IsrChanges(PartitionEvents):
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
-        return before.isr != after.isr and set(before.isr) != set(after.isr)
+        return bool(without(before.isr, after.isr) or without(after.isr, before.isr))
 
     def row(self, one: Pending) -> tuple[object, ...]:
         before, after = one.before, one.after
-        added = sorted(set(after.isr) - set(before.isr))
-        removed = sorted(set(before.isr) - set(after.isr))
+        added, removed = without(after.isr, before.isr), without(before.isr, after.isr)
         return (
             known(after.leader),
             before.isr,
@@ -159,7 +172,7 @@ class IsrChanges(PartitionEvents):
             self._cause(one, removed),
         )
 
-    def _cause(self, one: Pending, removed: list[int]) -> str:
+    def _cause(self, one: Pending, removed: tuple[int, ...]) -> str:
         for broker_id in removed:
             if reason := self.topics.why_gone(broker_id):
                 return reason

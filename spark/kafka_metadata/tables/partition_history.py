@@ -26,6 +26,7 @@ from spark.kafka_metadata.tables.partitions import (
     Topics,
     cause_of,
     known,
+    without,
 )
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.configs import ConfigRecord
@@ -248,12 +249,12 @@ class Parts:
     @property
     def isr_added(self) -> list[tuple[int, ...]]:
         pairs = zip(self.now.isr, self._befores, strict=True)
-        return [() if was is None else _left(isr, was.isr) for isr, was in pairs]
+        return [() if was is None else without(isr, was.isr) for isr, was in pairs]
 
     @property
     def isr_removed(self) -> list[tuple[int, ...]]:
         pairs = zip(self.now.isr, self._befores, strict=True)
-        return [() if was is None else _left(was.isr, isr) for isr, was in pairs]
+        return [() if was is None else without(was.isr, isr) for isr, was in pairs]
 
     @property
     def states(self) -> list[str]:
@@ -277,12 +278,6 @@ class Parts:
 
 
 # Those of most rows are the same few.
-@lru_cache(maxsize=1 << 12)
-def _left(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Who is in the one and not in the other, sorted."""
-    return () if one == other else tuple(sorted(set(one) - set(other)))
-
-
 @lru_cache(maxsize=1 << 12)
 def _state(
     is_offline: bool,

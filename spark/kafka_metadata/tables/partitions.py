@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
@@ -106,12 +107,17 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
         return "leader_change"
     if (new.replicas, new.adding, new.removing) != (old.replicas, old.adding, old.removing):
         return "reassign"
-    if new.isr != old.isr:
-        if not set(old.isr).issubset(new.isr):
-            return "isr_shrink"
-        if not set(new.isr).issubset(old.isr):
-            return "isr_expand"
+    if without(old.isr, new.isr):
+        return "isr_shrink"
+    if without(new.isr, old.isr):
+        return "isr_expand"
     return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
+
+
+@lru_cache(maxsize=1 << 12)  # most changes are the same few
+def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Who is in the one and not in the other, sorted."""
+    return () if one == other else tuple(sorted(set(one) - set(other)))
 
 
 def known(leader: int) -> int | None:
