@@ -1,0 +1,89 @@
+"""Answers of Produce name who leads instead (KIP-951): of what was asked, where the version has it, at any time."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.produce import produce
+from tests.broker.batches import batch
+from tests.broker.calls import call, finished, through_wire
+from tests.cluster.data_side import open_harness, partition, registration, topic
+from wire.errors import ErrorCode
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.transport.calls import DeferredResponse
+
+HERE, THERE = 11, 12
+BROKERS = (registration(HERE), registration(THERE, port=7777))
+VERSION = 12
+NOBODY = (-1, -1)
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+def start(harness, indexes, version=VERSION):
+    """Produces a record to each of these partitions."""
+    data = [PartitionProduceData(index=index, records=batch(b"a")) for index in indexes]
+    topics = [TopicProduceData(name="t", partition_data=data)]
+    message = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
+    message = through_wire(message, version)
+    return produce(message, harness.context, call(message, version))
+
+
+def told(response):
+    """By partition the error and the leader, and where leaders are."""
+    leaders = {
+        one.index: (
+            ErrorCode.of(one.error_code).name,
+            (one.current_leader.leader_id, one.current_leader.leader_epoch),
+        )
+        for one in response.responses[0].partition_responses
+    }
+    return leaders, [(node.node_id, node.port) for node in response.node_endpoints]
+
+
+async def test_only_what_is_led_elsewhere_has_a_leader_and_each_leader_one_endpoint(harness):
+    gone = partition((THERE, HERE), leader_epoch=4)
+    moved = partition((HERE, THERE), leader=THERE, leader_epoch=5)
+    harness.set_image(topic("t", partition((HERE,)), gone, moved), brokers=BROKERS)
+    response = start(harness, [0, 1, 2])
+    harness.flush()
+    assert told(await finished(response)) == (
+        {
+            0: ("NONE", NOBODY),
+            1: ("NOT_LEADER_OR_FOLLOWER", (THERE, 4)),
+            2: ("NOT_LEADER_OR_FOLLOWER", (THERE, 5)),
+        },
+        [(THERE, 7777)],
+    )
+
+
+async def test_older_versions_have_no_place_for_it(harness):
+    harness.set_image(topic("t", partition((THERE, HERE))), brokers=BROKERS)
+    response = await finished(start(harness, [0], version=9))
+    assert told(response) == ({0: ("NOT_LEADER_OR_FOLLOWER", NOBODY)}, [])
+
+
+async def test_a_partition_without_a_leader_has_its_epoch_and_no_endpoint(harness):
+    orphan = partition((HERE, THERE), leader=-1, leader_epoch=6)
+    harness.set_image(topic("t", orphan), brokers=BROKERS)
+    leaders, endpoints = told(await finished(start(harness, [0])))
+    assert leaders == {0: ("NOT_LEADER_OR_FOLLOWER", (-1, 6))}
+    assert endpoints == []
+
+
+async def test_who_waits_while_the_leader_moves_is_told_the_next(harness):
+    """The one that it is when the answer is made, not when the request came."""
+    both = {"isr": (HERE, THERE), "leader_epoch": 2}
+    harness.set_image(topic("t", partition((HERE, THERE), **both)), brokers=BROKERS)
+    response = start(harness, [0])
+    assert isinstance(response, DeferredResponse)
+    harness.flush()
+    moved = partition((HERE, THERE), leader=THERE, leader_epoch=3)
+    harness.set_image(topic("t", moved), brokers=BROKERS)
+    assert told(await finished(response)) == (
+        {0: ("NOT_LEADER_OR_FOLLOWER", (THERE, 3))},
+        [(THERE, 7777)],
+    )
