@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
@@ -31,6 +32,7 @@ from trimaran.local.state_file import ClusterState
 READY_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.02
 READY = "ready"
+MAINS = {"console": run_local}
 STOPPED = (
     "the cluster was stopped while it started",
     "by trimaran down, or by a signal to its supervisor",
@@ -49,6 +51,7 @@ def up(
     override: list[str] | None = None,
     static_quorum: Annotated[bool, Parameter(negative=())] = False,
     metrics: Annotated[bool, Parameter(negative=())] = False,
+    console: Annotated[bool, Parameter(name="--console", negative=())] = False,
     output: Format = "table",
 ) -> int:
     """Formats and starts a local cluster, or starts the one of the data directory again.
@@ -64,12 +67,15 @@ def up(
         static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it
             can change.
         metrics: every controller and broker serves its metrics; trimaran metrics shows them.
+        console: also serve the web console.
         output: table or json.
     """
     began = time.perf_counter()
     wanted = Wanted(
-        controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics
+        controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics, console
     )
+    if console:
+        ensure_installed()
     path = data.resolve()
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
@@ -81,7 +87,7 @@ def up(
                 _show_ready(plan.data, began, output)
             else:
                 supervise = _supervisor()
-                supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds)
+                supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds, MAINS)
     return Exit.OK
 
 
@@ -132,7 +138,7 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
     try:
         os.setsid()
         redirect_output(plan.data / SUPERVISOR_LOG)
-        if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds):
+        if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds, MAINS):
             _report(report_fd, "\n".join(STOPPED))
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
@@ -176,9 +182,16 @@ def _show_ready(data: Path, began: float, output: str) -> None:
     if output not in ("table", "wide"):
         return
     say(f"ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
+    if (url := _console_url(state)) is not None:
+        say(f"console {url}")
     say(
         "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
     )
+
+
+def _console_url(state: ClusterState) -> str | None:
+    console = next((node for node in state.nodes if node.role == "console"), None)
+    return None if console is None else f"http://{console.address}/"
 
 
 @contextlib.contextmanager
@@ -201,6 +214,7 @@ def _as_json(state: ClusterState) -> dict[str, Any]:
         "bootstrap": state.bootstrap,
         "controller_bootstrap": state.controller_bootstrap,
         "zookeeper": state.zookeeper,
+        "console": _console_url(state),
         "nodes": [asdict(node) for node in state.nodes],
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from node.runtime.ports import HOST
 from trimaran.cli.connect import (
     BROKERS,
     ENVIRONMENTS,
@@ -23,7 +24,10 @@ from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trimaran.console.cluster import Cluster
+    from trimaran.local.layout import ClusterPlan, NodePlan
 
 Listen = Annotated[str, Parameter(name="--listen")]
 Host = Annotated[list[str] | None, Parameter(name="--host", negative=())]
@@ -60,6 +64,24 @@ def console(
     url = f"http://{text_of(listener.getsockname())}/"
     serve_console(cluster, listener, names, lambda: say(f"console on {url}; Ctrl-C stops it"))
     return Exit.OK
+
+
+def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
+    """Serves the console of a local cluster, as a node of it."""
+    from trimaran.console.cluster import Cluster
+    from trimaran.console.guards import LOCAL_NAMES
+    from trimaran.console.start import listen_on, serve_console
+    from trimaran.logs import set_up_console
+
+    set_up_console()
+    cluster = Cluster(
+        plan.addresses("broker"),
+        plan.addresses("controller"),
+        plan.addresses("zookeeper") or None,
+        data=plan.data,
+    )
+    assert node.port is not None, "a console has an address"
+    serve_console(cluster, listen_on((HOST, node.port)), LOCAL_NAMES, on_ready)
 
 
 def ensure_installed() -> None:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -189,8 +189,16 @@ def redirect_output(log_file: Path) -> None:
     os.close(null)
 
 
-def main_of(plan: ClusterPlan, node: NodePlan) -> Callable[[Callable[[], None]], None]:
+# What runs nodes of roles that rooms above this one know: given the plan, the node, and what to call when it serves.
+Mains = Mapping[str, Callable[[ClusterPlan, NodePlan, Callable[[], None]], None]]
+
+
+def main_of(
+    plan: ClusterPlan, node: NodePlan, mains: Mains
+) -> Callable[[Callable[[], None]], None]:
     """What the forked child of this node runs."""
+    if node.role in mains:
+        return lambda on_ready: mains[node.role](plan, node, on_ready)
     if node.role == "mirror":
         return lambda on_ready: _run_mirror(plan, node, on_ready)
     return lambda on_ready: _run_server(node, on_ready)

@@ -22,7 +22,7 @@ CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
 FREE_PORTS = range(20000, 32000)
-FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181}
+FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console": 8090}
 # One more a node; that of brokers is the usual one of JMX exporters.
 FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
@@ -31,7 +31,10 @@ NODES_MAX = 10  # ids of controllers end where those of brokers begin
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node of a local cluster. `id` is None for ZooKeeper and its mirror, `metrics_port` where none are served."""
+    """One node of a local cluster. `id` is None for ZooKeeper, its mirror and the console.
+
+    `metrics_port` is None where none are served.
+    """
 
     name: str
     role: str
@@ -122,6 +125,15 @@ def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
         return replace(node, metrics_port=fixed if ports is None else next(ports))
 
     return replace(plan, nodes=tuple(served(node) for node in plan.nodes))
+
+
+def with_console(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
+    """With a console, if there is none."""
+    if plan.of_role("console"):
+        return plan
+    port = FIXED_PORTS["console"] if ports is None else next(ports)
+    console = NodePlan("console", "console", None, port, plan.data / "console")
+    return replace(plan, nodes=(*plan.nodes, console))
 
 
 class FreePorts:

@@ -12,7 +12,14 @@ from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
-from trimaran.local.layout import NODES_MAX, ClusterPlan, FreePorts, plan_cluster, with_metrics
+from trimaran.local.layout import (
+    NODES_MAX,
+    ClusterPlan,
+    FreePorts,
+    plan_cluster,
+    with_console,
+    with_metrics,
+)
 from trimaran.local.lock import ClusterLock
 from trimaran.local.orphans import orphans_of
 from trimaran.properties import from_overrides
@@ -35,6 +42,7 @@ class Wanted:
     overrides: Sequence[str]
     static_quorum: bool = False
     metrics: bool = False
+    console: bool = False
 
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
@@ -125,7 +133,7 @@ def _existing(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPla
         plan = replace(plan, settings=plan.settings | settings)
         plan = with_metrics(plan, ports) if wanted.metrics else plan
         write_all_properties(plan)
-    return plan
+    return with_console(plan, ports) if wanted.console else plan
 
 
 def _ensure_same(plan: ClusterPlan, nodes: str, role: str, wanted: int | None) -> None:
@@ -162,4 +170,4 @@ def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     if wanted.metrics:
         plan = with_metrics(plan, ports)
     format_cluster(plan)
-    return plan
+    return with_console(plan, ports) if wanted.console else plan

@@ -20,7 +20,7 @@ from typing import Any
 
 from trimaran.errors import UserError
 from trimaran.local import control, state_file
-from trimaran.local.children import Child, main_of
+from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.layout import ClusterPlan
 from trimaran.local.start_failure import died_while_starting
 from trimaran.ports import ensure_nobody_listens
@@ -28,18 +28,19 @@ from trimaran.ports import ensure_nobody_listens
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
 )
-STOP_ORDER = ("broker", "mirror", "controller", "zookeeper")
+STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
 STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
 
 
 class Supervisor:
     """Owns the children of one data directory from start to stop.
 
-    `private_fds` are descriptors of this process that no node may keep open.
+    `private_fds` are descriptors of this process that no node may keep open; `mains` as `main_of` takes them.
     """
 
-    def __init__(self, plan: ClusterPlan, private_fds: Iterable[int] = ()) -> None:
+    def __init__(self, plan: ClusterPlan, private_fds: Iterable[int], mains: Mains) -> None:
         self._plan = plan
+        self._mains = mains
         self._private_fds = tuple(private_fds)
         self._children = {node.name: Child(node) for node in plan.nodes}
         self._selector = selectors.DefaultSelector()
@@ -152,7 +153,7 @@ class Supervisor:
         if child.plan.role == "zookeeper":
             self._start_zookeeper(child)
             return
-        child.fork(main_of(self._plan, child.plan), self._close_in_child)
+        child.fork(main_of(self._plan, child.plan, self._mains), self._close_in_child)
         self._selector.register(child.ready_fd, selectors.EVENT_READ)  # type: ignore[arg-type]
 
     @staticmethod
@@ -326,10 +327,10 @@ class Supervisor:
 
 
 def supervise(
-    plan: ClusterPlan, on_ready: Callable[[], None], private_fds: Iterable[int] = ()
+    plan: ClusterPlan, on_ready: Callable[[], None], private_fds: Iterable[int], mains: Mains
 ) -> bool:
     """Runs a supervisor in this process until it is told to stop. Returns and raises as `Supervisor.run`."""
-    return Supervisor(plan, private_fds).run(on_ready)
+    return Supervisor(plan, private_fds, mains).run(on_ready)
 
 
 def _note(text: str) -> None:

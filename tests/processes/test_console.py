@@ -1,0 +1,53 @@
+"""`up --console` and `console` as processes: they serve, tell their address, and end with what started them."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
+from trimaran.errors import Exit
+
+SMALL = ("--controllers", "1", "--brokers", "1")
+
+
+def page(url):
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)
+
+
+def test_the_console_of_a_local_cluster_starts_and_ends_with_it(tmp_path):
+    with LocalCluster(tmp_path, *SMALL, "--console") as cluster:
+        assert page(cluster.started["console"])["level"] == "good"
+        assert page(f"{cluster.started['console']}metadata")["summary"]["topics"] == 0
+        cluster.run("chaos", "kill", "console")
+        cluster.run("chaos", "restart", "console")
+        until(lambda: cluster.state.node("console").state == "running", "it serves again")
+        assert page(cluster.started["console"])["level"] == "good"
+        cluster.run("down")
+        assert {node.pid for node in cluster.state.nodes} == {None}
+
+
+def test_a_console_serves_until_it_is_told_to_stop(tmp_path):
+    command = [sys.executable, "-m", "trimaran", "console", "-b", "127.0.0.1:1", "--listen"]
+    with subprocess.Popen(
+        [*command, "127.0.0.1:0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as running:
+        said = running.stderr.readline()
+        url = re.search(r"http://127\.0\.0\.1:\d+/", said)[0]
+        taken = url.removeprefix("http://").rstrip("/")
+        again = trimaran("console", "-b", "127.0.0.1:1", "--listen", taken, check=False)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0
+    assert again.returncode == Exit.NO
+    assert f"cannot listen on {taken}" in again.stderr
+
+
+def test_what_cannot_be_asked_is_told_before_it_serves():
+    for words in (("-b", "nonsense:port"), ("-b", "a:1", "--listen", "here")):
+        done = trimaran("console", *words, check=False)
+        assert done.returncode == Exit.USAGE
+        assert done.stderr.startswith("error: ")
