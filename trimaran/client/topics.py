@@ -48,7 +48,7 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
         )
     check(topic.error_code, f"topic {name}")
     rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
-    _add_offsets(client, name, rows)
+    add_offsets(client, name, rows)
     return {
         "topic": name,
         "topic_id": uuid_to_text(topic.topic_id),
@@ -78,7 +78,7 @@ DEFAULT_CONFIG = 5  # Kafka's ConfigSource: nobody set it
 TIMEOUT_MS = 30_000
 
 
-def _add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
+def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
     """`begin`, `end`, `records` and `size` of what has a leader; None elsewhere."""
     from trimaran.client.log_dirs import replica_sizes
 

@@ -102,8 +102,8 @@ def test_the_quorum_has_its_epochs(browser):
 
 def test_a_topic_has_its_offsets_and_configs(browser, orders):
     rows = browser.json("/topics/orders")["rows"]
-    assert [(row["partition"], row["start"], row["end"]) for row in rows] == [(0, 0, 6), (1, 0, 5)]
-    assert all(row["bytes"] > 0 for row in rows)
+    assert [(row["partition"], row["begin"], row["end"]) for row in rows] == [(0, 0, 6), (1, 0, 5)]
+    assert all(row["size"] > 0 for row in rows)
 
 
 def test_a_partition_has_its_history(browser, orders):

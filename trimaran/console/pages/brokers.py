@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.brokers import broker_rows
 from trimaran.client.configs import config_rows
+from trimaran.client.log_dirs import log_dirs_of
 from trimaran.console.page import NotHere, Page, Question, Row, table
 from trimaran.errors import UserError
 
@@ -46,34 +47,26 @@ def view_one(question: Question) -> dict[str, Any]:
         configs = config_rows(client, BROKER_RESOURCE, wanted, row["id"])
         return {
             "broker": row,
-            "directories": log_directories(client, row),
+            "directories": _directories(client, row),
             "rows": configs,
             **_registration(question),
         }
 
 
-def log_directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
+def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
     """Of a broker, with the bytes of its replicas if they are not too many; None where we may not ask."""
-    from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+    from wire.errors import KafkaError
 
     with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
-    answer = client.call(row["id"], DescribeLogDirsRequest(topics=None if with_sizes else []))
-    if answer.error_code:
+    try:
+        found = log_dirs_of(client, row["id"], None if with_sizes else [])
+    except KafkaError:
         return None
-    return [
-        {
-            "path": one.log_dir,
-            "error": one.error_code,
-            "replicas": sum(len(t.partitions) for t in one.topics) if with_sizes else None,
-            "bytes": sum(p.partition_size for t in one.topics for p in t.partitions)
-            if with_sizes
-            else None,
-            "total_bytes": one.total_bytes,
-            "usable_bytes": one.usable_bytes,
-            "cordoned": one.is_cordoned,
-        }
-        for one in answer.results
-    ]
+    for one in found:
+        replicas = one.pop("replicas")
+        one["replicas"] = len(replicas) if with_sizes else None
+        one["bytes"] = sum(replica["size"] for replica in replicas) if with_sizes else None
+    return found
 
 
 def _registration(question: Question) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import config_rows
-from trimaran.client.offsets import EARLIEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
+from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.errors import UserError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
 TOPIC_RESOURCE = 2
-COLUMNS = ("partition", "leader", "start", "end", "records", "bytes")
 
 
 def view(question: Question) -> dict[str, Any]:
@@ -30,16 +29,11 @@ def view(question: Question) -> dict[str, Any]:
                 "leader_epoch": one.leader_epoch,
                 "replicas": list(one.replica_nodes),
                 "isr": list(one.isr_nodes),
-                "start": None,
-                "end": None,
-                "records": None,
-                "bytes": None,
             }
             for one in topic.partitions
         ]
         shown = table(question, rows, columns=("partition", "leader"), sort="partition", search=())
-        _add_offsets(client, name, shown["rows"])
-        _add_sizes(client, name, shown["rows"])
+        add_offsets(client, name, shown["rows"])
         configs = config_rows(client, TOPIC_RESOURCE, name)
     return {
         "topic": name,
@@ -64,37 +58,6 @@ def described(client: BlockingClient, name: str) -> Any:
             "the list of topics shows what there is, and what you may see",
         )
     return topic
-
-
-def _add_offsets(client: BlockingClient, name: str, rows: list[dict[str, Any]]) -> None:
-    """Where each begins and ends, as far as its leader says it."""
-    wanted = [(name, row["partition"]) for row in rows]
-    ends = end_offsets(client, wanted)
-    starts = end_offsets(client, wanted, EARLIEST_TIMESTAMP)
-    for row in rows:
-        row["start"] = starts.get((name, row["partition"]))
-        row["end"] = ends.get((name, row["partition"]))
-        if row["start"] is not None and row["end"] is not None:
-            row["records"] = max(0, row["end"] - row["start"])
-
-
-def _add_sizes(client: BlockingClient, name: str, rows: list[dict[str, Any]]) -> None:
-    """Bytes of the leader's log, of leaders that tell."""
-    from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-
-    for leader in sorted({row["leader"] for row in rows} & set(client.routing.nodes)):
-        led = [row for row in rows if row["leader"] == leader]
-        asked = DescribableLogDirTopic(topic=name, partitions=[row["partition"] for row in led])
-        answer = client.call(leader, DescribeLogDirsRequest(topics=[asked]))
-        sizes = {
-            one.partition_index: one.partition_size
-            for directory in answer.results
-            for topic in directory.topics
-            for one in topic.partitions
-            if not one.is_future_key
-        }
-        for row in led:
-            row["bytes"] = sizes.get(row["partition"])
 
 
 def view_partition(question: Question) -> dict[str, Any]:
