@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
     from wire.schema import Message
 
-SHARE, STREAMS = "share", "streams"
+SHARE = "share"
 NOTHING_COMMITTED = -1
 
 
@@ -36,29 +36,6 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
             for one in answer.groups
         ]
     return sorted(rows, key=lambda row: str(row["group"]))
-
-
-def described_group(client: BlockingClient, group: str, kind: str = "") -> Any:
-    """State and members; of which `kind` a group is says `group_rows`. Where nothing is said it is classic or consumer.
-
-    An error is in it.
-    """
-    from wire.errors import ErrorCode
-    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-    from wire.messages.describe_groups import DescribeGroupsRequest
-    from wire.messages.share_group_describe import ShareGroupDescribeRequest
-    from wire.messages.streams_group_describe import StreamsGroupDescribeRequest
-
-    later = {SHARE: ShareGroupDescribeRequest, STREAMS: StreamsGroupDescribeRequest}.get(kind)
-    if later is not None:
-        request = later(group_ids=[group], include_authorized_operations=False)
-        return _of_coordinator(client, group, request)
-    classic = _of_coordinator(client, group, DescribeGroupsRequest(groups=[group]))
-    if classic.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-        return classic
-    asked = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    answer = _of_coordinator(client, group, asked)
-    return classic if answer.error_code else answer
 
 
 def _of_coordinator(client: BlockingClient, group: str, request: Message) -> Any:
@@ -84,7 +61,13 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
     }
 
 
-def share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
+def offsets_of(client: BlockingClient, group: str, kind: str) -> dict[tuple[str, int], int]:
+    """Where a group goes on, whatever it is; `kind` as `group_rows` says it."""
+    ask = _share_offsets if kind.lower() == SHARE else committed_offsets
+    return ask(client, group)
+
+
+def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
     """Where a share group begins in its partitions (KIP-932); the rest as `committed_offsets`."""
     from wire.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
@@ -103,9 +86,7 @@ def share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], i
 
 def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[str, Any]]:
     """A row of each partition of which something is committed, with the lag in records and in seconds."""
-    rows = lag_in_records(
-        client, share_offsets(client, group) if kind == SHARE else committed_offsets(client, group)
-    )
+    rows = lag_in_records(client, offsets_of(client, group, kind))
     for row in rows:
         row["lag_seconds"] = (
             age_seconds(client, row["topic"], row["partition"], row["committed"])

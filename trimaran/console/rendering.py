@@ -51,7 +51,7 @@ def number(value: float | None) -> str:
     """`12,345`."""
     if value is None:
         return _ABSENT
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def size(value: int | None) -> str:

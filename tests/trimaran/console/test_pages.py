@@ -119,7 +119,7 @@ def test_a_group_has_its_lag_in_records_and_in_seconds(browser, orders):
     assert found["lag"] == 1
     assert 0 < found["lag_seconds"] < 600
     assert found["members"][0]["client"] == HOSTILE
-    assert sorted(found["members"][0]["assigned"]) == ["orders-0", "orders-1"]
+    assert sorted(found["members"][0]["assignment"]) == ["orders-0", "orders-1"]
 
 
 def test_tables_are_filtered_sorted_and_turned(browser, cluster, kafka, orders):

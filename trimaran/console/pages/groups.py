@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
-    SHARE,
     age_seconds,
-    committed_offsets,
-    described_group,
     group_rows,
     lag_in_records,
     lag_rows,
-    share_offsets,
+    offsets_of,
     total_lag,
 )
 from trimaran.console.page import NotHere, Page, Question, Row, table
@@ -38,8 +37,7 @@ def view(question: Question) -> dict[str, Any]:
 def _lag(client: BlockingClient, row: Row) -> Row:
     """In records, and the age of the first record that the farthest partition has not consumed."""
     group = row["group"]
-    ask = share_offsets if row["type"] == SHARE else committed_offsets
-    rows = lag_in_records(client, ask(client, group))
+    rows = lag_in_records(client, offsets_of(client, group, row["type"] or ""))
     behind = max(rows, key=lambda one: one["lag"] or 0, default=None)
     seconds = None
     if behind is not None:
@@ -65,8 +63,8 @@ def view_one(question: Question) -> dict[str, Any]:
                 "no coordinator lists it",
                 "the list of groups shows what there is, and what you may see",
             )
-        answer = described_group(client, name, row["type"])
-        offsets = lag_rows(client, name, row["type"])
+        described = group_described(client, name)
+        offsets = lag_rows(client, name, row["type"] or "")
     shown = table(
         question,
         offsets,
@@ -76,53 +74,17 @@ def view_one(question: Question) -> dict[str, Any]:
     )
     return {
         **row,
-        "members": [_member(one) for one in answer.members],
+        "members": [_member(one) for one in described["members"]],
         "lag": total_lag(offsets),
         "lag_seconds": max((one["lag_seconds"] or 0 for one in offsets), default=None),
         **shown,
     }
 
 
-def _member(member: Any) -> Row:
-    return {
-        "member": member.member_id,
-        "client": member.client_id,
-        "host": member.client_host,
-        "instance": getattr(member, "group_instance_id", None)
-        or getattr(member, "instance_id", None),
-        "assigned": _assigned(member),
-    }
-
-
-def _assigned(member: Any) -> list[str] | None:
-    """Partitions as `topic-0`, where the answer says them so that we can read it."""
-    from wire.errors import RemoteProtocolError
-
-    assignment = getattr(member, "assignment", None)
-    if assignment is not None and hasattr(assignment, "topic_partitions"):
-        return [
-            f"{one.topic_name}-{index}"
-            for one in assignment.topic_partitions
-            for index in one.partitions
-        ]
-    data = getattr(member, "member_assignment", None)
-    if not data:
-        return None
-    try:
-        return classic_assignment(bytes(data))
-    except RemoteProtocolError:
-        return None
-
-
-def classic_assignment(data: bytes) -> list[str]:
-    """Of a member of a classic consumer group. Raises RemoteProtocolError: it is none."""
-    from wire.messages.consumer_protocol import decode_assignment
-
-    return [
-        f"{one.topic}-{index}"
-        for one in decode_assignment(data).assigned_partitions
-        for index in one.partitions
-    ]
+def _member(member: Mapping[str, Any]) -> Row:
+    """What it is assigned as `topic-0`; of Streams, subtopology and partition."""
+    assigned = [f"{name}-{index}" for name, some in member["assignment"].items() for index in some]
+    return {**member, "assignment": assigned}
 
 
 PAGE = Page("/groups", "Groups", "groups.html", view)
