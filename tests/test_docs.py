@@ -99,7 +99,7 @@ def test_files_that_are_named_exist(page: Path):
 
 
 def test_every_page_is_in_the_readme():
-    listed = set(re.findall(r"\]\((docs/[\w.]+)\)", (ROOT / "README.md").read_text()))
+    listed = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
     assert listed == {str(page.relative_to(ROOT)) for page in PAGES if page.parent != ROOT}
 
 
