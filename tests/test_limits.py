@@ -1,0 +1,376 @@
+"""docs/limits.md: every bound by bytes and counts, with its value from the code (`REWRITE_TRANSCRIPTS=1` writes it)."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from node.config.config_def import INT_MAX, LONG_MAX
+from node.config.server_keys import SERVER_CONFIGS
+from tests import datadriven
+from tests.checks import check_each
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "limits.md"
+REFUSED, MEMORY = "trimaran_connections_refused", "trimaran_connection_memory_bytes"
+WAITING, BAD = "trimaran_connection_memory_waiting", "trimaran_bad_frames"
+ERRORS = "kafka_network_requestmetrics_errors"
+NONE = "–"
+PER_IP = "max.connections.per.ip"
+QUORUM_REQUESTS = "trimaran_trio_loop_lag_seconds"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`where`: a key of nodes, `module:CONSTANT`, or `module:Class.field` with a default."""
+
+    what: str
+    where: str
+    at_it: str
+    metric: str = NONE
+
+    @property
+    def is_key(self) -> bool:
+        return ":" not in self.where
+
+    @property
+    def value(self) -> float:
+        if self.is_key:
+            return SERVER_CONFIGS[self.where].default
+        module, _, name = self.where.partition(":")
+        found = importlib.import_module(module)
+        kind, _, field = name.partition(".")
+        if field:
+            return getattr(found, kind).__dataclass_fields__[field].default
+        return getattr(found, kind)
+
+    @property
+    def text(self) -> str:
+        value = self.value
+        if value in (INT_MAX, LONG_MAX, 1 << 31):
+            return "no bound"
+        if value > 0 and re.search("bytes|buffer.size|VALUE_SIZE", self.where, re.IGNORECASE):
+            for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+                if value % size == 0:
+                    return f"{value // size} {unit}"
+            return f"{value:,} bytes"
+        seconds = "SECONDS" in self.where or "seconds" in self.where
+        if self.where.endswith(".ms"):
+            value, seconds = value / 1000, True
+        return f"{value:,g} s" if seconds else f"{value:,}"
+
+    @property
+    def row(self) -> str:
+        key = f"`{self.where}`" if self.is_key else NONE
+        metric = self.metric if self.metric == NONE else f"`{self.metric}`"
+        return f"| {self.what} | {self.text} | {key} | {self.at_it} | {metric} |"
+
+
+LIMITS = "wire.transport.limits:ConnectionLimits."
+HEAVY = "wire.transport.heavy:"
+GROUPS = "broker.groups.limits:"
+TABLE = {
+    "Connections": [
+        Limit("all of a node", "max.connections", "more wait; a quiet client is closed", REFUSED),
+        Limit("of one address", PER_IP, "closed at once", REFUSED),
+        Limit(
+            "new ones in a second",
+            "max.connection.creation.rate",
+            "wait",
+            "trimaran_connections_delayed",
+        ),
+        Limit("time without progress", "connections.max.idle.ms", "closed"),
+        Limit(
+            "descriptors kept for files", "node.listeners:DESCRIPTORS_FOR_FILES", "closed", REFUSED
+        ),
+        Limit("that wait to be accepted", "wire.transport.server:BACKLOG", "the kernel drops more"),
+        Limit("time for TLS and login", LIMITS + "handshake_seconds", "closed"),
+        Limit(
+            "bytes of a frame before the login",
+            "wire.transport.connection:FRAME_BYTES_BEFORE_LOGIN_MAX",
+            "closed",
+            BAD,
+        ),
+        Limit(
+            "addresses with failed logins",
+            "wire.transport.failed_logins:ADDRESSES_MAX",
+            "the oldest is forgotten",
+        ),
+        Limit(
+            "delay of a failed login", "wire.transport.failed_logins:DELAY_SECONDS_MAX", "no longer"
+        ),
+        Limit("mute of a throttled one", "wire.transport.calls:MUTED_SECONDS_MAX", "no longer"),
+    ],
+    "Requests and responses": [
+        Limit("bytes of a frame", "socket.request.max.bytes", "closed", BAD),
+        Limit(
+            "bytes of all that arrive and are under way; -1: 256 MiB, half for each",
+            "queued.max.request.bytes",
+            "sockets are not read",
+            MEMORY,
+        ),
+        Limit(
+            "bytes of all responses not taken, converted messages too",
+            "wire.transport.memory:ANSWER_BYTES_MAX",
+            "sockets are not read",
+            MEMORY,
+        ),
+        Limit(
+            "time that a stalled one keeps memory others wait for",
+            LIMITS + "stalled_seconds",
+            "closed",
+            WAITING,
+        ),
+        Limit("requests under way of a connection", LIMITS + "in_flight_max", "it is not read"),
+        Limit("their bytes", LIMITS + "in_flight_bytes_max", "it is not read"),
+        Limit("unsent bytes of a connection", LIMITS + "unsent_bytes_max", "it is not read"),
+        Limit(
+            "bytes decoded on the loop; more in a thread",
+            HEAVY + "HEAVY_BYTES",
+            "a thread, one at a time",
+        ),
+        Limit(
+            "elements of a Fetch, Metadata, ListOffsets",
+            HEAVY + "PARTITIONS_ELEMENTS_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
+            "elements of a change of metadata", HEAVY + "DECISION_ELEMENTS_MAX", "refused", ERRORS
+        ),
+        Limit(
+            "elements about users, ACLs, members", HEAVY + "MANY_ELEMENTS_MAX", "refused", ERRORS
+        ),
+        Limit(
+            "bytes of a Fetch answer",
+            "broker.process.composition:ANSWER_BYTES_MAX",
+            "less is given",
+        ),
+        Limit(
+            "bytes of an answer that a node takes of another",
+            "wire.client.conversation:ANSWER_BYTES_MAX",
+            "the connection ends",
+        ),
+        Limit(
+            "encoded views of the metadata",
+            "broker.metadata.topic_views:VIEWS_MAX",
+            "the oldest goes",
+        ),
+    ],
+    "Records": [
+        Limit("bytes of a batch", "message.max.bytes", "MESSAGE_TOO_LARGE", ERRORS),
+        Limit(
+            "bytes of a batch, decompressed",
+            "log.validation.validate:DECOMPRESSED_BYTES_MAX",
+            "INVALID_RECORD",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of an old message set, decompressed",
+            "log.old_formats.message_sets:SET_BYTES_MAX",
+            "RECORD_LIST_TOO_LARGE",
+            ERRORS,
+        ),
+        Limit(
+            "messages of an old set",
+            "log.old_formats.message_sets:MESSAGES_MAX",
+            "RECORD_LIST_TOO_LARGE",
+            ERRORS,
+        ),
+        Limit("window of zstd", "log.codecs.zstd:WINDOW_BYTES_MAX", "INVALID_RECORD", ERRORS),
+        Limit(
+            "idempotent producers of a partition",
+            "log.producers.state:PRODUCERS_MAX",
+            "the oldest is forgotten",
+        ),
+        Limit(
+            "unverified transactions of a partition",
+            "log.producers.verifications:VERIFICATIONS_MAX",
+            "the oldest is forgotten",
+        ),
+        Limit("memory of a cleaner", "log.cleaner.dedupe.buffer.size", "more rounds"),
+        Limit("open files of logs", "log.disk.open_files:OPEN_MAX", "the oldest is closed"),
+    ],
+    "Fetch sessions": [
+        Limit("sessions", "max.incremental.fetch.session.cache.slots", "fetches without one"),
+        Limit(
+            "partitions of all", "broker.fetching.sessions:PARTITIONS_MAX", "fetches without one"
+        ),
+    ],
+    "Groups and transactions": [
+        Limit("members of a classic group", "group.max.size", "GROUP_MAX_SIZE_REACHED", ERRORS),
+        Limit(
+            "members of a consumer group",
+            "group.consumer.max.size",
+            "GROUP_MAX_SIZE_REACHED",
+            ERRORS,
+        ),
+        Limit(
+            "members about to join",
+            GROUPS + "PENDING_MEMBERS_MAX",
+            "GROUP_MAX_SIZE_REACHED",
+            ERRORS,
+        ),
+        Limit("bytes of a classic member", GROUPS + "MEMBER_BYTES_MAX", "refused", ERRORS),
+        Limit("bytes of all members of a group", GROUPS + "GROUP_BYTES_MAX", "refused", ERRORS),
+        Limit(
+            "bytes of a subscription",
+            "broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
+            "memory of a pattern",
+            "broker.groups.consumer.regexes:MEMORY_BYTES_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of an offset's metadata",
+            "offset.metadata.max.bytes",
+            "OFFSET_METADATA_TOO_LARGE",
+            ERRORS,
+        ),
+        Limit(
+            "length of a transaction",
+            "transaction.max.timeout.ms",
+            "INVALID_TRANSACTION_TIMEOUT",
+            ERRORS,
+        ),
+    ],
+    "Replication": [
+        Limit(
+            "requests under way to a leader",
+            "broker.replication.fetcher:IN_FLIGHT_MAX",
+            "news wait",
+        ),
+        Limit("bytes of an answer", "replica.fetch.response.max.bytes", "less is given"),
+        Limit(
+            "bytes of a move between directories, at once",
+            "broker.background.directory_moves:STEP_BYTES_MAX",
+            "the rest waits",
+        ),
+    ],
+    "Quotas": [
+        Limit(
+            "clients that are remembered, by quota",
+            "node.client_quotas:OWNERS_MAX",
+            "the quiet are forgotten",
+        ),
+        Limit(
+            "host names that are remembered", "node.addresses:NAMES_MAX", "the oldest is forgotten"
+        ),
+        Limit(
+            "lines of denials in ten seconds", "quorum.serving.audit:LINES_MAX", "they are counted"
+        ),
+    ],
+    "The quorum": [
+        Limit(
+            "decisions that wait",
+            "quorum.controller.operation_queue:WAITING_MAX",
+            "REQUEST_TIMED_OUT",
+            ERRORS,
+        ),
+        Limit(
+            "records of one request",
+            "quorum.controller.topics:RECORDS_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of a batch of metadata", "quorum.replica.node:BATCH_BYTES_MAX", "refused", ERRORS
+        ),
+        Limit(
+            "bytes not committed yet",
+            "quorum.replica.node:UNCOMMITTED_BYTES_MAX",
+            "REQUEST_TIMED_OUT",
+            ERRORS,
+        ),
+        Limit(
+            "requests that wait for the replica",
+            "quorum.replica.driver:INBOX_MAX",
+            "BROKER_NOT_AVAILABLE",
+        ),
+        Limit(
+            "bytes of a fetched snapshot",
+            "quorum.replica.snapshot_fetch:SNAPSHOT_BYTES_MAX",
+            "given up, logged",
+        ),
+        Limit(
+            "bytes of a config's value",
+            "quorum.controller.config_checks:VALUE_SIZE_MAX",
+            "refused",
+            ERRORS,
+        ),
+    ],
+    "Threads": [
+        Limit("that wait for disks", "node.runtime.threads:THREADS_MAX", "work waits"),
+        Limit("that compute", "node.runtime.threads:COMPUTING_MAX", "work waits"),
+        Limit("for fsync", "node.runtime.group_commit:THREADS_MAX", "work waits"),
+    ],
+    "Identity providers": [
+        Limit("bytes of an answer", "node.oauth.web:BYTES_MAX", "not taken, logged"),
+        Limit("seconds of an answer", "node.oauth.web:SECONDS_MAX", "not taken, logged"),
+        Limit("keys", "node.oauth.keys:KEYS_MAX", "not taken, logged"),
+        Limit("characters of a token", "wire.security.oauthbearer:TOKEN_CHARS_MAX", "refused"),
+    ],
+}
+ROWS = [limit for limits in TABLE.values() for limit in limits]
+HEAD = """# Limits
+
+Nothing that a peer sends or keeps grows without a bound: here is each, with its value and what happens at it.
+Those with a key may be set; the others are constants of the code.
+This page is written from the code: `REWRITE_TRANSCRIPTS=1 pytest tests/test_limits.py`.
+
+`trimaran metrics --only connection` shows how near a node is. Quotas of clients are in
+[brokers.md](brokers.md#quotas-of-clients),
+bounds of connections in [security.md](security.md#bounds-of-connections)."""
+COLUMNS = ("", "default", "key", "at it", "metric")
+
+
+def page() -> str:
+    parts = [HEAD]
+    for title, limits in TABLE.items():
+        head = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|"
+        parts += [f"\n## {title}\n", head, *(one.row for one in limits)]
+    return "\n".join(parts) + "\n"
+
+
+def test_the_page_says_what_the_code_does():
+    if datadriven.REWRITE:
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page()
+
+
+def test_each_metric_is_served():
+    sources = "".join(path.read_text() for path in (ROOT / "trimaran" / "metrics").glob("*.py"))
+
+    def is_served(one: Limit) -> None:
+        assert one.metric == NONE or f'"{one.metric}"' in sources
+
+    check_each(ROWS, is_served)
+
+
+# What one step takes, one answer of ours has, or a format of files allows.
+_STEPS_AND_FORMATS = {
+    "BATCH_BYTES_MAX", "BYTES_CHECKED_AT_ONCE_MAX", "CONTROL_BATCH_BYTES_MAX", "DATA_BYTES_MAX", "FETCH_BYTES_MAX",
+    "FILE_NAME_BYTES_MAX", "LOOKED_AT_BYTES_MAX", "LOOK_BYTES_MAX", "MESSAGE_BYTES_MAX", "PENDING_BYTES_MAX",
+    "RECORDS_BYTES_MAX", "RESPONSE_BYTES_MAX", "REQUEST_BYTES_MAX", "STRING_BYTES_MAX", "TOKEN_BYTES_MAX",
+}  # fmt: skip
+_BYTES = re.compile(r"^((?:[A-Z][A-Z_]*_)?BYTES_MAX)\b.*=", re.MULTILINE)
+
+
+@pytest.mark.parametrize("package", ["broker", "log", "node", "quorum", "wire"])
+def test_each_bound_of_bytes_has_a_row(package):
+    known = {one.where.partition(":")[2] for one in ROWS} | _STEPS_AND_FORMATS
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in (ROOT / package).rglob("*.py")
+        for name in _BYTES.findall(path.read_text())
+    }
+    assert found
+    assert sorted(one for one in found if one[1] not in known) == []
