@@ -75,6 +75,19 @@ def test_the_state_at_an_offset(directory, told):
     assert [voter["voter_id"] for voter in state["voters"]] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("as_of", "offset"), [("2999", 2), ("3000", 3), ("@6999", 4), ("9000", 5)])
+def test_the_state_as_of_a_time(directory, told, as_of, offset):
+    commands.image(directory, as_of=as_of)
+    assert told()["offset"] == offset
+
+
+def test_a_time_before_the_log_or_beside_an_offset_is_refused(directory):
+    with pytest.raises(UserError, match="does not reach back to that time"):
+        commands.image(directory, as_of="999")
+    with pytest.raises(UserError, match="both say which state"):
+        commands.image(directory, at=1, as_of="3000")
+
+
 def test_the_state_where_segments_are_many(tmp_path, told):
     commands.image(node(tmp_path, 1, segment_bytes=100), at=4)
     assert told()["offset"] == 4

@@ -1,6 +1,7 @@
 """The command line. `main` is the entry point; commands are imported when they are called."""
 
 import gc
+import sys
 
 # New containers between two looks of the garbage collector, walked in 2 to 5 ms. With Python's 700 a node of 20,000
 # partitions spends an eighth of its start on looks that find nothing: what it imports and loads is there to stay.
@@ -9,6 +10,10 @@ YOUNG_OBJECTS_MAX = 50_000
 
 def main() -> None:
     """Entry point of the `trimaran` script."""
+    if sys.argv[1:2] == ["complete-names"]:
+        from trimaran.cli.live_names import complete_names
+
+        complete_names(sys.argv[2:])
     gc.set_threshold(YOUNG_OBJECTS_MAX)
     from trimaran.cli.app import run
 

@@ -35,7 +35,7 @@ def take(arguments: list[str]) -> Options:
     quiet, verbose = (bool({short, long} & set(words)) for short, long in _SWITCHES)
     kept = [word for word in words if not any(word in names for names in _SWITCHES)]
     kept, watch = _take_watch(kept)
-    if watch is not None and _command_of(kept) not in WATCHED:
+    if watch is not None and command_of(kept) not in WATCHED:
         # It repeats itself in its own way, or the parser refuses the option by its name.
         kept, watch = [*kept, f"--watch={watch:g}"], None
     return Options(kept + rest, quiet, verbose, watch)
@@ -44,7 +44,7 @@ def take(arguments: list[str]) -> Options:
 _SWITCHES = (("-q", "--quiet"), ("-v", "--verbose"))
 
 
-def _command_of(words: list[str]) -> tuple[str, ...]:
+def command_of(words: list[str]) -> tuple[str, ...]:
     """The longest command that they begin with."""
     return next((tuple(words[:n]) for n in (3, 2, 1) if tuple(words[:n]) in _WORDS), ())
 

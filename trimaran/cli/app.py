@@ -7,7 +7,7 @@ import signal
 import sys
 import traceback
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from trimaran.cli import anywhere
 from trimaran.cli.commands import COMMANDS, NOUNS
@@ -22,13 +22,15 @@ EPILOGUE = (
 )
 
 
-def build() -> App:
-    """The whole command tree."""
+def build(*, markdown: bool = True) -> App:
+    """The whole command tree. `markdown`: help texts may have paragraphs; its parser costs a third of a start."""
     app = App(
         name="trimaran",
         help="A Kafka-compatible broker with a KRaft quorum, a ZooKeeper mirror and Spark sources.",
         help_epilogue=EPILOGUE,
-        help_format="plaintext",
+        help_format="markdown" if markdown else "plaintext",
+        # A switch has one form, and a list no option of its own for none.
+        default_parameter=Parameter(negative=(), show_default=_default_in_words),
         version=_version,
         version_flags=["--version"],
     )
@@ -42,6 +44,11 @@ def build() -> App:
         if path:
             nouns[path[:-1]].command(noun)
     return app
+
+
+def _default_in_words(value: object) -> str | None:
+    """Of a switch that is off, an empty list and what is not given there is nothing to say."""
+    return None if value is None or value is False or value in ((), "") else str(value)
 
 
 def _version() -> str:
@@ -92,7 +99,9 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _call(arguments: list[str]) -> object:
-    return build()(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+    # What stands above a command is single lines.
+    app = build(markdown=bool(anywhere.command_of(arguments)))
+    return app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
 
 
 def _unforeseen(error: Exception) -> UserError:

@@ -286,6 +286,11 @@ COMMANDS = (
     ),
     (("generate", "alerts"), "trimaran.cli.generate:alerts", "Print alerts for Prometheus."),
     (("generate", "grafana"), "trimaran.cli.generate:grafana", "Print a dashboard for Grafana."),
+    (
+        ("generate", "completion"),
+        "trimaran.cli.completion:completion",
+        "Print a script that completes commands and names, for bash, zsh or fish.",
+    ),
     (("generate", "systemd"), "trimaran.cli.generate:systemd", "Print a unit of systemd."),
     (("generate", "compose"), "trimaran.cli.generate:compose", "Print a compose file."),
     (("generate", "k8s"), "trimaran.cli.generate:k8s", "Print a manifest of Kubernetes."),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Group, Parameter, validators
 
 from trimaran import profiles
 from trimaran.client.connect import TIMEOUT_SECONDS, connected
@@ -27,6 +27,7 @@ COMMAND_CONFIG_OPTION = "--command-config"
 COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
 DEFAULT_DATA = Path(".trimaran")
 
+_CONNECTION = Group("Connection", sort_key=10)  # below what a command itself takes
 _LOCAL = "those of the local cluster when not given"
 Bootstrap = Annotated[
     str | None,
@@ -124,7 +125,7 @@ def _is_client_key(key: str) -> bool:
     return is_client_key(key)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=_CONNECTION)
 @dataclass(frozen=True)
 class Brokers(_Target):
     """Which brokers a command asks, and how."""
@@ -145,7 +146,7 @@ class Brokers(_Target):
         return connected(self.addresses, settings=self.settings(), timeout=self.timeout)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=_CONNECTION)
 @dataclass(frozen=True)
 class Controllers(_Target):
     """Which controllers a command asks, and how."""

@@ -12,7 +12,8 @@ from typing import Any
 
 Row = Mapping[str, Any]
 MISSING = "-"
-MIN_WIDTH, INSTANCE_WIDTH, COORDINATOR_WIDTH = 15, 17, 25  # ConsumerGroupCommand
+# ConsumerGroupCommand
+MIN_WIDTH, INSTANCE_WIDTH, COORDINATOR_WIDTH, STRATEGY_WIDTH, STATE_WIDTH = 15, 17, 25, 20, 20
 
 
 def topics_list(rows: Sequence[Row]) -> str:
@@ -117,18 +118,19 @@ def group_members(group: str, members: Sequence[Row]) -> str:
 def group_state(group: Row) -> str:
     """`kafka-consumer-groups --describe --state`."""
     coordinator = f"{group['coordinator_address']}  ({group['coordinator']})"
-    width = max(COORDINATOR_WIDTH, len(coordinator))
     lines = [
         ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
         [
             group["group"],
             coordinator,
-            group["assignor"],
+            group["assignor"] or MISSING,
             group["state"],
             str(len(group["members"])),
         ],
     ]
-    return _under_each_other(lines, [width, 25, 20, 15])
+    least = (MIN_WIDTH, COORDINATOR_WIDTH, STRATEGY_WIDTH, STATE_WIDTH)
+    widths = [max(low, len(lines[1][i])) for i, low in enumerate(least)]
+    return _under_each_other(lines, widths)
 
 
 def _cell(value: Any) -> str:

@@ -11,6 +11,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
 from trimaran.cli.output import Format, show_item, text_of
+from trimaran.client.offsets import LATEST_TIMESTAMP
+from trimaran.client.positions import Position, parse_position
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -91,8 +93,9 @@ def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str)
 def tail(
     *,
     follow: Annotated[bool, Parameter(name=["-f", "--follow"])] = False,
-    start: int = 0,
+    start: str = "0",
     kind: Annotated[list[str] | None, Parameter(name="--type")] = None,
+    every: Annotated[bool, Parameter(name=["-a", "--all"], negative=())] = False,
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
@@ -100,17 +103,29 @@ def tail(
 
     Args:
         follow: go on until Ctrl-C; otherwise stop at the high watermark.
-        start: the first offset; one below the start of the log begins at the oldest that is kept.
+        start: the first offset, or end, -10 (ten before the end), @2026-11-23T12:00, @-15m; one below the start of the
+            log begins at the oldest that is kept.
         kind: only records of these types.
+        every: also NoOpRecords, of which the leader writes two a second.
         output: table, or json for one object a line.
     """
     with controllers.connected() as client:
-        _print(_committed(client, start, follow=follow), kind, output)
+        rows = _committed(client, parse_position(start), follow=follow)
+        hidden = () if every or kind else ("NoOpRecord",)
+        _print((row for row in rows if row["type"] not in hidden), kind, output)
 
 
-def _committed(client: BlockingClient, offset: int, *, follow: bool) -> Iterator[dict[str, Any]]:
+def _committed(
+    client: BlockingClient, start: Position, *, follow: bool
+) -> Iterator[dict[str, Any]]:
     from trimaran.metadata.live_quorum import LiveQuorum
     from trimaran.metadata.records import record_rows
 
-    for batch in LiveQuorum(client, "the quorum").batches(offset, follow=follow):
-        yield from (row for row in record_rows(batch) if row["offset"] >= offset)
+    quorum = LiveQuorum(client, "the quorum")
+    offset, since_ms = start.offset or 0, start.timestamp_ms or 0
+    if start.before_end is not None or since_ms == LATEST_TIMESTAMP:
+        offset = max(0, quorum.high_watermark() - (start.before_end or 0))
+    for batch in quorum.batches(offset, follow=follow):
+        for row in record_rows(batch):
+            if row["offset"] >= offset and row["timestamp_ms"] >= since_ms:
+                yield row

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from trimaran.metadata.tree import Directory
 
 At = Annotated[int | None, Parameter(name="--at")]
+AsOf = Annotated[
+    str | None,
+    Parameter(
+        name="--as-of",
+        allow_leading_hyphen=True,
+        help="The state at a time: 2026-11-23T12:00, -15m or milliseconds.",
+    ),
+]
 From = Annotated[Path | None, Parameter(name=["-p", "--path"])]
 
 
@@ -27,6 +35,7 @@ def image(
     path: Path | None = None,
     *,
     at: At = None,
+    as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
     output: Format = "json",
 ) -> None:
@@ -43,7 +52,7 @@ def image(
     """
     from quorum.metadata.as_json import state_as_json
 
-    state = _state(path, controllers, at)
+    state = _state(path, controllers, at, as_of)
     if show_data(state_as_json(state), output):
         return
     shown = state_as_json(state)
@@ -117,6 +126,7 @@ def cat(
     *,
     path: From = None,
     at: At = None,
+    as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
@@ -130,7 +140,7 @@ def cat(
     """
     from trimaran.metadata.tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, at), name)
+    found = lookup(_tree(path, controllers, at, as_of), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
     if not show_data(files, output):
         for text in files.values():
@@ -148,6 +158,7 @@ def ls(
     *,
     path: From = None,
     at: At = None,
+    as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
@@ -161,7 +172,7 @@ def ls(
     """
     from trimaran.metadata.tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, at), name)
+    found = lookup(_tree(path, controllers, at, as_of), name)
     listed = {
         where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
         for where, node in found
@@ -182,6 +193,7 @@ def find(
     *,
     path: From = None,
     at: At = None,
+    as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
 ) -> int:
     """Lists everything below a path of the state's tree, a full path a line.
@@ -193,7 +205,7 @@ def find(
     """
     from trimaran.metadata.tree import lookup, walk
 
-    found = lookup(_tree(path, controllers, at), name)
+    found = lookup(_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for below, _ in walk(where, node):
             print(below)
@@ -202,11 +214,24 @@ def find(
     return Exit.OK if found else Exit.NO
 
 
-def _state(path: Path | None, controllers: Controllers, at: int | None) -> MetadataState:
+def _state(
+    path: Path | None, controllers: Controllers, at: int | None, as_of: str | None = None
+) -> MetadataState:
     from trimaran.cli.metadata_source import open_source
-    from trimaran.metadata.source import replay
+    from trimaran.client.positions import parse_time_ms
+    from trimaran.metadata.source import offset_as_of, replay
 
+    if at is not None and as_of is not None:
+        raise UserError(
+            "--at and --as-of both say which state",
+            "one is an offset, the other a time",
+            "give one of them",
+            exit_code=Exit.USAGE,
+        )
+    time_ms = None if as_of is None else parse_time_ms(as_of.removeprefix("@"))
     with open_source(path, controllers) as source, _damage_of(source):
+        if time_ms is not None:
+            at = offset_as_of(source, time_ms)
         state = replay(source, at)
     if state.unknown_records:
         say(f"{state.unknown_records} records of a later Kafka are not understood and left out")
@@ -227,10 +252,12 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
         ) from error
 
 
-def _tree(path: Path | None, controllers: Controllers, at: int | None) -> Directory:
+def _tree(
+    path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
+) -> Directory:
     from trimaran.metadata.tree import image_tree
 
-    return image_tree(_state(path, controllers, at).image)
+    return image_tree(_state(path, controllers, at, as_of).image)
 
 
 def verify(*directories: Path, output: Format = "table") -> int:

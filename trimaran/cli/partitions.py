@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
+from trimaran.cli.output import Format, counted, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
@@ -19,6 +19,12 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wire.blocking import BlockingClient
+    from wire.messages.elect_leaders import TopicPartitions
 
 TIMEOUT_MS = 30_000
 COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
@@ -55,6 +61,7 @@ def elect_leader(
     partition: Annotated[list[int] | None, Parameter(name=["-p", "--partition"])] = None,
     *,
     unclean: bool = False,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> int:
     """Elects preferred leaders, of one topic or of all.
@@ -72,6 +79,8 @@ def elect_leader(
             check(found.error_code, topic)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
             asked = [TopicPartitions(topic=topic, partitions=indexes)]
+        if dry_run:
+            return _tell_elections(client, asked, unclean=unclean)
         answer = client.call(
             None,
             ElectLeadersRequest(
@@ -89,3 +98,21 @@ def elect_leader(
             said = "elected" if code is ErrorCode.NONE else one.error_message or code.name
             say(f"{result.topic}-{one.partition_id}: {said}")
     return Exit.NO if failed else Exit.OK
+
+
+def _tell_elections(
+    client: BlockingClient, asked: Sequence[TopicPartitions] | None, *, unclean: bool
+) -> int:
+    """Which partitions an election would be about: those without a leader, or led by another than the preferred."""
+    wanted = is_offline if unclean else is_not_preferred
+    named = None if asked is None else {(a.topic, index) for a in asked for index in a.partitions}
+    topics = topics_of(client, None if asked is None else [a.topic for a in asked])
+    rows = [
+        row
+        for row in partitions_of(client, topics, [wanted])
+        if named is None or (row["topic"], row["partition"]) in named
+    ]
+    for row in rows:
+        say(f"{row['topic']}-{row['partition']}: would be asked for")
+    say(f"{counted(len(rows), 'election')} needed; nothing was changed")
+    return Exit.OK

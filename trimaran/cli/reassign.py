@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, KafkaFormat, say, show_rows
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
+from trimaran.cli.output import Format, KafkaFormat, counted, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+    from wire.messages.metadata import MetadataResponseTopic
 
 TIMEOUT_MS = 30_000
 COMPLETE = "reassignment complete"
@@ -61,11 +62,42 @@ def read_plan(path: Path) -> list[Wish]:
     return wishes
 
 
-def apply(plan: Path, *, brokers: Brokers = BROKERS) -> int:
+def apply(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
     """Starts the reassignments of a plan; those in progress get the new target instead."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
+        if dry_run:
+            return _tell_moves(client, wishes)
         return _alter(client, [(topic, index, replicas) for topic, index, replicas in wishes])
+
+
+def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
+    """What would move; brokers check a plan only when it is applied."""
+    present = _present(topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
+    moves = 0
+    for topic, index, replicas in wishes:
+        now = present.get((topic, index))
+        if now is None:
+            say(f"{topic}-{index}: no such partition")
+        elif now != replicas:
+            say(f"{topic}-{index}: from {_listed(now)} to {_listed(replicas)}")
+        moves += now not in (None, replicas)
+    say(f"{counted(moves, 'partition')} would move; nothing was changed")
+    missing = any((topic, index) not in present for topic, index, _ in wishes)
+    return Exit.NO if missing else Exit.OK
+
+
+def _listed(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], list[int]]:
+    """Replicas by topic and partition."""
+    return {
+        (topic.name or "", one.partition_index): list(one.replica_nodes)
+        for topic in topics
+        for one in topic.partitions
+    }
 
 
 def cancel(plan: Path, *, brokers: Brokers = BROKERS) -> int:
@@ -98,11 +130,7 @@ def verify(plan: Path, *, brokers: Brokers = BROKERS, output: KafkaFormat = "tab
     with brokers.connected() as client:
         topics = topics_of(client, names)
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
-    present = {
-        (topic.name or "", one.partition_index): list(one.replica_nodes)
-        for topic in topics
-        for one in topic.partitions
-    }
+    present = _present(topics)
     rows = [
         {
             "topic": topic,

@@ -14,9 +14,11 @@ from trimaran.cli.output import Format, show_item
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import Reader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors import Exit
+from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from log.batches.records import Record
 
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -30,7 +32,10 @@ def consume(
     offset: str | None = None,
     count: Annotated[int | None, Parameter(name=["-n", "--count"], validator=NOT_NEGATIVE)] = None,
     exit_at_end: Annotated[bool, Parameter(name=["-e", "--exit"])] = False,
+    until: str | None = None,
     isolation: Isolation = "read_uncommitted",
+    key_separator: Annotated[str | None, Parameter(name=["-k", "--key-separator"])] = None,
+    form: Annotated[str | None, Parameter(name=["-f", "--format"])] = None,
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
@@ -43,27 +48,49 @@ def consume(
             @-15m, or @MILLISECONDS; its start when not given.
         count: stop after so many records.
         exit_at_end: stop at the end instead of waiting for more.
+        until: stop there in each partition, at the end at the latest; written as --offset, so @-5m is five minutes ago.
         isolation: read_committed leaves out aborted transactions, and ends where the oldest open one begins.
+        key_separator: print the key too, and this between it and the value.
+        form: print records by the tokens of kcat: %t topic, %p partition, %o offset, %T time, %k key, %s value, %h
+            headers, %K and %S lengths; no line break unless it has one.
         output: table for values only, json for whole records, one object a line.
     """
     begin = parse_position(offset or "start")
+    end = None if until is None else parse_position(until)
+    text_of = _formatted(form, key_separator)
     with brokers.connected() as client:
         available = len(leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
         ensure_partitions_exist(topic, partitions, available)
         reader = Reader(client, topic, partitions, is_committed=isolation == "read_committed")
         for index, record in islice(
-            reader.records(begin, exit_at_end, on_turn=_ensure_reader), count
+            reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end), count
         ):
-            _show(topic, index, record, output)
+            if output in ("table", "wide"):
+                sys.stdout.buffer.write(text_of(topic, index, record))
+                sys.stdout.buffer.flush()
+            else:
+                show_item(_row(topic, index, record), output)
     return Exit.OK
 
 
-def _show(topic: str, partition: int, record: Record, output: str) -> None:
-    if output != "table" and show_item(_row(topic, partition, record), output):
-        return
-    sys.stdout.buffer.write((record.value or b"") + b"\n")
-    sys.stdout.buffer.flush()
+def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, int, Record], bytes]:
+    """What a record looks like; without a format the value and a line break."""
+    from trimaran.cli.record_format import compiled
+
+    if form is not None:
+        if key_separator is not None:
+            raise UserError(
+                "--format and --key-separator both say how a record looks",
+                "a format prints the key where it has %k",
+                r"for example -f '%k:%s\n'",
+                exit_code=Exit.USAGE,
+            )
+        return compiled(form)
+    if key_separator is None:
+        return compiled(r"%s\n")
+    between = key_separator.replace("\\", "\\\\").replace("%", "%%")
+    return compiled(rf"%k{between}%s\n")
 
 
 def _row(topic: str, partition: int, record: Record) -> dict[str, Any]:

@@ -90,6 +90,7 @@ def create(
     partitions: Annotated[int, Parameter(name=["-p", "--partitions"])] = -1,
     replication: Annotated[int, Parameter(name=["-r", "--replication-factor"])] = -1,
     config: Annotated[list[str] | None, Parameter(name="--config")] = None,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Creates a topic; partitions and replicas default to the brokers' settings."""
@@ -109,11 +110,11 @@ def create(
         configs=[CreatableTopicConfig(name=key, value=value) for key, _, value in pairs],
     )
     with brokers.connected() as client:
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
         result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
         check(result.error_code, result.error_message)
     say(
-        f"created {name}: {counted(result.num_partitions, 'partition')}, "
+        f"{'would create' if dry_run else 'created'} {name}: {counted(result.num_partitions, 'partition')}, "
         f"{counted(result.replication_factor, 'replica')}"
     )
 
@@ -145,13 +146,18 @@ def alter(
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
-def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
+def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
     """Deletes a topic and all its records."""
     from wire.client.answers import the_one
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
     from wire.primitives import NIL_UUID
 
     with brokers.connected() as client:
+        if dry_run:
+            found = the_one(topics_of(client, [name]), "topic")
+            check(found.error_code, name)
+            say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
+            return
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
         )

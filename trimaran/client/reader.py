@@ -35,20 +35,30 @@ class Reader:
         begin: Position,
         exit_at_end: bool,
         on_turn: Callable[[], object] = lambda: None,
+        until: Position | None = None,
     ) -> Iterator[tuple[int, Record]]:
-        """Each partition in order; `on_turn` is called before all of them are asked again."""
+        """Each partition in order; `on_turn` is called before all of them are asked again. `until`: where to end
+        instead, or at the end that there is now.
+        """
+        exit_at_end = exit_at_end or until is not None
         self._client.refresh([self._topic])
         positions = {
             p: begin.offset_in(self._client, self._topic, p, isolation=self._isolation)
             for p in self._partitions
         }
         ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
-        waiting = self._partitions
+        if until is not None:
+            for p, end in ends.items():
+                wanted = until.offset_in(self._client, self._topic, p, isolation=self._isolation)
+                ends[p] = min(end, wanted)
+        waiting = [p for p in self._partitions if until is None or positions[p] < ends[p]]
         while waiting:
             on_turn()
             for index in waiting:
                 for batch in self._fetch(index, positions[index], wait=not exit_at_end):
                     for record in batch.records():
+                        if until is not None and record.offset >= ends[index]:
+                            break
                         if record.offset >= positions[index]:
                             positions[index] = record.offset + 1
                             yield index, record

@@ -56,3 +56,24 @@ def replay(source: MetadataSource, at: int | None = None) -> MetadataState:
             exit_code=Exit.USAGE,
         )
     return replayed.state
+
+
+def offset_as_of(source: MetadataSource, time_ms: int) -> int:
+    """The last offset of the batches written at `time_ms` (milliseconds since 1970) or before.
+
+    Raises:
+        UserError: the source does not reach back to then.
+    """
+    last = None
+    for batch in source.batches(0):
+        if batch.max_timestamp > time_ms:
+            break
+        last = batch.last_offset
+    if last is None:
+        raise UserError(
+            f"{source.name} does not reach back to that time",
+            "its first record is younger, or older ones are in a snapshot now",
+            "name a later time, or an offset: --at",
+            exit_code=Exit.USAGE,
+        )
+    return last

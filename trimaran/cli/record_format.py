@@ -1,0 +1,87 @@
+r"""`consume -f`: records by the tokens of kcat.
+
+%t topic, %p partition, %o offset, %T milliseconds since 1970, %k key, %K its length, %s value, %S its length, %R the
+length of the value as four bytes, %h headers, %% a percent sign; \n, \r, \t, \\, \0 and \xHH.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from log.batches.records import Record
+
+Part = Callable[[str, int, "Record"], bytes]
+_TOKEN = re.compile(
+    r"%(?P<token>.)|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.)|(?P<text>[^%\\]+)", re.DOTALL
+)
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+_PARTS: dict[str, Part] = {
+    "t": lambda topic, _, __: topic.encode(),
+    "p": lambda _, partition, __: b"%d" % partition,
+    "o": lambda _, __, record: b"%d" % record.offset,
+    "T": lambda _, __, record: b"%d" % record.timestamp_ms,
+    "k": lambda _, __, record: bytes(record.key or b""),
+    "K": lambda _, __, record: b"%d" % _length(record.key),
+    "s": lambda _, __, record: bytes(record.value or b""),
+    "S": lambda _, __, record: b"%d" % _length(record.value),
+    "R": lambda _, __, record: _length(record.value).to_bytes(4, "big", signed=True),
+    "h": lambda _, __, record: b",".join(
+        one.key.encode() + b"=" + (b"NULL" if one.value is None else bytes(one.value))
+        for one in record.headers
+    ),
+    "%": lambda _, __, ___: b"%",
+}
+
+
+def _length(value: bytes | memoryview | None) -> int:
+    """-1 of none, as kcat has it."""
+    return -1 if value is None else len(value)
+
+
+def compiled(text: str) -> Callable[[str, int, Record], bytes]:
+    """A function of topic, partition and record.
+
+    Raises:
+        UserError: there is no such token.
+    """
+    parts: list[Part] = []
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:  # a lone % or \ at the end
+            raise _wrong(text, text[position:])
+        parts.append(_part(text, found))
+        position = found.end()
+    return lambda topic, partition, record: b"".join(
+        part(topic, partition, record) for part in parts
+    )
+
+
+def _part(text: str, found: re.Match[str]) -> Part:
+    if (token := found["token"]) is not None:
+        if token not in _PARTS:
+            raise _wrong(text, found[0])
+        return _PARTS[token]
+    if found["hex"] is not None:
+        fixed = bytes.fromhex(found["hex"])
+    elif found["escape"] is not None:
+        if found["escape"] not in _ESCAPES:
+            raise _wrong(text, found[0])
+        fixed = _ESCAPES[found["escape"]]
+    else:
+        fixed = found["text"].encode()
+    return lambda _, __, ___: fixed
+
+
+def _wrong(text: str, part: str) -> UserError:
+    return UserError(
+        f"{part!r} in {text!r} is no token of a format",
+        f"tokens are {' '.join('%' + name for name in _PARTS)}, and \\n \\r \\t \\\\ \\0 \\xHH",
+        r"for example -f '%t %p %o %k %s\n'",
+        exit_code=Exit.USAGE,
+    )
