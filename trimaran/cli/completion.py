@@ -81,9 +81,12 @@ _trimaran() {{
   for ((index = 1; index < COMP_CWORD; index++)); do
     word="${{COMP_WORDS[index]}}"
     [[ "$word" == -* ]] && break
-    [[ " $(_trimaran_words "$command") " == *" $word "* ]] || break
+    words="$(_trimaran_words "$command")"
+    [[ -z "$words" ]] && break
+    [[ " $words " == *" $word "* ]] || return
     command="${{command:+$command }}$word"
   done
+  words=""
   case "$previous" in
 {after}
     -o|--output) COMPREPLY=($(compgen -W "{FORMATS}" -- "$current")); return ;;
