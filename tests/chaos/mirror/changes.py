@@ -7,6 +7,7 @@ import time
 from itertools import count
 from typing import Self
 
+from tests.chaos.mirror.quorums import Quorum
 from tests.cluster.processes import until
 from wire.blocking import BlockingClient
 from wire.client.errors import ConnectionLost, RequestTimedOut
@@ -22,7 +23,12 @@ from wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
+from wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -36,7 +42,9 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from wire.primitives import NIL_UUID
+from zkcompat.settings import quorum_security
 
 PULSE, BAD, WIDE = "pulse", "bad", "wide"
 WIDE_PARTITIONS = 500
@@ -48,27 +56,35 @@ NUMBERS = count(1)
 BURST_TOPICS, BURST_PARTITIONS = 60, 4
 CALL_SECONDS = 20.0
 TOPIC, BROKER = 2, 4  # types of config resources
+SCRAM_SHA_256 = 1
 LITERAL, PREFIXED, SOMEBODY, ALTER_CONFIGS, ALLOW = 3, 4, "User:somebody", 11, 3
 
 
 class Changes:
     """One client of the cluster's brokers; not for several threads."""
 
-    def __init__(self, bootstrap: str, brokers: frozenset[int]) -> None:
-        self._client = BlockingClient(bootstrap, timeout=CALL_SECONDS)
-        self._bootstrap = bootstrap
-        self._brokers = sorted(brokers)
+    def __init__(self, quorum: Quorum) -> None:
+        security = quorum_security(quorum.properties)
+        self._client = BlockingClient(quorum.bootstrap, timeout=CALL_SECONDS, security=security)
+        self._quorum = quorum
+        self._brokers = sorted(quorum.brokers)
+        self.token_id, self._hmac = "", b""
         self._round = 0
         self._has_burst = False
         self._swapped = False
 
     def another(self) -> Changes:
         """For another thread."""
-        return Changes(self._bootstrap, frozenset(self._brokers))
+        return Changes(self._quorum)
 
     def prepare(self) -> None:
         """Makes what the faults need, and one entity of each kind."""
         self._create((PULSE, 1), (BAD, 2), (WIDE, WIDE_PARTITIONS))
+        if self._quorum.zookeeper_user:
+            ask_token = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+            token = self._client.call(None, ask_token)
+            _check(token.error_code, "a token")
+            self.token_id, self._hmac = token.token_id, token.hmac
         self.touch_bad()
         self._allow(_acl(BAD), _acl(BAD, PREFIXED))
         ask = InitProducerIdRequest(
@@ -96,6 +112,8 @@ class Changes:
         ):
             self._quota(entity, 1000.0 + self._round)
         self._allow(_acl(f"{BAD}-{self._round}", PREFIXED))
+        if self._quorum.zookeeper_user:
+            self._change_secrets()
         self._turn(BAD, 2)
 
     def configure(self, kind: int, name: str, key: str, value: str) -> None:
@@ -108,6 +126,22 @@ class Changes:
         # Only a broker itself may take its own config, as in Kafka's ConfigAdminManager.
         (answer,) = self._client.call(int(name) if kind == BROKER else None, request).responses
         _check(answer.error_code, f"{key} of {name}")
+
+    def _change_secrets(self) -> None:
+        """Another password of the user, a later end of the token."""
+        password = self._round.to_bytes(32, "big")
+        upsertion = ScramCredentialUpsertion(
+            name=BAD,
+            mechanism=SCRAM_SHA_256,
+            iterations=4096,
+            salt=b"salt",
+            salted_password=password,
+        )
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
+        (answer,) = self._client.call(None, request).results
+        _check(answer.error_code, f"the password of {BAD}")
+        renew = RenewDelegationTokenRequest(hmac=self._hmac, renew_period_ms=-1)
+        _check(self._client.call(None, renew).error_code, "renewing the token")
 
     def _quota(self, entity: dict[str, str], value: float) -> None:
         key = "connection_creation_rate" if "ip" in entity else "consumer_byte_rate"

@@ -15,9 +15,11 @@ from typing import Self
 import trio
 
 from tests.chaos.mirror.changes import PULSE, PULSE_BASE, PULSE_KEY
+from tests.chaos.mirror.quorums import Quorum
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.observer import find_cluster_id, open_observer, parse_controllers
 from zkcompat.sections.registry import sections_of
+from zkcompat.settings import keeper_config, mirror_config, quorum_security
 from zkcompat.verify import Verification, VerifyReport
 from zkcompat.znodes.broker_info import BROKER_IDS
 from zkcompat.znodes.entity_config import EntityConfig
@@ -25,7 +27,6 @@ from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
 from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from zkcompat.zookeeper.keeper import Keeper, open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
 
 START_SECONDS = 30.0
 LOOK_SECONDS = 0.004
@@ -80,9 +81,13 @@ async def _published(keeper: Keeper) -> Migration:
 
 
 class Eye:
-    def __init__(self, controllers: str, connect: str, brokers: frozenset[int]) -> None:
-        self._controllers, self._connect = controllers, connect
-        self._brokers = {str(broker) for broker in brokers}
+    def __init__(self, quorum: Quorum, connect: str) -> None:
+        self._controllers = quorum.controllers
+        self._security = quorum_security(quorum.properties)
+        keys = {**quorum.properties, "zookeeper.session.timeout.ms": str(SESSION_MS)}
+        self._keeper = keeper_config(connect, keys)
+        self._secrets = mirror_config(quorum.properties).secrets
+        self._brokers = {str(broker) for broker in quorum.brokers}
         self.sight = Sight()
         self._feed = ImageFeed()
         self._cluster_id = ""
@@ -119,14 +124,14 @@ class Eye:
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         addresses = parse_controllers(self._controllers)
-        self._cluster_id = await find_cluster_id(addresses, START_SECONDS)
+        self._cluster_id = await find_cluster_id(addresses, START_SECONDS, self._security)
         with self._scope:
-            async with open_observer(self._cluster_id, addresses) as feed:
+            async with open_observer(self._cluster_id, addresses, self._security) as feed:
                 self._feed = feed
                 await feed.wait_for(lambda f: f.ready)
                 self._ready.set()
                 while True:
-                    async with open_keeper(KeeperConfig(self._connect, SESSION_MS)) as keeper:
+                    async with open_keeper(self._keeper) as keeper:
                         if await keeper.wait_connected(CONNECT_SECONDS):
                             await self._look_on(keeper)
 
@@ -153,10 +158,10 @@ class Eye:
     async def _equal(self, seconds: float) -> tuple[float, VerifyReport]:
         report = VerifyReport(0, -1, 0, 0, settled=False)
         newest = self._feed.image.provenance.offset
-        sections = sections_of(self._cluster_id)
+        sections = sections_of(self._cluster_id, secrets=self._secrets)
         with trio.move_on_after(seconds):
             while True:
-                async with open_keeper(KeeperConfig(self._connect, SESSION_MS)) as keeper:
+                async with open_keeper(self._keeper) as keeper:
                     if not await keeper.wait_connected(CONNECT_SECONDS):
                         continue
                     verification = Verification(self._feed, keeper, sections)

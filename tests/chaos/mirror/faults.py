@@ -15,7 +15,7 @@ from tests.chaos.mirror.fault import (
     Story,
 )
 from tests.chaos.mirror.lying_proxy import cutting, forging
-from tests.chaos.mirror.outsider import CLAIM, PARENTS, WITH_DATA
+from tests.chaos.mirror.outsider import CLAIM, PARENTS, SECRETS, WITH_DATA
 from tests.chaos.mirror.scene import Scene
 
 SEED = 1
@@ -147,7 +147,7 @@ def answers_forged(scene: Scene) -> Iterator[None]:
 
 def quorum_leader_killed(scene: Scene) -> Iterator[None]:
     """The active controller dies by SIGKILL, and is started again."""
-    leader = scene.quorum.leader()
+    leader = scene.quorum.leader(scene.config)
     scene.quorum.kill(leader)
     yield
     scene.quorum.restart(leader)
@@ -155,7 +155,7 @@ def quorum_leader_killed(scene: Scene) -> Iterator[None]:
 
 def quorum_leader_frozen(scene: Scene) -> Iterator[None]:
     """The active controller stands still; another takes its place, and it wakes up."""
-    leader = scene.quorum.leader()
+    leader = scene.quorum.leader(scene.config)
     scene.quorum.freeze(leader)
     yield
     scene.quorum.thaw(leader)
@@ -207,10 +207,10 @@ FAULTS = (
     Fault(quorum_leader_killed),
     Fault(quorum_leader_frozen),
     Fault(partitions_change_500_a_second, is_load=True),
-    _of_one(outsider.outsider_deletes, *WITH_DATA, *PARENTS),
-    _of_one(outsider.outsider_forges, *WITH_DATA),
-    _of_one(outsider.outsider_adds, *WITH_DATA[1:]),
-    _of_one(outsider.outsider_locks, *WITH_DATA, *PARENTS),
+    _of_one(outsider.outsider_deletes, *WITH_DATA, *SECRETS, *PARENTS),
+    _of_one(outsider.outsider_forges, *WITH_DATA, *SECRETS),
+    _of_one(outsider.outsider_adds, *WITH_DATA[1:], *SECRETS),
+    _of_one(outsider.outsider_locks, *WITH_DATA, *SECRETS, *PARENTS),
     # Without these three a mirror must write nothing at all, so other topics wait.
     _of_claim(outsider.outsider_deletes),
     _of_claim(outsider.outsider_forges),

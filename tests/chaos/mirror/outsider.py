@@ -35,6 +35,9 @@ WITH_DATA = (
     "/feature",
     "/latest_producer_id_block",
 )
+# Of a quorum that has tokens; a user's credentials are beside the quotas of `BAD`.
+TOKEN = "{token}"
+SECRETS = (f"/delegation_token/tokens/{TOKEN}",)
 PARENTS = (
     f"/brokers/topics/{BAD}/partitions",
     f"/brokers/topics/{BAD}/partitions/0",

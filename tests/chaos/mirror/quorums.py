@@ -1,4 +1,4 @@
-"""The two quorums that are mirrored: ours and Apache Kafka's. Three controllers and two brokers of each."""
+"""Quorums that are mirrored: ours and Apache Kafka's. Three controllers and two brokers of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,17 +23,24 @@ KAFKA_HEAP = "256m"
 
 
 class Quorum(ABC):
-    """Addresses, and what may be done to its leader."""
+    """Addresses, and what may be done to its leader.
+
+    `properties` is what clients and mirrors need for it; where these say so, secrets are mirrored, by the user
+    `zookeeper_user` of ZooKeeper's.
+    """
 
     bootstrap: str
     controllers: str
     brokers: frozenset[int]
+    properties: Mapping[str, str] = {}
+    zookeeper_user = ""
 
-    def leader(self) -> int:
-        """The id of the active controller, once there is one."""
+    def leader(self, config: Path) -> int:
+        """The id of the active controller, once there is one; `config` has the properties."""
+        words = ("-B", self.controllers, "--command-config", config, "-o", "json")
 
         def ask() -> int | None:
-            done = trimaran("quorum", "status", "-B", self.controllers, "-o", "json", check=False)
+            done = trimaran("quorum", "status", *words, check=False)
             found = json.loads(done.stdout)["leader_id"] if done.returncode == 0 else -1
             return found if found >= 0 else None
 
@@ -107,6 +114,3 @@ def kafkas(folder: Path) -> Iterator[Quorum]:
         folder / "kafka", controllers=3, brokers=2, settings=SETTINGS, heap=KAFKA_HEAP
     ) as cluster:
         yield Kafkas(cluster)
-
-
-QUORUMS = {"own": ours, "kafka": kafkas}

@@ -21,9 +21,10 @@ from pathlib import Path
 from tests.chaos.mirror.changes import Changes, Pulses
 from tests.chaos.mirror.fault import BEHIND_SECONDS, CPU_SHARE, Fault
 from tests.chaos.mirror.faults import FAULTS
-from tests.chaos.mirror.outsider import BROKER
-from tests.chaos.mirror.quorums import QUORUMS, Quorum
+from tests.chaos.mirror.outsider import BROKER, SECRETS, TOKEN
+from tests.chaos.mirror.quorums import Quorum, kafkas, ours
 from tests.chaos.mirror.scene import NotPossibleHere, Scene, scene
+from tests.chaos.mirror.secured import secured
 from tests.cluster.processes import trimaran
 from zkcompat.zookeeper import server_process
 
@@ -31,6 +32,7 @@ from zkcompat.zookeeper import server_process
 PATIENCE_SECONDS = 15.0
 # Three ZooKeepers that start at once, beside a whole Apache Kafka.
 START_SECONDS = 60.0
+QUORUMS = {"own": ours, "kafka": kafkas, "secured": secured}
 HEADINGS = ("fault", "quorum", "in step after", "mark", "brokers gone", "others behind", "CPU", "")
 
 
@@ -98,7 +100,10 @@ def play(fault: Fault, quorum: Quorum, name: str, folder: Path, changes: Changes
     with scene(quorum, folder, changes, fault) as played:
         with Pulses(changes) as pulses:
             for victim in fault.victims:
-                played.victim = victim.replace(BROKER, str(min(quorum.brokers)))
+                if victim in SECRETS and not quorum.zookeeper_user:
+                    continue
+                named = victim.replace(BROKER, str(min(quorum.brokers)))
+                played.victim = named.replace(TOKEN, changes.token_id)
                 _play_once(played, outcome)
         sight = played.eye.sight
         outcome.gone = sight.gone_seconds
@@ -128,10 +133,8 @@ def _play_once(played: Scene, outcome: Outcome) -> None:
 
 
 def _verify(played: Scene) -> str:
-    done = trimaran(
-        *("zk", "verify", "-B", played.quorum.controllers, "-z", played.keepers.connect),
-        check=False,
-    )
+    target = ("-B", played.quorum.controllers, "-z", played.keepers.connect, "-c", played.config)
+    done = trimaran("zk", "verify", *target, check=False)
     return "" if done.returncode == 0 else (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
@@ -140,7 +143,7 @@ def run_in_front_of(
 ) -> Iterator[Outcome]:
     """All faults with one quorum."""
     with QUORUMS[name](folder) as quorum:
-        changes = Changes(quorum.bootstrap, quorum.brokers)
+        changes = Changes(quorum)
         changes.prepare()
         for number, fault in enumerate(faults):
             place = folder / f"{number:02}-{fault.story.__name__}"

@@ -46,14 +46,13 @@ class MirrorProcess:
     folder: Path
     controllers: str
     connect: str
+    config: Path
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        settings = self.folder / "mirror.properties"
-        settings.write_text(f"zookeeper.session.timeout.ms={SESSION_MS}\n")
         command = [sys.executable, "-m", "trimaran", "zk", "mirror", "-B", self.controllers]
-        command += ["-z", self.connect, "--state", str(self.folder), "-c", str(settings)]
+        command += ["-z", self.connect, "--state", str(self.folder), "-c", str(self.config)]
         with (self.folder / "mirror.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -152,13 +151,16 @@ class Keepers:
 
 @dataclass
 class Scene:
-    """Everything that one fault is played with; `victim` is the znode that an outsider does something to."""
+    """Everything that one fault is played with; `victim` is the znode that an outsider does something to. `config` is
+    the file of the mirrors.
+    """
 
     quorum: Quorum
     keepers: Keepers
     mirrors: list[MirrorProcess]
     changes: Changes
     eye: Eye
+    config: Path
     proxy: LyingProxy | None = None
     victim: str = ""
 
@@ -191,7 +193,7 @@ class Scene:
     def add_mirror(self, folder: Path) -> None:
         """Starts one, and waits until it has found its place."""
         connect = self.proxy.connect if self.proxy else self.keepers.connect
-        mirror = MirrorProcess(folder, self.quorum.controllers, connect)
+        mirror = MirrorProcess(folder, self.quorum.controllers, connect, self.config)
         mirror.start()
         self.mirrors.append(mirror)
         until(lambda: mirror.pid in self._told(), "the mirror's report", READY_SECONDS)
@@ -220,8 +222,10 @@ class Scene:
 
     @contextmanager
     def outsider(self) -> Iterator[Any]:
-        """Somebody with a ZooKeeper shell."""
-        client = KazooClient(hosts=self.keepers.connect, timeout=10)
+        """Somebody with a ZooKeeper shell, and with the mirror's password where there is one."""
+        user = self.quorum.zookeeper_user
+        auth = [("digest", user)] if user else []
+        client = KazooClient(hosts=self.keepers.connect, timeout=10, auth_data=auth)
         client.start(READY_SECONDS)
         try:
             yield client
@@ -258,6 +262,7 @@ def _again_and_again(change: Callable[[], None], pause: float) -> Iterator[None]
 @contextmanager
 def scene(quorum: Quorum, folder: Path, changes: Changes, fault: Fault) -> Iterator[Scene]:
     """ZooKeeper and mirrors of a fault, all in step; ended with the block."""
+    folder.mkdir(parents=True)
     with ExitStack() as stack:
         keepers = Keepers(folder / "zookeeper", port_of(stack.enter_context(reserve())))
         if fault.three_servers:
@@ -270,8 +275,11 @@ def scene(quorum: Quorum, folder: Path, changes: Changes, fault: Fault) -> Itera
         proxy = None
         if fault.lies:
             proxy = stack.enter_context(LyingProxy(("127.0.0.1", keepers.port)))
-        eye = stack.enter_context(Eye(quorum.controllers, keepers.connect, quorum.brokers))
-        played = Scene(quorum, keepers, [], changes, eye, proxy)
+        config = folder / "mirror.properties"
+        keys = {**quorum.properties, "zookeeper.session.timeout.ms": SESSION_MS}
+        config.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        eye = stack.enter_context(Eye(quorum, keepers.connect))
+        played = Scene(quorum, keepers, [], changes, eye, config, proxy)
         stack.callback(played.stop)
         for number in range(fault.mirrors):
             played.add_mirror(folder / f"mirror-{number}")
