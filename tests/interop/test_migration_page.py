@@ -1,0 +1,283 @@
+"""docs/migration.md, done as it says: a cluster in ZooKeeper mode becomes one of KRaft by Apache Kafka 3.9, and the
+mirror takes over the tree that was left, without one needless write. And a tree that Kafka's user has secured.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from node.runtime.ports import port_of, reserve
+from tests.cluster.processes import LocalCluster, until
+from tests.interop import manual, old_clients, zookeeper_mode
+from tests.interop.conftest import trimaran
+from tests.interop.differential.actions import Generator
+from tests.interop.differential.applying import administrator
+from trimaran.properties import read_file
+from zkcompat.settings import keeper_config
+from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.server_process import start_zookeeper
+
+PAGE = "migration.md"
+VERSION = "3.9.1"
+BROKER = 11
+SECONDS = 180.0
+# What a test cluster has besides: ACLs, and nothing that happens by itself.
+SETTINGS = {"super.users": "User:ANONYMOUS", "auto.leader.rebalance.enable": "false"}
+AUTHORIZER = "authorizer.class.name"
+OF_ZOOKEEPER = {**SETTINGS, AUTHORIZER: "kafka.security.authorizer.AclAuthorizer"}
+OF_KRAFT = {**SETTINGS, AUTHORIZER: "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+# What the page says that the mirror writes; besides, it makes what is missing, and notes of that.
+NOTE = re.compile(r"/config/changes/config_change_\d{10}")
+MEANT = re.compile(r"/controller|/controller_epoch|/migration|/trimaran(/.*)?|/brokers/ids/\d+")
+NOT_HERE = {"restart", "delete_records"}
+MIGRATED = "Completed migration of metadata from ZooKeeper to KRaft"
+
+
+def read(connect):
+    """Each znode's data, its last transaction, and whether it is ephemeral."""
+
+    async def main():
+        async with open_keeper(keeper_config(connect, {})) as keeper:
+            assert await keeper.wait_connected(20)
+            found = await keeper.read_tree(["/"], [])
+            return {
+                path: (one.data, one.modified_zxid, bool(one.owner)) for path, one in found.items()
+            }
+
+    return trio.run(main)
+
+
+def administer(bootstrap, seed):
+    """Actions of the differential run that a single broker can take."""
+    with administrator(bootstrap) as client:
+        for action in Generator(seed, (BROKER,)).actions(60):
+            if action["op"] not in NOT_HERE:
+                client.act(action)
+
+
+def background(folder, name, command):
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+
+class Reader:
+    """Types what the page says, in a folder of its own."""
+
+    def __init__(self, folder, places):
+        self.folder, self.places = folder, places
+        self.mirror = None
+
+    def follow(self, heading):
+        for step in manual.steps(PAGE, heading, self.places):
+            if isinstance(step, manual.PropertiesFile):
+                (self.folder / step.name).write_text(step.text)
+                self.wrote(step.name)
+            else:
+                program, *words = step.words
+                self.typed(program, words)
+
+    def wrote(self, name):
+        """For those who do something with a file."""
+
+    def typed(self, program, words):
+        assert program == "trimaran", program
+        if words[:2] == ["zk", "mirror"]:
+            state = ["--state", str(self.folder / "mirror")]
+            command = [sys.executable, "-m", "trimaran", *words, *state]
+            self.mirror = background(self.folder, "mirror", command)
+        elif words[:2] == ["zk", "verify"]:
+            until(lambda: self.trimaran(*words).returncode == 0, "it is in step", SECONDS)
+        else:
+            done = self.trimaran(*words)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    def trimaran(self, *words):
+        found = [str(self.folder / one) if one.endswith(".properties") else one for one in words]
+        return trimaran(*found, check=False)
+
+    def close(self):
+        if self.mirror is not None:
+            self.mirror.terminate()
+            self.mirror.wait(20)
+
+
+class Migrating(Reader):
+    """With one broker, which is administered before the migration and while Kafka writes both."""
+
+    def __init__(self, folder, places, cluster, zookeeper):
+        super().__init__(folder, places)
+        self.cluster, self.zookeeper = cluster, zookeeper
+        self.controller = None
+        self.before = {}
+        self.missing = set()
+        self.planned = ""
+
+    def wrote(self, name):
+        if not name.startswith("brokers"):
+            return
+        added = {key: one.value for key, one in read_file(self.folder / name).items()}
+        settings = OF_KRAFT
+        if "process.roles" not in added:
+            settings = {**OF_ZOOKEEPER, "zookeeper.connect": self.zookeeper}
+        self.cluster.stop(BROKER)
+        self.cluster.settings = {**settings, **added}
+        self.cluster.start(BROKER)
+        self.cluster.wait_ready()
+        if "process.roles" in added:
+            administer(self.cluster.bootstrap, 2)
+        else:
+            log = self.folder / "controller.log"
+            until(lambda: MIGRATED in log.read_text(), MIGRATED, SECONDS)
+
+    def typed(self, program, words):
+        if program == "kafka-storage.sh":
+            self._own_keys()
+            found = json.loads(read(self.zookeeper)["/cluster/id"][0])["id"]
+            words = [found if word == "CLUSTER_ID" else word for word in words]
+            self._java("kafka.tools.StorageTool", words)
+        elif program == "kafka-server-start.sh":
+            command = old_clients.command(VERSION, "kafka.Kafka", words[-1])
+            self.controller = background(self.folder, "controller", command)
+        elif program == "kafka-server-stop.sh":
+            self._wait_written()
+            self.stop_controller()
+        elif program == "sed":
+            subprocess.run([program, *words], cwd=self.folder, check=True)
+        elif words[:2] == ["zk", "resync"]:
+            self._look_at_plan(words)
+        else:
+            super().typed(program, words)
+
+    def _java(self, main, words):
+        subprocess.run(old_clients.command(VERSION, main, *words), cwd=self.folder, check=True)
+
+    def _own_keys(self):
+        with (self.folder / "controller.properties").open("a") as file:
+            file.writelines(f"{key}={value}\n" for key, value in OF_KRAFT.items())
+
+    def _wait_written(self):
+        """Until Kafka has written all that the quorum knows now."""
+        controllers = self.places["ctrl-1:9093"]
+        status = trimaran("quorum", "status", "-B", controllers, "-o", "json").stdout
+        end = json.loads(status)["high_watermark"] - 1
+
+        def shown():
+            return json.loads(read(self.zookeeper)["/migration"][0])["kraft_metadata_offset"]
+
+        until(lambda: shown() >= end, "Kafka has written everything", SECONDS)
+
+    def _look_at_plan(self, words):
+        self.cluster.wait_ready()
+        self.before = read(self.zookeeper)
+        self.planned = self.trimaran(*words).stdout
+        compare = ["zk", "verify", *words[words.index("-B") :], "-o", "json"]
+        differences = json.loads(self.trimaran(*compare).stdout)["differences"]
+        self.missing = {one["path"] for one in differences if one["kind"] == "missing"}
+        assert read(self.zookeeper) == self.before
+
+    def stop_controller(self):
+        if self.controller is not None:
+            self.controller.terminate()
+            self.controller.wait(60)
+
+    def close(self):
+        super().close()
+        self.stop_controller()
+
+
+@pytest.fixture
+def migrating(tmp_path):
+    server = start_zookeeper(tmp_path / "zookeeper")
+    zookeeper = f"{server.connect}/kafka"
+    with reserve() as held:
+        controller = f"127.0.0.1:{port_of(held)}"
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    places = {
+        "ctrl-1:9093": controller,
+        "zk-1:2181/kafka": zookeeper,
+        "/var/lib/kafka": str(tmp_path / "controller"),
+    }
+    with zookeeper_mode.running(
+        VERSION, tmp_path / "broker", zookeeper, (BROKER,), OF_ZOOKEEPER
+    ) as cluster:
+        reader = Migrating(folder, places, cluster, zookeeper)
+        yield reader
+        reader.close()
+    server.stop()
+
+
+def test_the_mirror_takes_the_tree_over_without_a_needless_write(migrating):
+    administer(migrating.cluster.bootstrap, 1)
+    migrating.follow("To KRaft")
+    migrating.follow("The mirror")
+    before, after = migrating.before, read(migrating.zookeeper)
+    written = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    made = written - before.keys()
+    meant = {path for path in written if MEANT.fullmatch(path)}
+    meant |= {path for path in made if NOTE.fullmatch(path)} | (made & migrating.missing)
+    needless = sorted(written - meant)
+    assert not needless, "\n".join(
+        f"{path}: {before.get(path)} {after.get(path)}" for path in needless
+    )
+    assert f"/brokers/ids/{BROKER}" in written
+    assert f"/brokers/ids/{BROKER}" in migrating.planned
+    # Kafka has left very little out.
+    assert len(migrating.missing) < len(before) / 20, migrating.missing
+    users = [path for path in after if path.startswith("/config/users/")]
+    assert any(b"SCRAM" in (after[path][0] or b"") for path in users)
+
+
+MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+JAAS = f"""Server {{ {MODULE} user_kafka="kafka-secret"; }};
+Client {{ {MODULE} username="kafka" password="kafka-secret"; }};
+"""
+PROVIDER = {"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
+
+
+class Securing(Reader):
+    """Looks at what others may do after each step."""
+
+    def __init__(self, folder, places):
+        super().__init__(folder, places)
+        self.options = ""
+        self.verify = []
+        self.open = []  # how many znodes others may write, after each run of Kafka's tool
+
+    def typed(self, program, words):
+        if program == "export":
+            self.options = words[0].removeprefix("KAFKA_OPTS=")
+        elif program == "zookeeper-security-migration.sh":
+            java, *rest = old_clients.command(VERSION, "kafka.admin.ZkSecurityMigrator", *words)
+            subprocess.run([java, self.options, *rest], cwd=self.folder, check=True)
+            report = json.loads(self.trimaran(*self.verify, "-o", "json").stdout)
+            self.open.append(sum(one["kind"] == "acl" for one in report["differences"]))
+        else:
+            self.verify = words if words[:2] == ["zk", "verify"] else self.verify
+            super().typed(program, words)
+
+
+def test_a_secured_tree(tmp_path):
+    jaas = tmp_path / "kafka.jaas"
+    jaas.write_text(JAAS)
+    option = f"-Djava.security.auth.login.config={jaas}"
+    server = start_zookeeper(tmp_path / "zookeeper", settings=PROVIDER, jvm_options=(option,))
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    shutil.copy(jaas, folder)
+    with LocalCluster(tmp_path / "ours", "--brokers", "1", "--controllers", "1") as cluster:
+        cluster.run("topics", "create", "orders", "-p", "2", "-r", "1")
+        places = {"ctrl-1:9093": cluster.controllers, "zk-1:2181/kafka": f"{server.connect}/kafka"}
+        reader = Securing(folder, places)
+        try:
+            reader.follow("A secured tree")
+        finally:
+            reader.close()
+    server.stop()
+    assert reader.open[0] > 20
+    assert reader.open[1] == 0
