@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
+from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.client.configs import config_rows
-from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from wire.blocking import BlockingClient
 
-SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
 COLUMNS = ("name", "value", "source", "read_only")
 
 
@@ -123,9 +122,6 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
     _alter(brokers, resource, [(name, DELETE, None) for name in names], dry_run)
 
 
-Change = tuple[str, int, str | None]
-
-
 def parse_pair(text: str) -> Change:
     """KEY=VALUE, KEY+=VALUE, KEY-=VALUE; a value may have further equals signs.
 
@@ -146,13 +142,6 @@ def parse_pair(text: str) -> Change:
 
 
 def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: bool) -> None:
-    from wire.client.answers import the_one
-    from wire.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
     wanted = parse_resource(resource)
     if not changes:
         raise UserError(
@@ -161,19 +150,11 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
             f"trimaran configs get {resource} --all shows what there is",
             exit_code=Exit.USAGE,
         )
-    asked = AlterConfigsResource(
-        resource_type=wanted.type,
-        resource_name=wanted.name,
-        configs=[
-            AlterableConfig(name=name, config_operation=operation, value=value)
-            for name, operation, value in changes
-        ],
-    )
-    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=dry_run)
     with brokers.connected() as client:
         _learn_node(client, wanted)
-        result = the_one(client.call(wanted.node, request).responses, "resource")
-        check(result.error_code, result.error_message)
+        alter_configs(
+            client, wanted.type, wanted.name, changes, node=wanted.node, validate_only=dry_run
+        )
     say(
         f"{'would change' if dry_run else 'changed'} {resource}: {', '.join(c[0] for c in changes)}"
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trimaran.local.layout import ClusterPlan, NodePlan
 
 Listen = Annotated[str, Parameter(name="--listen")]
+AllowWrites = Annotated[bool, Parameter(name="--allow-writes", negative=())]
 Host = Annotated[list[str] | None, Parameter(name="--host", negative=())]
 
 
@@ -40,6 +41,7 @@ def console(
     zookeeper: Zookeeper = None,
     listen: Listen = "127.0.0.1:8090",
     host: Host = None,
+    allow_writes: AllowWrites = False,
 ) -> int:
     """Serves the web console until Ctrl-C or SIGTERM, in front of any cluster, ours or Apache Kafka's.
 
@@ -50,6 +52,7 @@ def console(
         listen: HOST:PORT; port 0 takes a free one. Nobody has to log in, so leave it on this machine, or put a proxy
             that asks for a login in front.
         host: a further name that browsers call the console by.
+        allow_writes: create and delete topics, alter their configs, elect leaders, reset offsets; each is logged.
     """
     address = _address(listen)
     ensure_installed()
@@ -62,7 +65,13 @@ def console(
     cluster = _cluster(brokers, controllers, zookeeper)
     listener = listen_on(address)
     url = f"http://{text_of(listener.getsockname())}/"
-    serve_console(cluster, listener, names, lambda: say(f"console on {url}; Ctrl-C stops it"))
+    serve_console(
+        cluster,
+        listener,
+        names,
+        lambda: say(f"console on {url}; Ctrl-C stops it"),
+        allow_writes=allow_writes,
+    )
     return Exit.OK
 
 

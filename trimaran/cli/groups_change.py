@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, counted, say, show_rows
+from trimaran.client.changes import check_idle, commit_offsets, within_log
 from trimaran.client.connect import check
 from trimaran.client.groups import committed_offsets
-from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.errors import Exit, UserError
@@ -52,7 +52,7 @@ def reset_offsets(
         wanted = _wanted(client, topic) if topic else sorted(before)
         if not wanted:
             raise _nothing(group)
-        after = {one: _within(client, one, position.offset_in(client, *one)) for one in wanted}
+        after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}
         rows = [
             {"topic": t, "partition": p, "committed": before.get((t, p)), "new": after[t, p]}
             for t, p in wanted
@@ -89,13 +89,6 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartit
     return sorted(set(found))
 
 
-def _within(client: BlockingClient, where: TopicPartition, offset: int) -> int:
-    """As Kafka's tool: what lies outside the log becomes its nearest end."""
-    low = end_offset(client, *where, EARLIEST_TIMESTAMP)
-    high = end_offset(client, *where, LATEST_TIMESTAMP)
-    return min(max(offset, low), high)
-
-
 def _nothing(group: str) -> UserError:
     return UserError(
         f"group {group} has committed no offsets",
@@ -103,36 +96,6 @@ def _nothing(group: str) -> UserError:
         "name topics with --topic to give it offsets",
         exit_code=Exit.NO,
     )
-
-
-def commit_offsets(
-    client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
-) -> None:
-    """As somebody who is no member: the coordinator refuses while there are members."""
-    from wire.client.destinations import Coordinator
-    from wire.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
-    if not wanted:
-        return
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, index), offset in wanted.items():
-        by_topic.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=""
-            )
-        )
-    request = OffsetCommitRequest(
-        group_id=group,
-        topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
-    )
-    for topic in client.call(Coordinator(group), request, version=8).topics:
-        for partition in topic.partitions:
-            _check_idle(group, partition.error_code)
-            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
 
 
 def delete(
@@ -152,7 +115,7 @@ def delete(
         for group in groups:
             answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
             code = the_one(answer.results, "group").error_code
-            _check_idle(group, code)
+            check_idle(group, code)
             check(code, f"group {group}")
             say(f"deleted group {group}")
     return Exit.OK
@@ -200,16 +163,3 @@ def _deleted(topic: Any) -> list[int]:
     for one in topic.partitions:
         check(one.error_code, f"{topic.name}-{one.partition_index}")
     return [one.partition_index for one in topic.partitions]
-
-
-def _check_idle(group: str, code: int) -> None:
-    from wire.errors import ErrorCode
-
-    busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
-    if code in busy:
-        raise UserError(
-            f"group {group} has members",
-            "they would commit over it, or lose their place",
-            f"stop its consumers; trimaran groups describe {group} shows them",
-            exit_code=Exit.REFUSED,
-        )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
-from trimaran.cli.groups_change import commit_offsets
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.zk import zookeeper_to_ask
+from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
 from trimaran.client.zookeeper import explained
 from trimaran.errors import Exit, UserError

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, counted, say, show_rows
+from trimaran.client.changes import elect_leaders
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
     from wire.messages.elect_leaders import TopicPartitions
 
-TIMEOUT_MS = 30_000
 COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
 
@@ -69,8 +69,7 @@ def elect_leader(
     `--unclean`: any replica where there is no leader, at the price of records.
     """
     from wire.client.answers import the_one
-    from wire.errors import ErrorCode
-    from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+    from wire.messages.elect_leaders import TopicPartitions
 
     asked = None
     with brokers.connected() as client:
@@ -81,23 +80,10 @@ def elect_leader(
             asked = [TopicPartitions(topic=topic, partitions=indexes)]
         if dry_run:
             return _tell_elections(client, asked, unclean=unclean)
-        answer = client.call(
-            None,
-            ElectLeadersRequest(
-                election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
-            ),
-        )
-    check(answer.error_code, None)
-    failed = False
-    for result in answer.replica_election_results:
-        for one in result.partition_result:
-            code = ErrorCode.of(one.error_code)
-            if code is ErrorCode.ELECTION_NOT_NEEDED:
-                continue
-            failed = failed or code is not ErrorCode.NONE
-            said = "elected" if code is ErrorCode.NONE else one.error_message or code.name
-            say(f"{result.topic}-{one.partition_id}: {said}")
-    return Exit.NO if failed else Exit.OK
+        told = elect_leaders(client, asked, unclean=unclean)
+    for (name, index), failure in told.items():
+        say(f"{name}-{index}: {failure or 'elected'}")
+    return Exit.NO if any(told.values()) else Exit.OK
 
 
 def _tell_elections(

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, counted, say, show_data, show_fields, show_rows
+from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
@@ -21,7 +22,6 @@ from trimaran.client.partitions import (
 from trimaran.client.topics import moves_of, topic_described, topic_rows
 from trimaran.errors import Exit
 
-TIMEOUT_MS = 30_000
 PARTITION_COLUMNS = (
     "partition",
     "leader",
@@ -94,25 +94,10 @@ def create(
     brokers: Brokers = BROKERS,
 ) -> None:
     """Creates a topic; partitions and replicas default to the brokers' settings."""
-    from wire.client.answers import the_one
-    from wire.messages.create_topics import (
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
-
-    pairs = [word.partition("=") for word in config or []]
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=replication,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, _, value in pairs],
-    )
+    pairs = (word.partition("=") for word in config or [])
+    configs = {key: value for key, _, value in pairs}
     with brokers.connected() as client:
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
-        result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
-        check(result.error_code, result.error_message)
+        result = create_topic(client, name, partitions, replication, configs, validate_only=dry_run)
     say(
         f"{'would create' if dry_run else 'created'} {name}: {counted(result.num_partitions, 'partition')}, "
         f"{counted(result.replication_factor, 'replica')}"
@@ -149,8 +134,6 @@ def alter(
 def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
     """Deletes a topic and all its records."""
     from wire.client.answers import the_one
-    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-    from wire.primitives import NIL_UUID
 
     with brokers.connected() as client:
         if dry_run:
@@ -158,11 +141,7 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
             check(found.error_code, name)
             say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
             return
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
-        )
-        result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
-        check(result.error_code, result.error_message)
+        delete_topic(client, name)
     say(f"deleted {name}")
 
 

@@ -15,11 +15,11 @@ from hypercorn.trio import serve
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import rendering, stream
+from trimaran.console import rendering, stream, writes
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
@@ -54,6 +54,7 @@ class Console:
     cluster: Cluster
     limiter: trio.CapacityLimiter
     streams: trio.CapacityLimiter
+    token: str  # of forms; empty where nothing may be written
 
     async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
@@ -69,14 +70,22 @@ class Console:
         )
 
 
-def application(cluster: Cluster, names: Collection[str]) -> Guard:
+def application(cluster: Cluster, names: Collection[str], *, allow_writes: bool = False) -> Guard:
     """`names`: hosts that it answers to."""
     console = Console(
-        cluster, trio.CapacityLimiter(THREADS_MAX), trio.CapacityLimiter(stream.STREAMS_MAX)
+        cluster,
+        trio.CapacityLimiter(THREADS_MAX),
+        trio.CapacityLimiter(stream.STREAMS_MAX),
+        writes.new_token() if allow_writes else "",
     )
     routes: list[BaseRoute] = [
         Route(page.path, partial(_respond, console, page), methods=["GET"]) for page in PAGES
     ]
+    if allow_writes:
+        routes += [
+            Route(one.path, partial(_write, console, one), methods=["POST"])
+            for one in writes.WRITES
+        ]
     routes.append(Route("/stream", partial(_stream, console), methods=["GET"]))
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
@@ -87,9 +96,20 @@ async def _respond(console: Console, page: Page, request: Request) -> Response:
     question = Question(console.cluster, _texts(request.path_params), dict(request.query_params))
     form = _form_of(request)
     try:
-        return await console.ask(partial(_answer, page, question, form, request.url.path))  # type: ignore[no-any-return]
+        return await console.ask(partial(_answer, console, page, question, form, request.url.path))  # type: ignore[no-any-return]
     except Exception as error:  # noqa: BLE001 - a page that fails is a page, and the next one may do
         return _failed(console, error, form, request.url.path, page.title)
+
+
+async def _write(console: Console, write: writes.Write, request: Request) -> Response:
+    question = Question(console.cluster, _texts(request.path_params))
+    who = request.client.host if request.client is not None else "somebody"
+    try:
+        fields = await writes.form_of(request, console.token)
+        page = await console.ask(partial(writes.perform, write, question, fields, who))
+    except Exception as error:  # noqa: BLE001 - as of pages
+        return _failed(console, error, _form_of(request), request.url.path, write.verb.capitalize())
+    return RedirectResponse(page, status_code=303)
 
 
 async def _stream(console: Console, request: Request) -> Response:
@@ -114,7 +134,7 @@ def _form_of(request: Request) -> str:
     return "json" if "application/json" in accepted and "text/html" not in accepted else "html"
 
 
-def _answer(page: Page, question: Question, form: str, path: str) -> Response:
+def _answer(console: Console, page: Page, question: Question, form: str, path: str) -> Response:
     """Runs in a thread: asking and rendering both take their time."""
     data = page.view(question)
     if form == "json":
@@ -123,7 +143,7 @@ def _answer(page: Page, question: Question, form: str, path: str) -> Response:
         name = path.strip("/").replace("/", "-") or "overview"
         disposition = {"content-disposition": f'attachment; filename="{_ascii(name)}.csv"'}
         return Response(csv_of(data), media_type="text/csv", headers=disposition)
-    values = {**_frame(question.cluster, page.title, path), "query": dict(question.query), **data}
+    values = {**_frame(console, page.title, path), "query": dict(question.query), **data}
     return HTMLResponse(rendering.render(page.template, values))
 
 
@@ -133,21 +153,25 @@ def _ascii(name: str) -> str:
     )
 
 
-def _frame(cluster: Cluster, title: str, path: str) -> dict[str, Any]:
+def _frame(console: Console, title: str, path: str) -> dict[str, Any]:
+    """What every page has around it."""
     return {
         "title": title,
         "at": path,
-        "menu": menu_of(cluster, path),
-        "cluster": cluster.as_json(),
+        "menu": menu_of(console.cluster, path),
+        "cluster": console.cluster.as_json(),
+        "token": console.token,
     }
 
 
 def _status_of(told: UserError) -> int:
     if isinstance(told, NotHere | NotNamed):
         return 404
+    if isinstance(told, writes.Forged):
+        return 403
     if told.exit_code == Exit.REFUSED:
         is_denied = "AUTHORIZATION" in told.why or "AUTHENTICATION" in told.why
-        return 403 if is_denied else 400 if "OUT_OF_RANGE" in told.why else 502
+        return 403 if is_denied else 502 if "malformed" in told.what else 400
     return _STATUS[told.exit_code]
 
 
@@ -166,7 +190,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
     if form != "html":
         words = {"what": told.what, "why": told.why, "fix": told.fix}
         return JSONResponse({"error": words}, status_code=status)
-    values = {**_frame(console.cluster, title, path), "error": told, "status": status}
+    values = {**_frame(console, title, path), "error": told, "status": status}
     return HTMLResponse(rendering.render("error.html", values), status_code=status)
 
 
@@ -177,7 +201,7 @@ async def _not_found(console: Console, request: Request, error: HTTPException) -
         "follow a link of the menu",
         exit_code=Exit.USAGE,
     )
-    values = {**_frame(console.cluster, "Not here", request.url.path), "error": told}
+    values = {**_frame(console, "Not here", request.url.path), "error": told}
     html = rendering.render("error.html", {**values, "status": error.status_code})
     return HTMLResponse(html, status_code=error.status_code)
 

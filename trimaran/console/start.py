@@ -38,6 +38,8 @@ def serve_console(
     listener: socket.socket,
     names: Collection[str],
     on_ready: Callable[[], object],
+    *,
+    allow_writes: bool = False,
 ) -> None:
     """Until SIGTERM or Ctrl-C; `names` are hosts that browsers call it by."""
 
@@ -46,4 +48,4 @@ def serve_console(
             async for _ in signals:
                 return
 
-    run(application(cluster, names), listener, on_ready, wait_for_signal)
+    run(application(cluster, names, allow_writes=allow_writes), listener, on_ready, wait_for_signal)

@@ -1,0 +1,120 @@
+"""What the console changes where it may, and that nobody else sends its forms."""
+
+import logging
+import re
+from urllib.parse import urlencode
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.checks import check_each
+from tests.trimaran.console.conftest import console_before
+from trimaran.console.writes import WRITES
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def writer(cluster):
+    with console_before(cluster, allow_writes=True) as asking:
+        yield asking
+
+
+@pytest.fixture
+def send(writer):
+    token = re.search(r'name="token" value="([^"]+)"', writer.get("/topics").body)[1]
+
+    def send(path, Content_Type=FORM, **fields):  # noqa: N803 - a header
+        body = urlencode({"token": token, **fields})
+        return writer.get(path, method="POST", body=body, Content_Type=Content_Type)
+
+    return send
+
+
+def test_a_topic_is_created_altered_and_deleted(writer, send, caplog):
+    with caplog.at_level(logging.INFO, logger="trimaran.console.audit"):
+        made = send("/topics", name="written", partitions="2")
+        assert (made.status, made.headers["location"]) == (303, "/topics/written")
+        assert len(writer.json("/topics/written")["rows"]) == 2
+
+        def retention():
+            configs = {row["name"]: row for row in writer.json("/topics/written")["configs"]}
+            return configs["retention.ms"]
+
+        before = retention()["value"]
+        assert send("/topics/written/config", key="retention.ms", value="1000").status == 303
+        assert (retention()["value"], retention()["is_set"]) == ("1000", True)
+        assert send("/topics/written/config", key="retention.ms").status == 303
+        assert retention()["value"] == before
+        assert send("/topics/written/elect").status == 303
+        assert send("/topics/written/delete", confirm="writ").status == 400
+        assert send("/topics/written/delete", confirm="written").status == 303
+        assert writer.get("/topics/written").status == 404
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "create topic name='written' partitions='2' by 127.0.0.1: done"
+    assert "confirm='writ' by 127.0.0.1: refused: " in said[4]
+    assert len(said) == 6
+
+
+def test_offsets_are_reset(writer, send, kafka):
+    kafka.create_topic("rewound")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(5):
+        producer.produce("rewound", f"{number}")
+    assert producer.flush(20) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "rewinders",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["rewound"])
+    assert len(consumer.consume(5, timeout=20)) == 5
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    assert send("/groups/rewinders", to="2").status == 303
+    assert [row["committed"] for row in writer.json("/groups/rewinders")["rows"]] == [2]
+    assert send("/groups/rewinders", to="whenever").status == 400
+    assert send("/groups/rewinders", to="end", topic="another").status == 400
+
+
+def test_what_the_cluster_refuses_is_told(send):
+    refused = send("/topics", name="no/such name")
+    assert refused.status == 400
+    assert "INVALID_TOPIC" in refused.body
+    assert send("/topics", name="").status == 400
+    assert send("/topics", name="x", partitions="many").status == 400
+
+
+def test_forms_of_others_are_refused(writer, send):
+    def is_refused(options):
+        assert writer.get("/topics", method="POST", **options).status == 403
+
+    body = urlencode({"name": "forged"})
+    check_each(
+        [
+            {"body": body, "Content_Type": FORM},
+            {"body": f"{body}&token=x", "Content_Type": FORM},
+            {"body": b"\xff&token=%ff", "Content_Type": FORM},
+            {"body": "&".join("a=b" for _ in range(99)), "Content_Type": FORM},
+            {"body": body, "Content_Type": "text/plain"},
+        ],
+        is_refused,
+    )
+    assert writer.get("/topics/forged").status == 404
+    ours = re.search(r'name="token" value="([^"]+)"', writer.get("/topics").body)[1]
+    is_refused(
+        {"body": f"{body}&token={ours}", "Content_Type": FORM, "Sec_Fetch_Site": "cross-site"}
+    )
+    assert send("/topics", name="x" * 20_000).status == 400
+    assert writer.get("/topics", method="POST", body="", Host="evil.example").status == 421
+
+
+def test_without_leave_nothing_is_written_and_no_form_is_shown(browser):
+    def is_read_only(write):
+        path = write.path.replace("{topic}", "orders").replace("{group:path}", "g")
+        assert browser.get(path, method="POST", body="", Content_Type=FORM).status in (404, 405)
+
+    check_each(WRITES, is_read_only)
+    assert 'method="post"' not in browser.get("/topics").body

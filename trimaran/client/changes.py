@@ -1,0 +1,170 @@
+"""What changes a cluster: topics, configs, leaders, what a group has committed. Each asks once, and is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trimaran.client.connect import check
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.elect_leaders import TopicPartitions
+
+TIMEOUT_MS = 30_000
+SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
+Change = tuple[str, int, str | None]
+TopicPartition = tuple[str, int]
+
+
+def create_topic(
+    client: BlockingClient,
+    name: str,
+    partitions: int = -1,
+    replication: int = -1,
+    configs: Mapping[str, str] | None = None,
+    *,
+    validate_only: bool = False,
+) -> Any:
+    """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
+    from wire.client.answers import the_one
+    from wire.messages.create_topics import (
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
+
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=k, value=v) for k, v in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(
+        topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+    )
+    result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
+    check(result.error_code, result.error_message)
+    return result
+
+
+def delete_topic(client: BlockingClient, name: str) -> None:
+    """With all its records. Raises KafkaError."""
+    from wire.client.answers import the_one
+    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+    from wire.primitives import NIL_UUID
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
+    )
+    result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
+    check(result.error_code, result.error_message)
+
+
+def alter_configs(
+    client: BlockingClient,
+    resource_type: int,
+    name: str,
+    changes: Sequence[Change],
+    *,
+    node: int | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Changes are names, operations and values; `node` answers for the resource, None: any. Raises KafkaError."""
+    from wire.client.answers import the_one
+    from wire.messages.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    asked = AlterConfigsResource(
+        resource_type=resource_type,
+        resource_name=name,
+        configs=[
+            AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
+    result = the_one(client.call(node, request).responses, "resource")
+    check(result.error_code, result.error_message)
+
+
+def elect_leaders(
+    client: BlockingClient, asked: list[TopicPartitions] | None, *, unclean: bool = False
+) -> dict[TopicPartition, str | None]:
+    """Preferred ones, of the partitions named, None: of all; `unclean`: any replica where nobody leads.
+
+    Partitions where an election was needed: None where it was held, else why not. Raises KafkaError.
+    """
+    from wire.errors import ErrorCode
+    from wire.messages.elect_leaders import ElectLeadersRequest
+
+    request = ElectLeadersRequest(
+        election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
+    )
+    answer = client.call(None, request)
+    check(answer.error_code, None)
+    told: dict[TopicPartition, str | None] = {}
+    for result in answer.replica_election_results:
+        for one in result.partition_result:
+            code = ErrorCode.of(one.error_code)
+            if code is not ErrorCode.ELECTION_NOT_NEEDED:
+                failed = code is not ErrorCode.NONE
+                said = one.error_message or code.name
+                told[result.topic, one.partition_id] = said if failed else None
+    return told
+
+
+def within_log(client: BlockingClient, where: TopicPartition, offset: int) -> int:
+    """As Kafka's tool: what lies outside the log becomes its nearest end."""
+    low = end_offset(client, *where, EARLIEST_TIMESTAMP)
+    high = end_offset(client, *where, LATEST_TIMESTAMP)
+    return min(max(offset, low), high)
+
+
+def commit_offsets(
+    client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
+) -> None:
+    """As somebody who is no member: the coordinator refuses while there are members."""
+    from wire.client.destinations import Coordinator
+    from wire.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    if not wanted:
+        return
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in wanted.items():
+        by_topic.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=""
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+    )
+    for topic in client.call(Coordinator(group), request, version=8).topics:
+        for partition in topic.partitions:
+            check_idle(group, partition.error_code)
+            check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+
+
+def check_idle(group: str, code: int) -> None:
+    from wire.errors import ErrorCode
+
+    busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+    if code in busy:
+        raise UserError(
+            f"group {group} has members",
+            "they would commit over it, or lose their place",
+            f"stop its consumers; trimaran groups describe {group} shows them",
+            exit_code=Exit.REFUSED,
+        )

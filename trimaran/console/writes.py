@@ -1,0 +1,213 @@
+"""The few things that the console changes, where it was allowed to: each a POST of a form, checked, then written down.
+
+A form carries a token that only our pages have, and browsers say where it comes from: so no page of somebody else can
+send one (CSRF). Every attempt is a line of the log, done or refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import Request
+
+from trimaran.client.changes import (
+    DELETE,
+    SET,
+    alter_configs,
+    commit_offsets,
+    create_topic,
+    delete_topic,
+    elect_leaders,
+    within_log,
+)
+from trimaran.client.groups import committed_offsets
+from trimaran.client.positions import parse_position
+from trimaran.console.cluster import Cluster
+from trimaran.console.page import Question
+from trimaran.console.pages.topic import TOPIC_RESOURCE, described
+from trimaran.errors import Exit, UserError
+
+audit = logging.getLogger("trimaran.console.audit")
+
+BODY_BYTES_MAX = 16 << 10
+FIELDS_MAX = 20
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """`change` does it and returns the path of the page that shows what became of it; `verb` is for the log."""
+
+    path: str
+    verb: str
+    change: Callable[[Cluster, Mapping[str, str], Question], str]
+
+
+class Forged(UserError):
+    """It did not come from a form of ours: 403."""
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+async def form_of(request: Request, token: str) -> dict[str, str]:
+    """The fields of a form of ours. Raises Forged, and UserError for one that is too large."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if site not in ("same-origin", "none") or kind != _FORM:
+        raise _forged()
+    body = await _body(request)
+    try:
+        fields = dict(parse_qsl(body.decode(), max_num_fields=FIELDS_MAX))
+    except ValueError as error:
+        raise _forged() from error
+    if not hmac.compare_digest(fields.pop("token", "").encode(), token.encode()):
+        raise _forged()
+    return fields
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async with aclosing(request.stream()) as pieces:
+        async for piece in pieces:
+            body += piece
+            if len(body) > BODY_BYTES_MAX:
+                raise UserError(
+                    "the form is too large",
+                    f"it has more than {BODY_BYTES_MAX} bytes",
+                    "for large changes there is the command line",
+                    exit_code=Exit.USAGE,
+                )
+    return bytes(body)
+
+
+def _forged() -> Forged:
+    return Forged(
+        "this did not come from a form of this console",
+        "its token is missing or old, as after a restart, or another site sent it",
+        "load the page again, and send its form",
+        exit_code=Exit.USAGE,
+    )
+
+
+def perform(write: Write, question: Question, fields: Mapping[str, str], who: str) -> str:
+    """Does it and writes it down; returns where to go then. Raises UserError."""
+    words = {**question.path, **fields}
+    told = " ".join(f"{name}={value!r}" for name, value in words.items())
+    try:
+        page = write.change(question.cluster, fields, question)
+    except Exception as error:
+        audit.warning("%s %s by %s: refused: %s", write.verb, told, who, _why(error))
+        raise
+    finally:
+        question.cluster.forget()
+    audit.info("%s %s by %s: done", write.verb, told, who)
+    return page
+
+
+def _why(error: Exception) -> str:
+    return error.why if isinstance(error, UserError) else str(error)
+
+
+def _needed(fields: Mapping[str, str], name: str) -> str:
+    if not (text := fields.get(name, "").strip()):
+        raise UserError(
+            f"{name} is empty", "it is needed", "fill it in, and send again", exit_code=Exit.USAGE
+        )
+    return text
+
+
+def _count(fields: Mapping[str, str], name: str) -> int:
+    """-1 where nothing is said."""
+    text = fields.get(name, "").strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise UserError(
+            f"{name}={text[:20]} is no number", "it counts", "such as 6", exit_code=Exit.USAGE
+        )
+    return int(text) if text else -1
+
+
+def _topic_page(name: str) -> str:
+    return f"/topics/{quote(name, safe='')}"
+
+
+def _create_topic(cluster: Cluster, fields: Mapping[str, str], _: Question) -> str:
+    name = _needed(fields, "name")
+    with cluster.client() as client:
+        create_topic(client, name, _count(fields, "partitions"), _count(fields, "replication"))
+    return _topic_page(name)
+
+
+def _delete_topic(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+    name = question.path["topic"]
+    if fields.get("confirm") != name:
+        raise UserError(
+            f"{name} was not deleted",
+            "its name was not written into the form as it is",
+            "write it there: what is deleted does not come back",
+            exit_code=Exit.USAGE,
+        )
+    with cluster.client() as client:
+        delete_topic(client, name)
+    return "/topics"
+
+
+def _alter_config(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+    """An empty value takes the config back."""
+    name, key, value = question.path["topic"], _needed(fields, "key"), fields.get("value", "")
+    change = (key, SET, value) if value else (key, DELETE, None)
+    with cluster.client() as client:
+        alter_configs(client, TOPIC_RESOURCE, name, [change])
+    return _topic_page(name)
+
+
+def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -> str:
+    from wire.messages.elect_leaders import TopicPartitions
+
+    name = question.path["topic"]
+    with cluster.client() as client:
+        indexes = [one.partition_index for one in described(client, name).partitions]
+        told = elect_leaders(client, [TopicPartitions(topic=name, partitions=indexes)])
+    failed = {f"{topic}-{index}: {why}" for (topic, index), why in told.items() if why}
+    if failed:
+        raise UserError(
+            f"{len(failed)} of {len(indexes)} partitions keep their leader",
+            "; ".join(sorted(failed)[:5]),
+            "is the preferred broker there, and in sync?",
+            exit_code=Exit.REFUSED,
+        )
+    return _topic_page(name)
+
+
+def _reset_offsets(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+    """Of all that the group has committed, or of one topic."""
+    group, position = question.path["group"], parse_position(_needed(fields, "to"))
+    topic = fields.get("topic", "").strip()
+    with cluster.client() as client:
+        wanted = [one for one in committed_offsets(client, group) if topic in ("", one[0])]
+        if not wanted:
+            raise UserError(
+                f"group {group} has committed nothing{f' of {topic}' if topic else ''}",
+                "there is nothing to reset",
+                "trimaran groups reset-offsets gives a group offsets of further topics",
+                exit_code=Exit.USAGE,
+            )
+        after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}
+        commit_offsets(client, group, after)
+    return f"/groups/{quote(group, safe='')}"
+
+
+WRITES = (
+    Write("/topics", "create topic", _create_topic),
+    Write("/topics/{topic}/delete", "delete topic", _delete_topic),
+    Write("/topics/{topic}/config", "alter config", _alter_config),
+    Write("/topics/{topic}/elect", "elect leaders", _elect_leaders),
+    Write("/groups/{group:path}", "reset offsets", _reset_offsets),
+)
