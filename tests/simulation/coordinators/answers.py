@@ -136,12 +136,12 @@ class Answers(CoordinatorChecker):
     ) -> None:
         if response.error_code or request.transactional_id is None:
             return
+        self._check_told(response)
         key, producer = request.transactional_id, response.producer_id
-        known = self.transactions.states.get(key)
         self.rule(
-            known is not None
-            and (known.producer_id, known.epoch) >= (producer, response.producer_epoch),
-            *("T5", key, "is answered", producer, response.producer_epoch, "and is", known),
+            self.transactions.has_been(key, producer, response.producer_epoch),
+            *("T5", key, "is answered", producer, response.producer_epoch, "and is"),
+            self.transactions.states.get(key),
         )
         self.outcomes.began(producer, response.producer_epoch)
 
@@ -156,11 +156,18 @@ class Answers(CoordinatorChecker):
         if response.error_code:
             self._fenced_told(request, response.error_code)
             return
+        if version >= EPOCH_BUMP_VERSION:
+            self._check_told(response)
         epoch = request.producer_epoch + (version >= EPOCH_BUMP_VERSION)
         decided = self.transactions.decided.get((request.producer_id, epoch), set())
         self.rule(
             request.committed in decided, "T6", request, "is answered, and decided is", decided
         )
+
+    def _check_told(self, response: Any) -> None:
+        """T5: the last epoch is kept to fence the one before; no producer has it."""
+        last = self.world.rules.epoch_max
+        self.rule(response.producer_epoch < last, "T5", response, "has the epoch", last)
 
     def _fenced_told(self, request: Any, code: int) -> None:
         """T7: nobody is fenced by nobody."""

@@ -10,6 +10,7 @@ from broker.channels.broker_channel import NotSent, OutcomeUnknown
 from tests.simulation.coordinators.frames import Frames
 from tests.simulation.coordinators.telling import brief
 from tests.simulation.partitions.network import Lost
+from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from wire.schema import Message
 
 if TYPE_CHECKING:
@@ -38,12 +39,31 @@ class SimChannels:
         if target is None:
             raise NotSent(f"broker {broker_id} is not known")
         version = VERSIONS[type(request).__name__]
+        is_end, faults = isinstance(request, WriteTxnMarkersRequest), world.faults
+        stuck = faults.stuck_ends if is_end else faults.stuck
         frames = Frames(target, f"broker-{self._broker.id}", version)
         if world.trace is not None:
             world.say(self._broker.id, "→", broker_id, brief(request))
         try:
             return await world.network.ask(
-                self._broker.id, target, lambda: frames.handle(request), REQUEST_SECONDS
+                self._broker.id,
+                target,
+                lambda: frames.handle(request),
+                REQUEST_SECONDS,
+                stuck=stuck,
+                may_be_stuck=lambda: not is_end or self._may_be_stuck(request),
             )
         except Lost:
             raise OutcomeUnknown(f"broker {broker_id}: no answer") from None
+
+    def _may_be_stuck(self, request: Any) -> bool:
+        """Up to version 1 of transactions only where another coordinator has written since: else nothing tells a marker
+        that is late from one of the next transaction, which is what version 2 is for (KIP-890).
+        """
+        transactions = self._broker.world.checker.transactions
+        return self._broker.world.rules.bumps or all(
+            transactions.has_newer_coordinator((topic.name, index), one)
+            for one in request.markers
+            for topic in one.topics
+            for index in topic.partition_indexes
+        )

@@ -72,10 +72,13 @@ class CoordinatorClient:
 
         # Up to version 1 of transactions an end that is late ends the next one (KAFKA-17754); and a late heartbeat says
         # that its member has given up what it has been given since. So neither is late here.
-        is_end = isinstance(request, EndTxnRequest) and not self.world.rules.bumps
-        may_be_late = not is_end and not isinstance(request, ConsumerGroupHeartbeatRequest)
+        is_end, faults = isinstance(request, EndTxnRequest), self.world.faults
+        may_be_late = not (is_end and not self.world.rules.bumps) and not isinstance(
+            request, ConsumerGroupHeartbeatRequest
+        )
+        stuck = faults.stuck_ends if is_end else faults.stuck
         return await self.world.network.ask(
-            CLIENT, broker, handle, seconds, may_be_late=may_be_late
+            CLIENT, broker, handle, seconds, may_be_late=may_be_late, stuck=stuck
         )
 
     async def _served(self, broker: CoordinatorBroker, request: Message, version: int) -> Any:

@@ -19,8 +19,8 @@ from tests.simulation.coordinators.client import (
 from tests.simulation.coordinators.membership import Identity
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -53,9 +53,14 @@ class TransactionalProducer(CoordinatorClient):
             transaction_timeout_ms=self.world.rules.transaction_ms,
         )
         answer = await self.ask_coordinator(TRANSACTION, self.transactional_id, request, 5)
+        self._is_now(answer)
+        self._added = set()
+
+    def _is_now(self, answer: InitProducerIdResponse | EndTxnResponse) -> None:
+        if self.producer_id >= 0 and answer.producer_id != self.producer_id:
+            self.world.happened["epochs used up"] += 1
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self._sequences = {}
-        self._added = set()
 
     def begin(self) -> None:
         self.transaction = f"{self.name}.{self.world.next_number()}"
@@ -146,8 +151,7 @@ class TransactionalProducer(CoordinatorClient):
         )
         self.world.checker.outcomes.told(self.transaction, is_commit)
         if self.bumps:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-            self._sequences = {}
+            self._is_now(answer)
         self.world.happened["transaction" if is_commit else "transaction aborted"] += 1
 
     def output_for(self, what: bytes) -> Key:

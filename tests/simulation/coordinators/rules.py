@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from broker.transactions.transaction import EPOCH_MAX
 from tests.simulation.partitions import faults
 
 INPUT, OUTPUT = "in", "out"
@@ -17,7 +18,7 @@ class Rules(faults.Rules):
     """`inputs` and `outputs` are partitions of the user's topics, `shards` those of each internal topic.
 
     `bumps`: the transformers speak the protocol of `transaction.version` 2, else that of 1; `consumer_protocol`: they
-    are members by KIP-848. Times are ms.
+    are members by KIP-848. `epoch_max` is where a producer's epochs end. Times are ms.
     """
 
     inputs: int = 2
@@ -32,6 +33,7 @@ class Rules(faults.Rules):
     committers: int = 2
     slow_loads: float = 0.0
     static: bool = False
+    epoch_max: int = EPOCH_MAX
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -55,6 +57,7 @@ class Rules(faults.Rules):
             committers=prng.choice((1, 2)),
             slow_loads=prng.choice((0.0, 0.02, 0.1)),
             static=prng.random() < 0.3,
+            epoch_max=prng.choice((EPOCH_MAX, EPOCH_MAX, 3, 6)),
         )
 
 
@@ -67,5 +70,6 @@ class Faults(faults.Faults):
         for name in ("crash_every", "isolate_every", "partition_every", "slow_every"):
             setattr(drawn, name, getattr(drawn, name) * prng.choice((0.0, 1.0, 2.0, 3.0)))
         drawn.stuck = prng.choice((0.0, 0.0, 0.02, 0.1))
+        drawn.stuck_ends = prng.choice((0.0, 0.0, 0.05, 0.2))
         drawn.delay_max = min(drawn.delay_max, prng.choice((0.02, 0.1, 0.4)))
         return drawn

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.outcomes import Outcomes
+from wire.messages.write_txn_markers import WritableTxnMarker
 from wire.records.transaction_log import TransactionLogKey, TransactionLogValue
 
 Place = tuple[str, int]
@@ -63,7 +64,9 @@ class Transactions:
         self._outcomes = outcomes
         self.states: dict[str, State] = {}
         self._appended: dict[str, list[State]] = defaultdict(list)
+        # By producer id: the transactional id, and the newest epoch.
         self.owners: dict[int, str] = {}
+        self._newest: dict[int, int] = {}
         # What was decided: of a producer's epoch, and whether it was a commit.
         self.decided: dict[tuple[int, int], set[bool]] = defaultdict(set)
         # In which leader epoch of the coordinator's partition that was written.
@@ -115,11 +118,24 @@ class Transactions:
             )
 
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether somebody has taken the producer's place, in a log at least."""
-        return any(
-            one.producer_id > producer_id or (one.producer_id == producer_id and one.epoch > epoch)
-            for one in self._appended.get(key, ())
-        )
+        """Whether somebody has taken the producer's place, in a log at least. Ids of brokers have no common order."""
+        was_there = False
+        for one in self._appended.get(key, ()):
+            if was_there and one.producer_id != producer_id:
+                return True
+            was_there = was_there or one.producer_id == producer_id
+            if one.producer_id == producer_id and one.epoch > epoch:
+                return True
+        return False
+
+    def has_been(self, key: str, producer_id: int, epoch: int) -> bool:
+        """Whether the id has had this producer, for good."""
+        return self.owners.get(producer_id) == key and self._newest[producer_id] >= epoch
+
+    def has_newer_coordinator(self, place: Place, marker: WritableTxnMarker) -> bool:
+        """Whether it has a marker of the producer that a later coordinator has written."""
+        newest = self._coordinators.get((place, marker.producer_id), -1)
+        return newest > marker.coordinator_epoch
 
     # --- what is committed
 
@@ -148,13 +164,15 @@ class Transactions:
             value.state in _FOLLOWS[None if before is None else before.state],
             *("T7", key, "is", value, "after", before),
         )
+        is_fresh = value.producer_id not in self.owners
         owner = self.owners.setdefault(value.producer_id, key)
+        self._newest[value.producer_id] = value.epoch
         self._require(owner == key, "I4", value.producer_id, "is of", owner, "and", key)
         if before is not None:
             self._require(
                 value.epoch >= before.epoch
                 if value.producer_id == before.producer_id
-                else value.producer_id > before.producer_id and value.epoch == 0,
+                else is_fresh and value.epoch == 0,
                 *("T5", key, "goes from", before, "to", value),
             )
         if value.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):

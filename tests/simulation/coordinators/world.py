@@ -20,6 +20,9 @@ from broker.coordination import shard_epoch, writing
 from broker.groups import coordinator
 from broker.handlers import consumer_group_heartbeat
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from broker.transactions import rules as transaction_rules
+from broker.transactions import transaction
+from log.producers import state as producer_states
 from tests.simulation.checker import Violation
 from tests.simulation.coordinators.answers import Answers
 from tests.simulation.coordinators.applications import (
@@ -66,8 +69,13 @@ class CoordinatorWorld(World):
         return CoordinatorBroker(self, number)
 
     def _patches(self) -> Sequence[AbstractContextManager[object]]:
+        epoch_max = self.rules.epoch_max
         return (
             *super()._patches(),
+            mock.patch.object(producer_states, "EPOCH_MAX", epoch_max),
+            mock.patch.object(transaction_rules, "EPOCH_MAX", epoch_max),
+            mock.patch.object(transaction_rules, "PRODUCER_EPOCH_MAX", epoch_max - 1),
+            mock.patch.object(transaction, "PRODUCER_EPOCH_MAX", epoch_max - 1),
             mock.patch.object(writing, "now_ms", self.now_ms),
             mock.patch.object(shard_epoch, "now_ms", self.now_ms),
             mock.patch.object(coordinator, "uuid4", self._uuid),

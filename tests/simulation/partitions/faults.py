@@ -44,7 +44,10 @@ class Rules:
 
 @dataclass
 class Faults:
-    """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds."""
+    """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds.
+
+    `stuck_ends` is of what ends transactions, `stuck` of other requests of coordinators.
+    """
 
     delay_max: float = 0.01
     crash_every: float = 0.0
@@ -60,6 +63,7 @@ class Faults:
     recreate_every: float = 0.0
     delete_records_every: float = 0.0
     stuck: float = 0.0
+    stuck_ends: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:

@@ -74,10 +74,12 @@ class Network:
         seconds: float,
         *,
         may_be_late: bool = True,
+        stuck: float = 0.0,
+        may_be_stuck: Callable[[], bool] = lambda: True,
     ) -> Any:
         """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became
-        of it. Without `may_be_late` what has not arrived by then never does; else it may arrive long after that
-        (`Faults.stuck`).
+        of it. Without `may_be_late` what has not arrived by then never does; else it may arrive long after that, with
+        the probability `stuck`, if `may_be_stuck` says so then.
         """
         answers: list[Any] = []
         answered = trio.Event()
@@ -94,19 +96,33 @@ class Network:
         with trio.move_on_after(seconds):
             # late requests arrive although nobody waits for them any more
             until = inf if may_be_late else trio.current_time() + seconds
-            self.world.tasks.start(self._arrive, source, broker, serve, until)
+            held = self._held(stuck) if may_be_late else 0.0
+            self.world.tasks.start(self._arrive, source, broker, serve, until, held, may_be_stuck)
             await answered.wait()
         if not answers:
             raise Lost
         return answers[0]
 
-    async def _arrive(
-        self, source: int, broker: SimBroker, serve: Callable[[], Awaitable[None]], until: float
-    ) -> None:
+    def _held(self, stuck: float) -> float:
         world = self.world
-        if until == inf and world.faults.stuck and world.prng.random() < world.faults.stuck:
-            world.happened["stuck request"] += 1
-            await trio.sleep(world.prng.uniform(*STUCK_SECONDS))
+        if not stuck or world.prng.random() >= stuck:
+            return 0.0
+        world.happened["stuck request"] += 1
+        return world.prng.uniform(*STUCK_SECONDS)
+
+    async def _arrive(
+        self,
+        source: int,
+        broker: SimBroker,
+        serve: Callable[[], Awaitable[None]],
+        until: float,
+        held: float,
+        may_be_stuck: Callable[[], bool],
+    ) -> None:
+        if held:
+            await trio.sleep(held)
+            if not may_be_stuck():
+                return
         try:
             await self.travel(source, broker.id, may_be_lost=True)
         except Lost:

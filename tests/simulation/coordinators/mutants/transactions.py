@@ -221,6 +221,11 @@ def _open_for_ever() -> Patch:
     return mock.patch.object(TransactionCoordinatorShard, "_abort_timed_out", return_value=None)
 
 
+def _epochs_do_not_end() -> Patch:
+    """A producer gets the epoch that is kept for fencing it."""
+    return mock.patch.object(Transaction, "epochs_used_up", property(lambda _self: False))
+
+
 def _producer_ids_twice() -> Patch:
     """KAFKA-15552."""
     counts: dict[ProducerIds, int] = {}
@@ -245,7 +250,8 @@ _MOVES = {
 }
 # What was given up arrives when its sender, or who came after, has gone on.
 _STUCK = {
-    "stuck": 0.15,
+    "stuck": 0.0,
+    "stuck_ends": 0.3,
     "delay_max": 0.02,
     "balance_every": 0.4,
     "crash_every": 0.0,
@@ -254,6 +260,7 @@ _STUCK = {
     "rivals": False,
     "freeze": 0.0,
 }
+_FROZEN = {"freeze": 0.4, "transaction_ms": 2500, "balance_every": 0.0}
 ENDS = ("answer", "T6", "T1", "T10", "T5", "L1", "T7", "T3", "G3")
 TRANSACTIONS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("fencing keeps the epoch", _fencing_keeps_the_epoch, ENDS, {**_RIVALS, **_TV2}),
@@ -280,12 +287,18 @@ TRANSACTIONS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("decisions are forgotten", _decisions_are_forgotten, ENDS, _MOVES),
     ("who takes over aborts", _who_takes_over_aborts, ENDS, _MOVES),
     ("ends for anybody", _ends_for_anybody, ENDS, _RIVALS),
-    ("late ends end the next", _late_ends_end_the_next, ENDS, {**_STUCK, **_TV2}),
+    ("late ends end the next", _late_ends_end_the_next, ENDS, {**_STUCK, **_FROZEN, **_TV2}),
     ("adds for anybody", _adds_for_anybody, ENDS, _RIVALS),
     ("adds while markers are written", _adds_while_markers_are_written, ENDS, {}),
     ("added partitions replace others", _added_partitions_replace_others, ENDS, {"outputs": 2}),
     ("nothing is verified", _nothing_is_verified, ENDS, {}),
-    ("what was verified stays so", _what_was_verified_stays_so, ENDS, {**_STUCK, **_TV1}),
+    (
+        "what was verified stays so",
+        _what_was_verified_stays_so,
+        ENDS,
+        {**_STUCK, "stuck": 0.1, **_TV1},
+    ),
     ("open for ever", _open_for_ever, ENDS, {}),
+    ("epochs do not end", _epochs_do_not_end, ENDS, {**_RIVALS, "epoch_max": 3}),
     ("producer ids twice", _producer_ids_twice, ("I4", *ENDS), {}),
 )
