@@ -111,7 +111,11 @@ class MetadataLog:
             start, replay = self._states[index]
             branch = replay.branch()
             assert branch is not None, "states are kept between transactions only"
-            batches = [one for one in self._batches if start <= one.last_offset <= offset + 1]
+            batches = [
+                one
+                for one in self._batches
+                if start <= one.last_offset and one.base_offset <= offset
+            ]
         branch.apply_all((one.view() for one in batches), offset + 1)
         return branch.state
 

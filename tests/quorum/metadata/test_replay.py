@@ -106,6 +106,16 @@ def test_transactions_of_records_are_seen_when_they_have_ended(end, seen):
     assert names(replayed(batches)) == seen
 
 
+def test_a_branch_goes_on_by_itself():
+    batches = log([topic(1)], [topic(2)])
+    replay = replayed(batches, 2)
+    branch = replay.branch()
+    branch.apply_all(batches)
+    assert (names(replay), names(branch)) == (["t1"], ["t1", "t2"])
+    in_transaction = replayed(log([BeginTransactionRecord(name="x"), topic(1)]))
+    assert in_transaction.branch() is None
+
+
 def control(kind, value):
     def make(offset):
         record = NewRecord(encode_control_key(kind), encode_control_value(value, 0), 2000)

@@ -1,0 +1,166 @@
+"""The metadata log of the console: every state, whatever was kept, and what happened in words."""
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from quorum.metadata.replay import Replay
+from tests.quorum.metadata.build import uid
+from trimaran.console import metadata_log
+from trimaran.console.charts import Bar, Span, bands
+from trimaran.console.metadata_log import MetadataLog
+from trimaran.errors import UserError
+from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from wire.records.configs import ConfigRecord
+from wire.records.metadata import encode_metadata_record
+from wire.records.misc import NoOpRecord
+from wire.records.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+ORDERS = uid(1)
+IDLE = [NoOpRecord()]
+
+
+def config(key, value):
+    return ConfigRecord(resource_type=2, resource_name="orders", name=key, value=value)
+
+
+HISTORY = [
+    [
+        RegisterBrokerRecord(
+            broker_id=11,
+            incarnation_id=uid(11),
+            broker_epoch=1,
+            end_points=[],
+            features=[],
+            rack=None,
+        )
+    ],
+    [BrokerRegistrationChangeRecord(broker_id=11, broker_epoch=1, fenced=-1)],
+    [
+        TopicRecord(name="orders", topic_id=ORDERS),
+        PartitionRecord(
+            partition_id=0,
+            topic_id=ORDERS,
+            replicas=[11, 12],
+            isr=[11, 12],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=11,
+            leader_epoch=0,
+            partition_epoch=0,
+        ),
+        config("retention.ms", "1"),
+        config("cleanup.policy", "compact"),
+    ],
+    IDLE,
+    [PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=[12], leader=12)],
+    [PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=[12, 11])],
+    [PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=[12], leader=-1)],
+    [BrokerRegistrationChangeRecord(broker_id=11, broker_epoch=1, fenced=1)],
+    [config("retention.ms", None)],
+    [RemoveTopicRecord(topic_id=ORDERS)],
+]
+
+
+def batches_of(history):
+    data, offset = b"", 0
+    for records in history:
+        new = [NewRecord(None, encode_metadata_record(one, 0), 1000 + offset) for one in records]
+        data += build_batch(new, base_offset=offset, leader_epoch=1)
+        offset += len(records)
+    return list(iter_batches(memoryview(data)))
+
+
+def read(history, monkeypatch):
+    """A log that has read all of it, and asks nobody."""
+    log = MetadataLog(lambda: None, "nobody")
+    monkeypatch.setattr(log, "_catch_up", lambda: None)
+    log._keep_state()
+    for batch in batches_of(history):
+        log._take(batch)
+    return log
+
+
+@pytest.mark.parametrize("records_per_state", [1, 3, 1000])
+def test_every_state_is_that_of_reading_up_to_there(monkeypatch, records_per_state):
+    monkeypatch.setattr(metadata_log, "RECORDS_PER_STATE", records_per_state)
+    log = read(HISTORY, monkeypatch)
+    first, last = log.bounds()
+    assert (first, last) == (0, sum(map(len, HISTORY)) - 1)
+    for offset in range(first, last + 1):
+        naive = Replay()
+        naive.apply_all(batches_of(HISTORY), offset + 1)
+        assert log.state_at(offset).image.same_content(naive.state.image)
+    with pytest.raises(UserError, match="not known"):
+        log.state_at(last + 1)
+
+
+def test_what_is_old_is_forgotten_and_the_rest_can_still_be_told(monkeypatch):
+    monkeypatch.setattr(metadata_log, "RECORDS_PER_STATE", 2)
+    monkeypatch.setattr(metadata_log, "LOG_BYTES_MAX", 500)
+    history = HISTORY + [IDLE] * 20
+    log = read(history, monkeypatch)
+    first, last = log.bounds()
+    assert 0 < first < last
+    for offset in range(first, last + 1):
+        naive = Replay()
+        naive.apply_all(batches_of(history), offset + 1)
+        assert log.state_at(offset).image.same_content(naive.state.image)
+    with pytest.raises(UserError, match="begins at"):
+        log.state_at(first - 1)
+
+
+def test_what_happened_is_told_in_words(monkeypatch):
+    log = read(HISTORY, monkeypatch)
+    told = [f"{one.level} {one.subject}: {one.text}" for one in reversed(log.events())]
+    assert told == [
+        "info broker 11: registered",
+        "info broker 11: is unfenced: it serves",
+        "info orders: was created with 1 partition",
+        "info topic orders: retention.ms=1, cleanup.policy=compact",
+        "info orders-0: is led by broker 12, before by 11",
+        "warn orders-0: in-sync replicas lost 11; now 12",
+        "info orders-0: in-sync replicas gained 11; now 12, 11",
+        "bad orders-0: has no leader, before by 12",
+        "warn orders-0: in-sync replicas lost 11; now 12",
+        "bad broker 11: was fenced",
+        "info topic orders: retention.ms was taken back",
+        "warn orders: was deleted",
+    ]
+
+
+def test_a_partition_has_its_changes(monkeypatch):
+    log = read(HISTORY, monkeypatch)
+    changes = log.changes_of(ORDERS, 0)
+    assert [(one.leader, one.isr) for one in changes] == [
+        (11, (11, 12)),
+        (12, (12,)),
+        (12, (12, 11)),
+        (-1, (12,)),
+    ]
+
+
+def test_records_are_shown_without_idle_ones(monkeypatch):
+    log = read(HISTORY, monkeypatch)
+    rows = log.records_before(8, 3)
+    assert [(row["offset"], row["type"]) for row in rows] == [
+        (8, "PartitionChangeRecord"),
+        (7, "PartitionChangeRecord"),
+        (5, "ConfigRecord"),
+    ]
+    assert log.offset_at(1008) == 8
+    assert log.offset_at(0) == 0
+
+
+def test_bands_go_on_where_nothing_changes():
+    chart = bands([Span("b", "2", 50, 100), Span("a", "1", 0, 50), Span("b", "3", 100, 100)])
+    assert chart.rows == {
+        "a": [Bar(0.0, 500.0, "1", 0, 50)],
+        "b": [Bar(500.0, 500.0, "2", 50, 100)],
+    }
+    assert bands([]) is None
