@@ -140,11 +140,10 @@ class Run:
                 value = ABORTED + message.value() if is_abort else message.value()
                 producer.produce(TARGET, value=value, partition=message.partition())
                 producer.poll(0)
-            producer.send_offsets_to_transaction(
-                consumer.position(consumer.assignment()),
-                consumer.consumer_group_metadata(),
-                CALL_SECONDS,
-            )
+            # A line each, so that a dump tells which of them does not return.
+            positions = consumer.position(consumer.assignment())
+            member = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(positions, member, CALL_SECONDS)
             if not is_abort:
                 producer.commit_transaction(CALL_SECONDS)
                 self.commits += 1
