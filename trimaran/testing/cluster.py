@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,19 @@ class KafkaCluster(Kafka):
     def resume(self, node: int | str) -> None:
         """Lets a frozen node go on."""
         self._run("chaos", "resume", str(node))
+
+    def fill_disk(self, node: int) -> None:
+        """From now on each write of a node to a file fails as on a full disk, but with EFBIG where a disk says ENOSPC;
+        `restart` gives it room again. Linux only.
+
+        Raises:
+            RuntimeError: no such node runs.
+        """
+        pids = {one["id"]: one["pid"] for one in self.nodes() if one["state"] != "dead"}
+        if node not in pids:
+            raise RuntimeError(f"no node {node} runs; there are {', '.join(map(str, pids))}")
+        _, hard = resource.prlimit(pids[node], resource.RLIMIT_FSIZE)
+        resource.prlimit(pids[node], resource.RLIMIT_FSIZE, (0, hard))
 
     def nodes(self) -> list[dict[str, Any]]:
         """Id, role, address, pid and state of each node."""

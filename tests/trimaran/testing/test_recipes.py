@@ -1,0 +1,39 @@
+"""The recipes of docs/testing.md, as they stand there; the one for a JVM is run by tests/interop/test_recipe.py."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "testing.md"
+JVM = "5"
+
+
+def recipes():
+    """Programs by the number in their heading."""
+    found = re.findall(
+        r"^### (\d)\. .*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
+    return dict(found)
+
+
+def run(path, programs, **options):
+    for number, program in programs.items():
+        (path / f"test_recipe_{number}.py").write_text(program)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*command, path], cwd=path, capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_the_recipes_work(tmp_path):
+    programs = recipes()
+    assert sorted(programs) == list("123456")
+    programs.pop(JVM)
+    assert f"{len(programs)} passed" in run(tmp_path, programs)
