@@ -10,6 +10,7 @@ from bench.broker_failover import broker_failover
 from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
 from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
+from bench.quotas import quotas_bench
 from bench.results import Figure
 from bench.transactions import copying_bench, transactions_bench
 
@@ -128,6 +129,7 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "broker-failover": broker_failover,
     "transactions": transactions_bench,
     "exactly-once": copying_bench,
+    "quotas": quotas_bench,
     "group-joining": joining_bench,
     "group-idle": idle_bench,
     "group-loading": loading_bench,
