@@ -20,7 +20,7 @@ from spark.java import RECORDING, cache_folder, found_java, version_text
 
 SUFFIX = ".jsa"
 KEPT = 2  # archives, 160 MB each: this environment's and another's
-RECORDING_SECONDS_MAX = 86_400  # whoever writes for longer was killed
+RECORDING_SECONDS_MAX = 3600  # whoever takes longer was probably killed; two that write do no harm
 # What else decides on the class path or on how the JVM works: with any of these nothing is written.
 ENVIRONMENT = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
