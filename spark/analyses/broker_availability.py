@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 2000
+SECONDS_DRAWN_MAX = 1e9  # thirty years: longer is a broken clock
 UNFENCE_SECONDS_MAX = 30.0
 
 SQL = f"""
@@ -64,7 +65,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 
     if frame.empty:
         return nothing("no broker in the log")
-    ends = frame["to_ts"].fillna(frame["from_ts"] + pd.to_timedelta(frame["seconds"], unit="s"))
+    lasted = pd.to_timedelta(frame["seconds"].clip(upper=SECONDS_DRAWN_MAX), unit="s")
+    ends = frame["to_ts"].fillna(frame["from_ts"] + lasted)
     shown = frame.assign(end=ends, name="broker " + frame["broker_id"].astype(str))
     shown = shown.sort_values(["broker_id", "from_ts"])
     return spans(shown, "name", "from_ts", "end", "state")
@@ -77,7 +79,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     restarts, fences = int(brokers["restarts"].sum()), int(brokers["fences"].sum())
     share = 100 * brokers["active_seconds"].sum() / max(brokers["known_seconds"].sum(), 1e-9)
     text = (
-        f"{count_text(len(brokers), 'broker')}, active {share:.4g} % of their time; "
+        f"{count_text(len(brokers), 'broker')}, active {share:.4g} % of the time; "
         f"{count_text(restarts, 'restart')}, fenced {times_text(fences)}"
     )
     verdicts = [Verdict("warn" if fences else "ok", f"Brokers: {text}.")]

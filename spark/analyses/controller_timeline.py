@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 GAP_MS_MAX = (
     3000  # an election with Kafka's default timeouts takes 2 to 3 s; longer deserves a look
 )
+GAP_MS_DRAWN_MAX = 1e12  # thirty years: longer is a broken clock
 
 SQL = """
 SELECT epoch, leader_id, from_ts, to_ts, seconds, records, gap_before_ms,
@@ -63,7 +64,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     silent = pd.DataFrame(
         {
             "who": "no records",
-            "from_ts": gaps["from_ts"] - pd.to_timedelta(gaps["gap_before_ms"], unit="ms"),
+            "from_ts": gaps["from_ts"]
+            - pd.to_timedelta(gaps["gap_before_ms"].clip(upper=GAP_MS_DRAWN_MAX), unit="ms"),
             "end": gaps["from_ts"],
             "kind": "silence",
         }

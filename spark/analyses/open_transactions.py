@@ -101,7 +101,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     late = one["seconds"] * 1000 > one["timeout_ms"]
     text = (
         f"{count_text(one['all_open'], 'transaction')} open at the end of the log; {short(one['transactional_id'])} "
-        f"since {seconds_text(one['seconds'])} ({one['state']}, {one['partitions']:.0f} partitions): "
+        f"for {seconds_text(one['seconds'])} ({one['state']}, {count_text(one['partitions'], 'partition')}): "
         f"readers of committed data wait there"
     )
     if late:

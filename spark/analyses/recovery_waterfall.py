@@ -35,7 +35,7 @@ WITH losses AS (
          lead(from_offset) OVER (PARTITION BY broker_id ORDER BY from_offset) AS next_offset
   FROM {{broker_history}}
   WHERE state IN ('fenced', 'controlled_shutdown', 'unregistered')
-    AND prev_state IN ('active', 'controlled_shutdown') AND cause != 'changed'
+    AND prev_state = 'active' AND cause != 'changed'
 ), windows AS (
   SELECT *, coalesce(next_offset, 9223372036854775807) AS end_offset FROM losses
 ), moved AS (
@@ -47,7 +47,7 @@ WITH losses AS (
        AND l.ts <= w.lost_ts + INTERVAL 10 MINUTES
   GROUP BY 1, 2
 ), led_again AS (
-  SELECT w.broker_id, w.from_offset, max(r.ts) AS led_again_ts
+  SELECT w.broker_id, w.from_offset, max(r.ts) AS led_again_ts, count(*) AS led_again
   FROM windows w
   JOIN {{leader_changes}} n ON n.prev_leader = w.broker_id AND n.leader IS NULL AND n.ts >= w.lost_ts
        AND n.offset < w.end_offset
@@ -67,6 +67,7 @@ WITH losses AS (
 )
 SELECT w.broker_id, w.lost_ts, w.cause, coalesce(m.leaders, 0) AS leaders,
        coalesce(m.without_leader, 0) AS without_leader,
+       greatest(coalesce(m.without_leader, 0) - coalesce(a.led_again, 0), 0) AS left_without_leader,
        (unix_millis(m.first_leader_ts) - unix_millis(w.lost_ts)) / 1000D AS first_leader_seconds,
        (unix_millis(greatest(m.last_leader_ts, a.led_again_ts)) - unix_millis(w.lost_ts)) / 1000D
          AS all_leaders_seconds,
@@ -89,7 +90,8 @@ def recovery_waterfall(
 
     Returns:
         broker_id int, lost_ts timestamp, cause string (fenced, controlled_shutdown, unregistered), leaders long (moved
-        away from it), without_leader long (of them, that had none for a time), first_leader_seconds double,
+        away from it), without_leader long (of them, that had none for a time), left_without_leader
+        long (and none up to the end), first_leader_seconds double,
         all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
         in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses long (in all)
     """
@@ -120,7 +122,13 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         series[label] = step
         reached = reached + step
     if not any(step.any() for step in series.values()):
-        return nothing("leaders moved at once; no broker that was lost came back")
+        left = frame["left_without_leader"].sum()
+        led = (
+            f"{count_text(left, 'partition')} without a leader since"
+            if left
+            else "leaders moved at once"
+        )
+        return nothing(f"{led}; no broker that was lost came back")
     colours = {"all leaders moved": RED, "broker back": AMBER, "in sync": BLUE}
     return bars(names, series, x_title="seconds since the loss", colours=colours)
 
@@ -128,12 +136,18 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("ok", "Recovery: no broker that served was lost.")]
-    losses = int(frame["losses"].iloc[0])
+    losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     leaders = frame["all_leaders_seconds"].dropna()
     slowest = float(leaders.max()) if len(leaders) else 0.0
     when = f"after at most {seconds_text(slowest)}" if slowest else "at once"
     text = f"{count_text(losses, 'broker loss')}; all their partitions had leaders again {when}"
-    verdicts = [Verdict("warn" if slowest > LEADERLESS_SECONDS_MAX else "ok", f"Recovery: {text}.")]
+    if left:
+        text = f"{count_text(losses, 'broker loss')}; {count_text(left, 'partition')} had no leader any more"
+        text += " up to the end of the log: were the brokers shut down?"
+        verdicts = [Verdict("info", f"Recovery: {text}")]
+    else:
+        is_slow = slowest > LEADERLESS_SECONDS_MAX
+        verdicts = [Verdict("warn" if is_slow else "ok", f"Recovery: {text}.")]
     synced = frame["in_sync_seconds"].dropna()
     if len(synced):
         told = f"median {seconds_text(float(synced.median()))}, longest {seconds_text(float(synced.max()))}"

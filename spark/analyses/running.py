@@ -136,18 +136,29 @@ def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
     try:
         optional = {view: views.frame(analysis, view) for view in analysis.optional}
         made = analysis.compute(**required, **optional)
-        return _collected(made)
+        return collected(made)
     except PySparkException:  # such as a directory without a metadata log
         if not analysis.optional:
             raise
-        return _collected(analysis.compute(**required))
+        return collected(analysis.compute(**required))
 
 
-def _collected(frame: DataFrame) -> pd.DataFrame:
-    """PySpark warns of Arrow whenever a query fails; what failed is told by the error."""
+# Of clocks that can be drawn: pandas counts nanoseconds, and differences of times must fit, too.
+FIRST_TIME, LAST_TIME = "1970-01-01", "2200-01-01"
+
+
+def collected(frame: DataFrame) -> pd.DataFrame:
+    """The first rows of a result; times that no clock should show are null there."""
+    columns = [
+        f"CASE WHEN `{name}` BETWEEN TIMESTAMP '{FIRST_TIME}' AND TIMESTAMP '{LAST_TIME}' THEN `{name}` END AS `{name}`"
+        if kind == "timestamp"
+        else f"`{name}`"
+        for name, kind in frame.dtypes
+    ]
     with warnings.catch_warnings():
+        # PySpark warns of Arrow whenever a query fails; what failed is told by the error.
         warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
-        return frame.limit(ROWS_MAX).toPandas()
+        return frame.limit(ROWS_MAX).selectExpr(*columns).toPandas()
 
 
 def cause_of(error: PySparkException) -> str:

@@ -123,6 +123,11 @@ def _filled(rows: pd.DataFrame, width: float) -> pd.Series[float]:
     return series.reindex(every, fill_value=0)
 
 
+def _rate_text(rate: float) -> str:
+    """By the day where a second has hardly any."""
+    return f"{rate:,.0f} records/s" if rate >= 1 else f"{rate * 86_400:,.3g} records a day"
+
+
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("info", "Throughput: no records up to the high watermark.")]
@@ -133,7 +138,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     text = (
         f"{count_text(one['all_records'], 'record')} ({bytes_text(float(one['all_bytes']))} stored) in "
         f"{count_text(one['partitions'], 'partition')} of {count_text(one['topics'], 'topic')} "
-        f"over {seconds_text(span)}; peak {peak:,.0f} records/s"
+        f"over {seconds_text(span)}; peak {_rate_text(peak)}"
     )
     verdicts = [Verdict("info", f"Throughput: {text}.")]
     if one["outside"]:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark.analyses.analysis import ROWS_MAX
 from spark.analyses.catalogue import ANALYSES
-from spark.analyses.running import not_applicable
+from spark.analyses.running import collected, not_applicable
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -46,7 +45,7 @@ def analysed(spark, name, **views):
     """Runs the analysis on rows (tuples in the order of its views' columns); a view left out is optional."""
     analysis = ANALYSES[name]
     frames = {view: table_of(spark, rows, analysis.views[view]) for view, rows in views.items()}
-    frame = analysis.compute(**frames).limit(ROWS_MAX).toPandas()
+    frame = collected(analysis.compute(**frames))
     drawn = analysis.plot(frame)
     assert drawn.data or drawn.layout.annotations
     drawn.to_json()

@@ -149,7 +149,7 @@ def test_transactions(spark):
     told = analysed(spark, "open_transactions", transactions=rows)
     assert "2 transactions of 3 ids, 50 % aborted" in told.text
     assert (
-        "1 transaction open at the end of the log; stuck since 95.0 s (Ongoing, 2 partitions)"
+        "1 transaction open at the end of the log; stuck for 95.0 s (Ongoing, 2 partitions)"
         in told.text
     )
     assert "beyond its own timeout" in told.text

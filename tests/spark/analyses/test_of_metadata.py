@@ -1,5 +1,7 @@
 """M1 to M18 on stories whose truth is known."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.spark.analyses.given import analysed, at
@@ -171,9 +173,22 @@ def test_brokers(spark):
         (12, "r", 4, at(50), None, 150.0, "fenced", "fenced"),
     ]
     told = analysed(spark, "broker_availability", broker_history=history)
-    assert "2 brokers, active 52 % of their time; 1 restart, fenced once" in told.text
+    assert "2 brokers, active 52 % of the time; 1 restart, fenced once" in told.text
     assert "broker 11 took 40.0 s" in told.text
     assert "Not serving at the end of the log: broker 12" in told.text
+
+
+def test_brokers_by_a_clock_of_another_age(spark):
+    """pandas holds times up to 2262; a controller's clock may show any."""
+    far = datetime(9999, 1, 1, tzinfo=UTC)
+    history = [
+        (11, "r", 1, at(0), far, 9e12, "active", "unfenced"),
+        (12, "r", 2, at(0), None, 9e12, "active", "unfenced"),
+        (13, "r", 3, far, None, 0.0, "fenced", "fenced"),
+    ]
+    told = analysed(spark, "broker_availability", broker_history=history)
+    assert told.frame["to_ts"].isna().all()
+    assert "3 brokers" in told.text
 
 
 def test_recovery(spark):
@@ -201,6 +216,24 @@ def test_recovery(spark):
     assert (row["first_leader_seconds"], row["all_leaders_seconds"]) == (0.0, 3.0)
     assert (row["back_seconds"], row["in_sync_seconds"], row["replicas"]) == (30.0, 47.0, 2)
     assert "1 broker loss; all their partitions had leaders again after at most 3.0 s" in told.text
+
+
+def test_a_shutdown_is_one_loss_and_nobody_leads_after_the_last(spark):
+    brokers = [
+        (1, 1, at(0), "active", "registered", "unfenced"),
+        (1, 50, at(50), "controlled_shutdown", "active", "controlled_shutdown"),
+        (1, 60, at(51), "fenced", "controlled_shutdown", "fenced"),
+    ]
+    told = analysed(
+        spark,
+        "recovery_waterfall",
+        broker_history=brokers,
+        leader_changes=[(51 + i, at(50), "orders", i, 1, None, 7) for i in range(3)],
+        isr_changes=[],
+    )
+    assert "1 broker loss; 3 partitions had no leader any more up to the end" in told.text
+    assert "Lost last and not back: broker 1" in told.text
+    assert told.levels[0] == "info"
 
 
 def test_leader_balance(spark):
