@@ -10,9 +10,9 @@ from trimaran.cli import anywhere
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_data
 from trimaran.client.brokers import broker_rows
-from trimaran.client.health import BAD, WARNING, Reason, count_partitions, judge
+from trimaran.client.health import WARNING, Reason, count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
-from trimaran.client.quorum import replica_rows
+from trimaran.client.quorum import ask_quorum
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _judged(client: BlockingClient, beside: list[Reason]) -> dict[str, Any]:
     topics = topics_of(client, None)
     brokers = broker_rows(client, topics)
     under_min_isr = len(partitions_of(client, topics, [is_under_min_isr]))
-    voters, of_quorum = _voters(client)
+    _, voters, of_quorum = ask_quorum(client, LEADER_SECONDS)
     counts = count_partitions(topics)
     found = judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
     return {
@@ -77,23 +77,6 @@ def _judged(client: BlockingClient, beside: list[Reason]) -> dict[str, Any]:
         **counts._asdict(),
         "under_min_isr": under_min_isr,
     }
-
-
-def _voters(client: BlockingClient) -> tuple[list[dict[str, Any]], list[Reason]]:
-    """Brokers pass the question on to the active controller."""
-    from quorum.observing.live_quorum import describe_quorum
-    from wire.client.errors import RequestTimedOut, VersionMismatch
-    from wire.errors import KafkaError
-
-    try:
-        partition = describe_quorum(client, timeout=LEADER_SECONDS)
-    except (RequestTimedOut, VersionMismatch):
-        return [], [Reason(BAD, "no active controller answers", "quorum")]
-    except KafkaError as error:
-        return [], [Reason(WARNING, f"the quorum is not told of: {error.code.name}", "quorum")]
-    if partition.error_code:
-        return [], [Reason(BAD, "the quorum has no leader", "quorum")]
-    return [row for row in replica_rows(partition) if row["role"] != "observer"], []
 
 
 def _of_mirror(brokers: Brokers) -> list[Reason]:

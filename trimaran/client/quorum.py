@@ -5,9 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from node.runtime.clock import now_ms
+from trimaran.client.health import BAD, WARNING, Reason
 
 if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
     from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+
+
+def ask_quorum(
+    client: BlockingClient, timeout: float
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
+    """Fields and rows of the voters, as the active controller tells a broker; where it does not, why not."""
+    from quorum.observing.live_quorum import describe_quorum
+    from wire.client.errors import RequestTimedOut, VersionMismatch
+    from wire.errors import KafkaError
+
+    try:
+        partition = describe_quorum(client, timeout=timeout)
+    except (RequestTimedOut, VersionMismatch):
+        return None, [], [Reason(BAD, "no active controller answers", "quorum")]
+    except KafkaError as error:
+        text = f"the quorum is not told of: {error.code.name}"
+        return None, [], [Reason(WARNING, text, "quorum")]
+    if partition.error_code:
+        return None, [], [Reason(BAD, "the quorum has no leader", "quorum")]
+    voters = [row for row in replica_rows(partition) if row["role"] != "observer"]
+    return quorum_fields(partition), voters, []
 
 
 def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.client.health import Counts, judge
+from trimaran.client.health import Counts, Reason, judge
 
 
 def voter(id_, role="follower", ago=10, lag=0):
@@ -75,3 +75,10 @@ def test_the_worst_is_named_first_and_the_others_are_counted():
     health = judge(VOTERS, [broker(11), broker(12, "fenced")], counts)
     assert health.sentence == "Unhealthy: 2 partitions without a leader, and 2 more."
     assert [reason.level for reason in health.reasons] == ["bad", "warning", "warning"]
+
+
+def test_what_is_known_beside_counts_too():
+    health = judge(
+        [], BROKERS, Counts(), beside=[Reason("bad", "the quorum has no leader", "quorum")]
+    )
+    assert health.sentence == "Unhealthy: the quorum has no leader."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.brokers import broker_rows
 from trimaran.client.health import count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, is_under_replicated, partitions_of
-from trimaran.client.quorum import quorum_fields, replica_rows
+from trimaran.client.quorum import ask_quorum
 from trimaran.console.page import Page, Question
 from trimaran.errors import UserError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from wire.messages.metadata import MetadataResponseTopic
 
 EVENTS_SHOWN = 8
+# An election takes about a second; without a leader the rest of the page is still wanted.
+LEADER_SECONDS = 2.0
 # Topics whose min.insync.replicas is asked for: of more that are under-replicated one wants no exact count.
 TOPICS_ASKED_MAX = 200
 LINKS = {
@@ -36,10 +38,10 @@ def view(question: Question) -> dict[str, Any]:
     counts = count_partitions(topics)
     with cluster.client() as client:
         brokers = broker_rows(client, topics)
-        quorum, voters = ask_quorum(client)
+        quorum, voters, of_quorum = ask_quorum(client, LEADER_SECONDS)
         under_min_isr = _under_min_isr(client, topics)
         cluster_id = client.refresh(()).cluster_id
-    health = judge(voters, brokers, counts, under_min_isr)
+    health = judge(voters, brokers, counts, under_min_isr, of_quorum)
     return {
         "cluster_id": cluster_id,
         "verdict": health.sentence,
@@ -53,24 +55,8 @@ def view(question: Question) -> dict[str, Any]:
         "brokers": brokers,
         "counts": counts,
         "under_min_isr": under_min_isr,
-        **_last_events(question),
+        **_last_events(question, has_leader=quorum is not None),
     }
-
-
-def ask_quorum(client: BlockingClient) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Fields of the quorum, and its voters; None and nobody where we may not ask, or brokers cannot tell."""
-    from quorum.observing.live_quorum import describe_quorum
-    from wire.client.errors import VersionMismatch
-    from wire.errors import KafkaError
-
-    try:
-        partition = describe_quorum(client)
-    except (KafkaError, VersionMismatch):
-        return None, []
-    if partition.error_code:
-        return None, []
-    rows = [row for row in replica_rows(partition) if row["role"] != "observer"]
-    return quorum_fields(partition), rows
 
 
 def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopic]) -> int:
@@ -85,10 +71,12 @@ def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopi
     return sum(map(is_under_replicated, rows))
 
 
-def _last_events(question: Question) -> dict[str, Any]:
+def _last_events(question: Question, *, has_leader: bool) -> dict[str, Any]:
     """None where no controllers were named; why, where they do not answer: the rest of the page may still be true."""
     if question.cluster.controllers is None:
         return {"events": None, "events_missing": ""}
+    if not has_leader:
+        return {"events": None, "events_missing": "Nobody tells now: no controller leads."}
     try:
         events = question.cluster.log.events()
     except UserError as error:
