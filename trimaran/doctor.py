@@ -116,6 +116,8 @@ def shadowed_modules() -> Finding:
 
 def spark_formats() -> Finding:
     """Spark imports every module named `pyspark_…` to find formats; one that fails takes all formats with it."""
+    if find_spec("pyspark") is None:
+        return Finding("Spark's formats", "ok", "Spark is not installed")
     for module in iter_modules():
         if module.name.startswith("pyspark_"):
             try:
