@@ -22,9 +22,10 @@ from bench.clusters import Cluster, Opener, trimaran
 from bench.load import create_topic, produce
 from bench.results import Figure
 
-# All eleven windows of a quota may be used at once; the seconds after them are measured.
+# All eleven windows of a quota may be used at once, and again when they are over: bursts come eleven seconds apart, so
+# whole rounds of them are measured, after the first.
 BURST_SECONDS = 15.0
-SECONDS = 30.0
+SECONDS = 33.0
 BYTES_PER_SECOND = 1_000_000
 PARTITIONS_PER_SECOND = 5
 CONNECTIONS_PER_SECOND = 20
