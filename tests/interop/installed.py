@@ -18,7 +18,7 @@ from pathlib import Path
 
 SITE = Path(sysconfig.get_path("purelib")).resolve()
 LINES = 1000
-OF_EXTRAS = {"confluent_kafka", "pyspark", "pyarrow", "kazoo", "jwt", "cryptography"}
+OF_EXTRAS = {"confluent_kafka", "pytest", "pyspark", "pyarrow", "kazoo", "jwt", "cryptography"}
 NOT_COMPILED = "cython"  # of `wire.codec.native`, which cannot be imported then
 PYTEST = """
 import subprocess, sys
