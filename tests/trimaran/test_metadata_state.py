@@ -132,6 +132,23 @@ def test_differences_go_to_the_bottom():
     ]
 
 
+def test_a_listener_that_moves_is_a_difference_of_its_own():
+    def state(port, *more):
+        return {"controllers": {"1": {"listeners": [{"name": "CONTROLLER", "port": port}, *more]}}}
+
+    assert list(differences(state(1), state(2))) == [
+        {
+            "path": "/controllers/1/listeners/CONTROLLER/port",
+            "change": "changed",
+            "before": 1,
+            "after": 2,
+        }
+    ]
+    assert [row["change"] for row in differences(state(1), state(1, {"nameless": 1}))] == [
+        "changed"
+    ]
+
+
 def test_the_tree_has_kafkas_paths(directory, told):
     assert commands.ls("/image/topics/byName", path=directory) == 0
     assert told(as_json=False).split() == ["orders"]

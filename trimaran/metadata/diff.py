@@ -13,7 +13,7 @@ from quorum.metadata.image import TopicsImage
 from quorum.metadata.replay import MetadataState
 
 # How the elements of a list are told apart, where it is not a list of plain values.
-_KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity")
+_KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "name")
 _ABSENT: Any = object()
 
 
@@ -64,9 +64,13 @@ def _by_name(value: Any) -> dict[str, Any] | None:
     """The parts of an object or of a list of objects; None for what is compared whole."""
     if isinstance(value, dict):
         return {str(key): part for key, part in value.items()}
-    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+    if isinstance(value, list) and value and all(map(_has_name, value)):
         return {_name(part): part for part in value}
     return {} if value == [] else None
+
+
+def _has_name(part: Any) -> bool:
+    return isinstance(part, dict) and any(key in part for key in _KEYS)
 
 
 def _name(part: dict[str, Any]) -> str:
