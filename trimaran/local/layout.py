@@ -198,6 +198,8 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         keys["trimaran.metrics.listener"] = node.metrics_address
     if node.role == "broker":
         keys["inter.broker.listener.name"] = "PLAINTEXT"
+        # Kafka waits three seconds for further members of a new group; who tries something out has one.
+        keys["group.initial.rebalance.delay.ms"] = "0"
         if zookeepers := plan.addresses("zookeeper"):
             keys["zookeeper.connect"] = zookeepers
     return keys | plan.settings
