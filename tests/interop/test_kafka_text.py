@@ -34,7 +34,7 @@ def cluster(request):
     producer.init_transactions(CALL_SECONDS)
     producer.begin_transaction()
     for number in range(30):
-        producer.produce(TOPIC, f"value {number}", partition=number % 3)
+        producer.produce(TOPIC, f"value {number}", f"key {number}", partition=number % 3)
     producer.commit_transaction(CALL_SECONDS)
     return cluster
 
