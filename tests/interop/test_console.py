@@ -38,9 +38,8 @@ def asked(request):
     """The console in front of a cluster with a topic, a group, and hostile names in both."""
     cluster = request.getfixturevalue(request.param)
     controllers = cluster.controllers if request.param == "ours" else cluster.controller_bootstrap
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([NewTopic("seen", 2, 1)])[
-        "seen"
-    ].result()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("seen", 2, 1)])["seen"].result()
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for number in range(20):
         value = json.dumps({"number": number, "text": HOSTILE})

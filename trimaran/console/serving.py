@@ -113,10 +113,9 @@ async def _write(console: Console, write: writes.Write, request: Request) -> Res
 
 
 async def _stream(console: Console, request: Request) -> Response:
+    last_change = partial(console.ask, console.cluster.log.last_change)
     try:
-        return await stream.respond(
-            partial(console.ask, console.cluster.log.last_change), console.streams
-        )
+        return stream.ChangeStream(last_change, await last_change(), console.streams)
     except Exception as error:  # noqa: BLE001 - as of pages
         return _failed(console, error, "json", request.url.path, "Changes")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import trio
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from trimaran.errors import UserError
 
@@ -16,36 +17,66 @@ LOOK_SECONDS = 1.0
 WORD_EVERY = 15
 
 
-async def respond(
-    last_change: Callable[[], Awaitable[int]], limiter: trio.CapacityLimiter
-) -> Response:
-    """`last_change` gives the offset of the last record that is no idle one. Raises UserError when it cannot."""
-    first = await last_change()
-    borrower = object()
-    try:
-        limiter.acquire_on_behalf_of_nowait(borrower)
-    except trio.WouldBlock:
-        return Response("too many pages are open", status_code=503, media_type="text/plain")
+class ChangeStream(Response):
+    """Until the reader goes. `last_change` gives the offset of the last record that is no idle one."""
 
-    async def lines() -> AsyncIterator[str]:
+    media_type: str | None = "text/event-stream"
+
+    def __init__(
+        self,
+        last_change: Callable[[], Awaitable[int]],
+        known: int,
+        limiter: trio.CapacityLimiter,
+    ) -> None:
+        """`known` is an offset that the reader has seen already."""
+        self.status_code = 200
+        self.background = None
+        self.init_headers()
+        self._last_change = last_change
+        self._known = known
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        borrower = object()
         try:
-            known, silent = first, 0
-            yield "retry: 5000\n\n"
-            while True:
-                await trio.sleep(LOOK_SECONDS)
-                try:
-                    now = await last_change()
-                except UserError:  # the page, asked again, says why
-                    now = -1
-                silent += 1
-                if now != known:
-                    yield f"event: changed\ndata: {now}\n\n"
-                elif silent >= WORD_EVERY:
-                    yield ": nothing new\n\n"
-                else:
-                    continue
-                known, silent = now, 0
+            self._limiter.acquire_on_behalf_of_nowait(borrower)
+        except trio.WouldBlock:
+            refused = PlainTextResponse("too many pages are open", status_code=503)
+            await refused(scope, receive, send)
+            return
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+                await self._tell(send)
         finally:
-            limiter.release_on_behalf_of(borrower)
+            self._limiter.release_on_behalf_of(borrower)
 
-    return StreamingResponse(lines(), media_type="text/event-stream")
+    async def _tell(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await _say(send, "retry: 5000")
+        silent = 0
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            try:
+                now = await self._last_change()
+            except UserError:  # the page, asked again, says why
+                now = -1
+            silent += 1
+            if now != self._known:
+                await _say(send, f"event: changed\ndata: {now}")
+            elif silent >= WORD_EVERY:
+                await _say(send, ": nothing new")
+            else:
+                continue
+            self._known, silent = now, 0
+
+
+async def _say(send: Send, text: str) -> None:
+    body = f"{text}\n\n".encode()
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
