@@ -100,3 +100,15 @@ def test_configs_of_a_resource_and_of_all_brokers():
     assert kafka_text.configs("broker", "", [], every=False) == (
         "Default configs for brokers in the cluster are:"
     )
+
+
+def test_a_static_voter_has_no_directory():
+    voter = {"id": 1, "role": "leader", "log_end_offset": 9, "last_caught_up_ms": 1, "lag": 0}
+    voter |= {"directory_id": None, "endpoints": ["CONTROLLER://localhost:9093"]}
+    observer = {**voter, "id": 11, "role": "observer", "directory_id": "To-8QAIUZixaCqy2z0VE0w"}
+    fields = {"leader_id": 1, "leader_epoch": 3, "high_watermark": 8}
+    told = kafka_text.quorum_status("me", fields, [voter, {**observer, "endpoints": []}])
+    assert told.splitlines()[-2:] == [
+        'CurrentVoters:          [{"id": 1, "endpoints": ["CONTROLLER://localhost:9093"]}]',
+        'CurrentObservers:       [{"id": 11, "directoryId": "To-8QAIUZixaCqy2z0VE0w"}]',
+    ]

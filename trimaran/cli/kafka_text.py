@@ -207,10 +207,11 @@ def _replicas(rows: Sequence[Row]) -> str:
 
 
 def _replica(row: Row) -> str:
-    directory = "null" if row["directory_id"] is None else f'"{row["directory_id"]}"'
+    named = row["directory_id"] is not None  # a static voter's directory is not known
+    directory = f', "directoryId": "{row["directory_id"]}"' if named else ""
     endpoints = ", ".join(f'"{one}"' for one in row["endpoints"])
     listed = f', "endpoints": [{endpoints}]' if endpoints else ""
-    return f'{{"id": {row["id"]}, "directoryId": {directory}{listed}}}'
+    return f'{{"id": {row["id"]}{directory}{listed}}}'
 
 
 def transactions_list(rows: Sequence[Row]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
+from trimaran.client.java_order import java_hash_order
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
@@ -60,7 +61,9 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
 
 
 def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
-    """What somebody set, on the topic or for all brokers, in the brokers' order: what Kafka's tool shows, too."""
+    """What somebody set, on the topic or for all brokers: what Kafka's tool shows, in its order (`Config` of its admin
+    client is a hash table of all that the broker tells).
+    """
     from quorum.metadata.image import TOPIC_RESOURCE
     from wire.client.answers import the_one
     from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -71,7 +74,12 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     answer = client.call(None, DescribeConfigsRequest(resources=[asked]))
     result = the_one(answer.results, "resource")
     check(result.error_code, result.error_message)
-    return {one.name: one.value for one in result.configs if one.config_source != DEFAULT_CONFIG}
+    told = {one.name: one for one in result.configs}
+    return {
+        name: told[name].value
+        for name in java_hash_order(list(told))
+        if told[name].config_source != DEFAULT_CONFIG
+    }
 
 
 DEFAULT_CONFIG = 5  # Kafka's ConfigSource: nobody set it
