@@ -223,6 +223,8 @@ li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { conten
 details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
 pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem;
   line-height: 1.4; }
+/* plotly's tools stand above the figure, where neither a legend nor a table's heading is */
+section .js-plotly-plot .plotly .modebar { top: -1.9rem; }
 nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
   text-decoration: none; font-size: .9rem; }
 """

@@ -22,44 +22,40 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TOP = 20
+NAME_BYTES = 40  # of a key, to name it by
+HEX_BYTES = 16  # of one that is no text
 HEAVY_SHARE = 0.2  # of a topic's records in one key: one partition, one consumer carries them
 
-# Numbers only are aggregated over all records; the names of the heaviest are looked up afterwards. An aggregate of
-# names makes Spark sort all records instead of hashing them.
+# One pass: a key's hash tells it apart and its first bytes name it, both as grouping keys. An aggregate of names makes
+# Spark sort all records instead of hashing them, and whole keys may be large.
 SQL = f"""
 WITH keyed AS (
-  SELECT topic, key IS NULL AS is_null, xxhash64(key) AS hash, count(*) AS records, min(partition) AS low,
-         max(partition) AS high
-  FROM {{records}} GROUP BY topic, key IS NULL, xxhash64(key)
+  SELECT topic, xxhash64(key) AS hash, substring(key, 1, {NAME_BYTES}) AS name, count(*) AS records,
+         min(partition) AS low, max(partition) AS high
+  FROM {{records}} GROUP BY ALL
 ), topics AS (
-  SELECT topic, sum(records) AS topic_records, sum(CASE WHEN is_null THEN records ELSE 0 END) AS null_keys,
-         sum(CASE WHEN is_null THEN 0 ELSE 1 END) AS distinct_keys,
-         sum(CASE WHEN low != high AND NOT is_null THEN 1 ELSE 0 END) AS on_two_partitions
+  SELECT topic, sum(records) AS topic_records, coalesce(sum(records) FILTER (WHERE name IS NULL), 0) AS null_keys,
+         count(name) AS distinct_keys, count_if(low != high AND name IS NOT NULL) AS on_two_partitions
   FROM keyed GROUP BY topic
 ), heaviest AS (
   SELECT * FROM (
-    SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank FROM keyed WHERE NOT is_null
+    SELECT *, row_number() OVER (PARTITION BY topic ORDER BY records DESC, hash) AS rank
+    FROM keyed WHERE name IS NOT NULL
   ) WHERE rank <= {TOP}
-), names AS (
-  SELECT topic, hash, any_value(key) AS key FROM (
-    SELECT /*+ BROADCAST(h) */ DISTINCT topic, h.hash, key
-    FROM {{records}} r JOIN (SELECT topic AS heavy_topic, hash FROM heaviest) h
-      ON r.topic = heavy_topic AND xxhash64(r.key) = h.hash
-    WHERE key IS NOT NULL
-  ) GROUP BY topic, hash
 )
-SELECT t.topic, r.rank,
-       CASE WHEN CAST(n.key AS STRING) RLIKE '^[ -~]*$' THEN left(CAST(n.key AS STRING), 40)
-            ELSE concat('0x', hex(substring(n.key, 1, 16))) END AS key,
+SELECT topic, r.rank,
+       CASE WHEN CAST(r.name AS STRING) RLIKE '^[ -~]*$' THEN CAST(r.name AS STRING)
+            ELSE concat('0x', hex(substring(r.name, 1, {HEX_BYTES}))) END AS key,
        r.records, r.records / t.topic_records AS share, r.low != r.high AS on_two, t.topic_records, t.null_keys,
        t.distinct_keys, t.on_two_partitions
-FROM topics t LEFT JOIN heaviest r USING (topic) LEFT JOIN names n ON n.topic = t.topic AND n.hash = r.hash
+FROM topics t LEFT JOIN heaviest r USING (topic)
 ORDER BY share DESC NULLS LAST, topic, rank
 """
 
 
 def key_skew(records: DataFrame) -> DataFrame:
-    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash.
+    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash and by how they
+    begin.
 
     Returns:
         topic string, rank int (null: no record has a key), key string (text, or hexadecimal), records long, share

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from log.batches.batch import BatchView, has_valid_crc, iter_batches
 from log.old_formats.old_batches import opened
@@ -19,7 +19,6 @@ from log.producers.marker import read_end_marker
 from spark.origins.cluster import ClusterSettings
 from spark.origins.damage import lose
 from spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
-from wire.blocking import BlockingClient
 from wire.client.answers import the_one
 from wire.client.destinations import Leader, Node
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -29,6 +28,9 @@ from wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
 
 EARLIEST, LATEST = -2, -1  # timestamps that ListOffsets takes for the ends of a log
 READ_COMMITTED = 1

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from node.config.config_def import ConfigError
-from node.config.security import client_security
 from node.config.security_keys import CLIENT_SECURITY
 from spark.options import OptionError, Options, positive
 from spark.origins.origin import DataUnreadable
-from wire.blocking import BlockingClient
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import (
     AuthenticationRefused,
@@ -24,6 +23,9 @@ from wire.client.errors import (
     VersionMismatch,
 )
 from wire.errors import KafkaError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
 
 PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
@@ -66,6 +68,10 @@ class ClusterSettings:
             DataUnreadable: whatever goes wrong with the cluster inside the block.
             OptionError: a property is wrong, or a file it names cannot be used here.
         """
+        # Spark's workers load this module for directories, too.
+        from node.config.security import client_security
+        from wire.blocking import BlockingClient
+
         settings = {name: Property(value, PREFIX + name) for name, value in self.security}
         try:
             security = client_security(settings)
