@@ -96,7 +96,7 @@ class ConfigKey:
 
     A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
     of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
-    as whoever sets one relies on it.
+    as whoever sets one relies on it. `told_as` is the type that clients are told where Kafka reads the text later.
     """
 
     name: str
@@ -111,6 +111,7 @@ class ConfigKey:
     no_effect: str = ""
     no_effect_while_running: str = ""
     only_default: str = ""
+    told_as: Kind | None = None
 
     @property
     def documentation(self) -> str:
@@ -129,7 +130,7 @@ class ConfigKey:
 
     @property
     def type_id(self) -> ConfigTypeId:
-        return ConfigTypeId[self.kind.upper()]
+        return ConfigTypeId[(self.told_as or self.kind).upper()]
 
     def parse(self, text: str, *, origin: str = "") -> Any:
         """The value that `text` means.

@@ -23,9 +23,10 @@ CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 LOGS = (
     ConfigKey(
         "log.dir",
-        "string",
-        "/tmp/kafka-logs",
-        "Directory of the logs when log.dirs is not set.",
+        "list",
+        ["/tmp/kafka-logs"],
+        "Directories of the logs when log.dirs is not set.",
+        lambda value: None if value else "There must be one at least",
         importance="high",
     ),
     ConfigKey("log.dirs", "list", None, "Directories of the logs.", importance="high"),

@@ -143,6 +143,15 @@ LISTENERS = (
         ["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"],
         "Security protocol of each listener name.",
         importance="low",
+        told_as="string",
+    ),
+    ConfigKey(
+        "early.start.listeners",
+        "list",
+        None,
+        "Listeners that open before the ACLs are read: all of a controller, which elects its leader through them. "
+        "Those of a broker wait for the metadata in any case.",
+        importance="high",
     ),
     ConfigKey(
         "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
@@ -163,6 +172,7 @@ LISTENERS = (
         "Most connections from single addresses, HOST:COUNT.",
         _overrides,
         scope="cluster-wide",
+        told_as="string",
     ),
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."

@@ -99,8 +99,6 @@ log.flush.start.offset.checkpoint.interval.ms | int 0.. | 60000 | high
 )
 OTHER_WAYS = rows(
     """
-early.start.listeners | list | null | high
-    Listeners that are opened before the authorizer has read all ACLs.
 log.cleaner.io.buffer.size | int 0.. | 524288 | medium dynamic
     Buffers of the log cleaner, over all its threads.
 log.dir.failure.timeout.ms | long 1.. | 30000 | low

@@ -90,7 +90,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def log_directories(self) -> list[Path]:
-        return [Path(d) for d in self["log.dirs"] or [self["log.dir"]]]
+        return [Path(d) for d in self["log.dirs"] or self["log.dir"]]
 
     def cordoned_directories(self, names: Sequence[str]) -> list[Path]:
         """Those of `log_directories` that a value of `cordoned.log.dirs` names (KIP-1066); others are left out."""
@@ -237,6 +237,7 @@ class ServerConfig(Mapping[str, Any]):
         self._check_voters()
         self._check_listeners()
         self._check_roles()
+        self._check_early_start()
         if self.is_broker:
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
@@ -287,6 +288,25 @@ class ServerConfig(Mapping[str, Any]):
                 origin=self.origins.get("inter.broker.listener.name", ""),
                 fix="set it to one of " + ", ".join(names),
             )
+
+    def _check_early_start(self) -> None:
+        """As in Kafka those that are named must exist. With an authorizer, a controller of Kafka whose listener is left
+        out waits for ACLs that no leader can bring.
+        """
+        key = "early.start.listeners"
+        if (early := self[key]) is None:
+            return
+        own = [endpoint.name for endpoint in self.controller_listeners]
+        known = {*own, *self["controller.listener.names"], *(e.name for e in self.broker_listeners)}
+        if unknown := [name for name in early if name not in known]:
+            why = f"{unknown[0]} is in neither listeners nor controller.listener.names"
+            fix = "name listeners, or leave it out"
+        elif self["authorizer.class.name"] and (late := [one for one in own if one not in early]):
+            why = f"{late[0]} brings the ACLs to this controller, and cannot wait for them"
+            fix = f"add {late[0]}, or leave the key out"
+        else:
+            return
+        raise ConfigError(key, ",".join(early), why, origin=self.origins.get(key, ""), fix=fix)
 
     def _check_listeners(self) -> None:
         for endpoint in self.advertised_broker_listeners if self.is_broker else ():

@@ -1,8 +1,10 @@
 """Parsing a node's configuration: values, defaults, what contradicts itself, where it was written."""
 
+from pathlib import Path
+
 import pytest
 
-from node.config.config_def import ConfigError
+from node.config.config_def import ConfigError, ConfigTypeId
 from node.config.server import parse
 from node.config.server_keys import DEV_MODE, SERVER_CONFIGS
 from tests.quorum.config_of import CONTROLLER, Given, config_of
@@ -121,6 +123,28 @@ def test_a_file_of_apache_kafka_parses():
     assert (config.is_broker, config.is_controller) == (True, True)
 
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_listeners_that_start_early_are_those_of_a_controller_when_acls_are_read():
+    assert parsed(CONTROLLER, authorizer_class_name=AUTHORIZER)["early.start.listeners"] is None
+    parsed(CONTROLLER, authorizer_class_name=AUTHORIZER, early_start_listeners="CONTROLLER")
+    parsed(BROKER, authorizer_class_name=AUTHORIZER, early_start_listeners="PLAINTEXT")
+    parsed(BROKER, authorizer_class_name=AUTHORIZER, early_start_listeners="CONTROLLER")
+    parsed(CONTROLLER, early_start_listeners="")
+    error = wrong(CONTROLLER, authorizer_class_name=AUTHORIZER, early_start_listeners="")
+    assert error.key == "early.start.listeners"
+    assert error.fix == "add CONTROLLER, or leave the key out"
+
+
+def test_types_that_clients_are_told_are_kafkas_where_the_text_is_read_later():
+    told = {name: SERVER_CONFIGS[name].type_id for name in SERVER_CONFIGS}
+    assert told["listener.security.protocol.map"] is ConfigTypeId.STRING
+    assert told["max.connections.per.ip.overrides"] is ConfigTypeId.STRING
+    assert told["log.dir"] is ConfigTypeId.LIST
+    assert parsed(CONTROLLER, log_dir="/a,/b").log_directories == [Path("/a"), Path("/b")]
+
+
 def test_controllers_speak_plaintext_when_nothing_is_said():
     config = parsed(CONTROLLER, listener_security_protocol_map=None)
     assert config.controller_listeners == [Endpoint("CONTROLLER", "127.0.0.1", 0, 0)]
@@ -148,6 +172,8 @@ def test_controllers_speak_plaintext_when_nothing_is_said():
         (CONTROLLER, {"listeners": "CONTROLLER://h:1,PLAINTEXT://h:2"}, "listeners"),
         (CONTROLLER, {"listeners": "CONTROLLER"}, "listeners"),
         (CONTROLLER, {"broker_id": "7"}, "broker.id"),
+        (CONTROLLER, {"early_start_listeners": "OTHER"}, "early.start.listeners"),
+        (CONTROLLER, {"log_dir": ""}, "log.dir"),
         (
             CONTROLLER,
             {"listener_security_protocol_map": "CONTROLLER:TLS"},
