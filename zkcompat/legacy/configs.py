@@ -124,33 +124,27 @@ def _configs(
         if hides(key)
     ]
     shown = {key: value for key, value in wanted.items() if not hides(key)}
-    changes = [
-        AlterableConfig(name=key, config_operation=SET, value=value)
-        for key, value in sorted(shown.items())
-        if known.get(key) != value
-    ]
-    changes += [
-        AlterableConfig(name=key, config_operation=DELETE, value=None)
-        for key in sorted(known.keys() - shown.keys())
-    ]
-    if not changes:
-        return _refused_alone(entity, what, refused)
-    request = IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)],
-        validate_only=False,
-    )
+    changes = _config_changes(known, shown)
+    resource_changes = AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource_changes], validate_only=False)
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.responses
         return refusal(what, one.error_code, one.error_message)
 
-    return Order(
-        Kind.CONFIG,
-        what,
-        asks=[Ask(request, refusals)],
-        refused=refused,
-        entities=[entity.path],
-    )
+    return _order(entity, what, [Ask(request, refusals)] if changes else [], refused)
+
+
+def _config_changes(known: Mapping[str, str], wanted: Mapping[str, str]) -> list[AlterableConfig]:
+    changes = [
+        AlterableConfig(name=key, config_operation=SET, value=value)
+        for key, value in sorted(wanted.items())
+        if known.get(key) != value
+    ]
+    return changes + [
+        AlterableConfig(name=key, config_operation=DELETE, value=None)
+        for key in sorted(known.keys() - wanted.keys())
+    ]
 
 
 def _hides_nothing(key: str) -> bool:
@@ -172,36 +166,29 @@ def _quotas(
         f"{what}: {key} is no quota"
         for key in sorted(wanted.keys() - scram.keys() - set(QUOTA_KEYS))
     ]
+    numbers = {key: _number(wanted[key]) for key in QUOTA_KEYS if key in wanted}
+    refused += [
+        f"{what}: {key}={wanted[key][:40]} is no number"
+        for key, value in numbers.items()
+        if value is None
+    ]
     operations = [
         OpData(key=key, value=0.0, remove=True) for key in sorted(known) if key not in wanted
     ]
-    for key in QUOTA_KEYS:
-        if key not in wanted:
-            continue
-        value = _number(wanted[key])
-        if value is None:
-            refused.append(f"{what}: {key}={wanted[key][:40]} is no number")
-        elif known.get(key) != quota_text(key, value):
-            operations.append(OpData(key=key, value=value, remove=False))
-    if not operations:
-        return _refused_alone(entity, what, refused)
+    operations += [
+        OpData(key=key, value=value, remove=False)
+        for key, value in numbers.items()
+        if value is not None and known.get(key) != quota_text(key, value)
+    ]
     parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity.quota]
-    request = AlterClientQuotasRequest(
-        entries=[AlterClientQuotasRequestEntryData(entity=parts, ops=operations)],
-        validate_only=False,
-    )
+    entry = AlterClientQuotasRequestEntryData(entity=parts, ops=operations)
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.entries
         return refusal(what, one.error_code, one.error_message)
 
-    return Order(
-        Kind.QUOTA,
-        what,
-        asks=[Ask(request, refusals)],
-        refused=refused,
-        entities=[entity.path],
-    )
+    return _order(entity, what, [Ask(request, refusals)] if operations else [], refused)
 
 
 def _scram(entity: QuotaEntity, image: MetadataImage) -> dict[str, str | None]:
@@ -218,7 +205,8 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _refused_alone(entity: ConfigEntity, what: str, refused: list[str]) -> Order | None:
-    if not refused:
+def _order(entity: ConfigEntity, what: str, asks: list[Ask], refused: list[str]) -> Order | None:
+    """None when there is nothing to ask and nothing was refused."""
+    if not asks and not refused:
         return None
-    return Order(entity.kind, what, refused=refused, entities=[entity.path])
+    return Order(entity.kind, what, asks=asks, refused=refused, entities=[entity.path])
