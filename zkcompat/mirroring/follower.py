@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 # Somebody else's writes between our reading and writing; more often is not by chance.
 COMPARISONS_MAX = 3
 
+# In a sentence of the log.
+PATHS_NAMED = 3
+
 Entities = Iterable[tuple[Section, str]]
 
 
@@ -160,7 +163,8 @@ class Follower:
         for attempt in range(1, COMPARISONS_MAX + 1):
             try:
                 last = attempt == COMPARISONS_MAX
-                repairs = self._repairs(piece, image)
+                wrong: list[str] = []
+                repairs = _noting(self._repairs(piece, image), wrong)
                 written = await self.writer.write(repairs, dirty=dirty, final=last)
             except TreeDiffersError as problem:
                 log.warning("The tree changes while it is compared: %s", problem)
@@ -168,6 +172,8 @@ class Follower:
                 continue
             if written and self.tenure.shown is not None:
                 self.status.repairs += 1
+                if not dirty:
+                    log.warning("Not as the metadata say, %d mended: %s", written, _some(wrong))
             self._settled(piece)
             return
 
@@ -204,3 +210,15 @@ async def _again(tenure: Tenure, piece: Slice) -> Slice:
     roots = [root for name in piece.names for root in piece.section.roots(name)]
     singles = [path for name in piece.names for path in piece.section.singles(name)]
     return replace(piece, found=await tenure.keeper.read_tree(roots, singles))
+
+
+def _noting(operations: Iterable[Operation], paths: list[str]) -> Iterator[Operation]:
+    """The operations as they are asked for; where they write is added to `paths`."""
+    for operation in operations:
+        paths.append(operation.path)
+        yield operation
+
+
+def _some(paths: list[str]) -> str:
+    more = len(paths) - PATHS_NAMED
+    return ", ".join(paths[:PATHS_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -213,7 +213,7 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
     assert published[-1] == (5, sources[0].offset)
 
 
-async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
+async def test_damage_by_hand_is_repaired_at_the_next_verify(connect, caplog):
     source = Source(build.broker(1), build.broker(2), *topics(3))
     async with (
         running(connect, source, verify_interval_seconds=0.2) as mirror,
@@ -237,6 +237,8 @@ async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
         )  # one may have been reading while the damage was done
         await reached(mirror, lambda s: s.verifications >= again and s.state == "in step")
         assert mirror.status.repairs > repairs
+        mended = [one.getMessage() for one in caplog.records if "mended" in one.getMessage()]
+        assert any("/config/topics/topic-2" in one for one in mended), mended
         assert await differences(person, source) == ()
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
 
