@@ -1,5 +1,7 @@
 """What the command line calls, against a real ZooKeeper."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 
@@ -7,6 +9,7 @@ from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, in_step, running, topics
 from zkcompat.commands import (
+    SILENCE_MS,
     MirrorLockedError,
     TreeEntry,
     ZooKeeperUnreachableError,
@@ -53,6 +56,22 @@ def test_status_tells_claim_and_offset(mirrored):
     assert not after.mirror_alive
     assert after.controller_id is None
     assert after.live_brokers == ()
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+async def test_status_tells_a_silent_quorum_from_a_silent_mirror(connect):
+    source = Source(build.broker(1), *topics(1))
+    source.feed.heard_ms -= 2 * SILENCE_MS
+    async with running(connect, source) as mirror:
+        await in_step(mirror, source)
+        with trio.fail_after(PATIENCE):
+            found = await trio.to_thread.run_sync(status, connect)
+            while found.mirror is None:
+                found = await trio.to_thread.run_sync(status, connect)
+    assert (found.mirror_alive, found.quorum_alive, found.healthy) == (True, False, False)
+    later = replace(found, asked_ms=found.asked_ms + SILENCE_MS)
+    assert not later.mirror_alive
 
 
 @pytest.mark.zookeeper
