@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
+# Plotly's default has a button that sends a figure's data to its cloud.
+TOOLS = {"displaylogo": False, "showSendToCloud": False}
 Tell = Callable[[Outcome], object]
 
 
@@ -132,7 +134,7 @@ def _write_plotly(target: Path) -> None:
 def _drawn(outcome: Outcome) -> Section:
     analysis, frame = outcome.analysis, outcome.frame
     made = nothing(outcome.verdicts[0].text) if frame is None else analysis.plot(frame)
-    html = made.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    html = made.to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
     rows = 0 if frame is None else len(frame)
     return Section(analysis, outcome.verdicts, html, rows, outcome.seconds)
 

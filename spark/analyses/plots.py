@@ -257,7 +257,7 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
     made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
     cells = [[_cell(value) for value in shown[name]] for name in columns]
     widths = [
-        max(LABEL_MIN, len(title), *map(len, column))
+        max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
         for title, column in zip(columns.values(), cells, strict=True)
     ]
     made.add_table(

@@ -14,6 +14,7 @@ from spark.analyses.analysis import (
 )
 from spark.analyses.buckets import bucketed, in_window, window_of
 from spark.analyses.plots import (
+    PALETTE,
     distinct_labels,
     figure,
     nothing,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pyspark.sql import DataFrame
 
-TOPICS_SHOWN_MAX = 10
+TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with a colour of its own, and the others
 PARTITIONS_SHOWN_MAX = 40
 
 SQL = f"""

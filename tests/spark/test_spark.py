@@ -114,6 +114,7 @@ def test_the_report(spark, cluster, tmp_path):
     assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
     assert text.count("Plotly.newPlot") == len(ANALYSES)
+    assert text.count('"showSendToCloud": false') == len(ANALYSES)
 
 
 def test_empty_partitions_are_skew(spark, tmp_path):
