@@ -28,7 +28,7 @@ async def run_controller_role(
     """Runs a controller until it is cancelled; raises as `run_controller` does. `on_mirror` gets its mirror, if it has
     one.
     """
-    mirrors = _mirrors(config)
+    mirrors = has_mirror(config)
     async with trio.open_nursery() as nursery:
         running: RunningController = await nursery.start(_run_controller, config)
         if mirrors:
@@ -48,7 +48,7 @@ def is_mirror_enabled(config: ServerConfig) -> bool:
     return bool(config["zookeeper.metadata.migration.enable"] if own is None else own)
 
 
-def _mirrors(config: ServerConfig) -> bool:
+def has_mirror(config: ServerConfig) -> bool:
     """Whether the mirror is enabled, and could run. Raises ConfigError."""
     if not is_mirror_enabled(config):
         return False

@@ -81,6 +81,14 @@ def key_of_variable(name: str) -> str:
     )
 
 
+def variable_of_key(key: str) -> str | None:
+    """The environment variable that sets a configuration key; None of one with capital letters, which none can."""
+    if key != key.lower():
+        return None
+    body = key.replace("_", "__").replace("-", "___").replace(".", "_")
+    return ENVIRONMENT_PREFIX + body.upper()
+
+
 def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
     """Parses `key=value` words of the command line."""
     settings = {}

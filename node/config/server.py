@@ -335,18 +335,14 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
     values, origins, warnings = {}, {}, {}
     of_listeners = {}
     for key, setting in settings.items():
-        if (own := _listener_key(key)) is not None:
-            of_listeners[key] = own.parse(setting.value, origin=setting.origin)
-            origins[key] = setting.origin
+        value = value_of(key, setting)
+        if _listener_key(key) is not None:
+            of_listeners[key], origins[key] = value, setting.origin
             continue
         if (warning := warning_of(key)) is not None:
             warnings[key] = f"{setting.origin}: {warning}"
-        known = SERVER_CONFIGS.get(key)
-        if known is None:
-            _check_refused(key, setting)
-            continue
-        values[key] = known.parse(setting.value, origin=setting.origin)
-        origins[key] = setting.origin
+        if key in SERVER_CONFIGS:
+            values[key], origins[key] = value, setting.origin
     _check_broker_id(settings)
     if values.get("trimaran.dev.mode"):
         for key, text in DEV_MODE.items():
@@ -354,6 +350,15 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
                 values[key] = SERVER_CONFIGS[key].parse(text)
                 origins[key] = "trimaran.dev.mode"
     return ServerConfig(values, origins, warnings, of_listeners)
+
+
+def value_of(key: str, setting: Setting) -> Any:
+    """What one setting means by itself; None of a key that is not known. Raises ConfigError."""
+    known = _listener_key(key) or SERVER_CONFIGS.get(key)
+    if known is not None:
+        return known.parse(setting.value, origin=setting.origin)
+    _check_refused(key, setting)
+    return None
 
 
 def _listener_key(key: str) -> ConfigKey | None:

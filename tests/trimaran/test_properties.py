@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.config.server_keys import SERVER_CONFIGS
 from trimaran.errors import UserError
 from trimaran.properties import (
     Setting,
@@ -10,6 +11,7 @@ from trimaran.properties import (
     key_of_variable,
     load,
     read_file,
+    variable_of_key,
 )
 
 
@@ -66,3 +68,11 @@ def test_an_override_is_cut_at_its_first_equals_sign(key, value):
 def test_an_override_without_a_value_is_refused():
     with pytest.raises(UserError, match="no setting"):
         from_overrides(["num.partitions"])
+
+
+def test_every_key_has_a_variable_that_means_it():
+    names = [*SERVER_CONFIGS, "listener.name.a_b.ssl.key-x"]
+    variables = {name: variable_of_key(name) for name in names}
+    assert [name for name, one in variables.items() if one and key_of_variable(one) != name] == []
+    assert [name for name in names if not variables[name]] == ["zookeeper.clientCnxnSocket"]
+    assert variable_of_key("log.dirs") == "KAFKA_LOG_DIRS"

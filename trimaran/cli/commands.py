@@ -159,6 +159,27 @@ COMMANDS = (
     (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of a resource."),
     (("configs", "delete"), "trimaran.cli.configs:delete", "Reset configs to default."),
     (
+        ("config", "init"),
+        "trimaran.cli.config_files:init",
+        "Print a commented properties file of a node.",
+    ),
+    (
+        ("config", "check"),
+        "trimaran.cli.config_files:check",
+        "Say what a node would refuse in its file, or warn of.",
+    ),
+    (("config", "explain"), "trimaran.cli.config_files:explain", "Say what a key is and does."),
+    (
+        ("config", "effective"),
+        "trimaran.cli.config_files:effective",
+        "Show the values of a node, and where each was set.",
+    ),
+    (
+        ("config", "diff"),
+        "trimaran.cli.config_files:diff",
+        "Show in what two properties files differ.",
+    ),
+    (
         ("features", "list"),
         "trimaran.cli.features:list_features",
         "Show the levels of the cluster's features.",
@@ -320,6 +341,7 @@ NOUNS = {
     "partitions": "Partitions.",
     "reassign": "Move partitions between brokers.",
     "configs": "Configs of topics, brokers, groups and client metrics.",
+    "config": "Properties files of nodes.",
     "features": "Cluster feature levels.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",

@@ -22,6 +22,16 @@ A node takes the value of `--override`, else of the environment, else of its fil
 In the environment `log.dirs` is `KAFKA_LOG_DIRS`. There `_` is written `__`, and `-` is written `___`.
 An unknown key is a warning in the log. A wrong value ends the node, and says what is right.
 
+```sh
+trimaran config init --roles broker --node-id 11 --controllers ctrl-1:9093 > broker.properties
+trimaran config check -c broker.properties            # what the node would refuse or warn of; 1 if it would not start
+trimaran config effective -c broker.properties        # every value that was set, and where: file:line, environment, …
+trimaran config diff broker.properties other.properties
+trimaran config explain retention.ms                  # one key of this page
+```
+
+`check` reads certificates, too. It looks at no directories, addresses or other nodes. Secrets are never shown.
+
 - *read-only*: read when the node starts.
 - *per-broker*: `trimaran configs set broker/ID` may alter it for one broker while it runs.
 - *cluster-wide*: it may be altered for all brokers (`trimaran configs set broker`) or for one.

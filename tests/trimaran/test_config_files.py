@@ -1,0 +1,202 @@
+"""`config check|explain|effective|diff|init`: what is said of properties files without a node."""
+
+import json
+import re
+
+import pytest
+
+from node.config.server_keys import SERVER_CONFIGS
+from tests.certificates import Certificates
+from trimaran.cli import config_files
+from trimaran.errors import Exit, UserError
+from trimaran.node import parse_config
+from trimaran.properties import read_file
+
+NODE = {
+    "process.roles": "broker",
+    "node.id": "11",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092",
+}
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A file of a node that starts, but for `settings`."""
+
+    def write_(name="node.properties", **settings):
+        path = tmp_path / name
+        lines = NODE | settings.pop("also", {}) | settings
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return path
+
+    return write_
+
+
+@pytest.fixture
+def told(capsys):
+    """The JSON that a command prints."""
+
+    def told_(command, *arguments, **options):
+        capsys.readouterr()
+        code = command(*arguments, **options, output="json")
+        return code, json.loads(capsys.readouterr().out)
+
+    return told_
+
+
+def checked(told, file):
+    code, rows = told(config_files.check, config=file)
+    return code, [(row["level"], row["key"], row["origin"].rpartition(":")[2]) for row in rows]
+
+
+def test_all_that_is_wrong_is_told_at_once(told, write):
+    also = {"num.netwrk.threads": "2", "num.partitions": "0", "log.preallocate": "perhaps"}
+    code, rows = told(config_files.check, config=write(also=also))
+    assert code == Exit.NO
+    assert [(row["level"], row["key"]) for row in rows] == [
+        ("warning", "num.netwrk.threads"),
+        ("error", "num.partitions"),
+        ("error", "log.preallocate"),
+    ]
+    assert rows[0]["why"].endswith("did you mean num.network.threads?")
+    assert rows[1]["origin"].endswith("node.properties:7")
+    assert rows[1]["why"] == "Value must be at least 1"
+
+
+def test_a_file_without_errors(told, write):
+    assert checked(told, write()) == (Exit.OK, [])
+    assert checked(told, write(also={"num.io.threads": "4"})) == (
+        Exit.OK,
+        [("warning", "num.io.threads", "6")],
+    )
+
+
+def test_settings_that_contradict_each_other(told, write):
+    also = {"listeners": "CONTROLLER://localhost:9093"}
+    assert checked(told, write(also=also)) == (Exit.NO, [("error", "listeners", "5")])
+
+
+def test_files_and_secrets_that_are_not_there(told, write, tmp_path):
+    tls = {"listeners": "SSL://localhost:9092", "security.inter.broker.protocol": "SSL"}
+    tls["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT,SSL:SSL"
+    tls |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"{tmp_path}/none.pem"}
+    assert checked(told, write(also=tls)) == (Exit.NO, [("error", "ssl.keystore.location", "9")])
+    (tmp_path / "none.pem").write_text("".join(Certificates().server))
+    assert checked(told, write(also=tls))[0] == Exit.OK
+    vault = {"config.providers": "env", "broker.rack": "${env:NO_SUCH_VARIABLE}"}
+    vault["config.providers.env.class"] = (
+        "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    )
+    code, (only,) = told(config_files.check, config=write(also=vault))
+    assert code == Exit.NO
+    assert "broker.rack" in only["why"]
+
+
+@pytest.mark.parametrize(
+    ("also", "key"),
+    [
+        ({"authorizer.class.name": AUTHORIZER, "super.users": "alice"}, "super.users"),
+        ({"trimaran.metrics.listener": "here"}, "trimaran.metrics.listener"),
+    ],
+)
+def test_what_a_node_finds_when_it_starts(told, write, also, key):
+    code, (error,) = told(config_files.check, config=write(also=also))
+    assert (code, error["key"]) == (Exit.NO, key)
+
+
+def test_a_key_explained(told):
+    _, (key,) = told(config_files.explain, "num.io.threads")
+    assert (key["of"], key["type"], key["default"]) == ("node", "int", "8")
+    assert key["set"].startswith("while it runs")
+    assert (key["acts"], key["environment"]) == (False, "KAFKA_NUM_IO_THREADS")
+    assert "It has no effect here" in key["doc"]
+    _, (topic,) = told(config_files.explain, "retention.ms")
+    assert topic["default_by"] == "log.retention.ms, log.retention.minutes, log.retention.hours"
+    _, both = told(config_files.explain, "compression.type")
+    assert [one["of"] for one in both] == ["node", "topic"]
+    _, (listener,) = told(config_files.explain, "listener.name.tls.ssl.keystore.location")
+    assert (listener["of"], listener["key"]) == ("listener", "ssl.keystore.location")
+    assert listener["set"].startswith("while it runs")
+
+
+def test_every_key_is_explained(told):
+    unexplained = [key for key in SERVER_CONFIGS if not told(config_files.explain, key)[1]]
+    assert unexplained == []
+
+
+def test_did_you_mean():
+    with pytest.raises(UserError) as error:
+        config_files.explain("retentin.ms")
+    assert error.value.why.startswith("did you mean retention.ms")
+    assert error.value.exit_code == Exit.NO
+
+
+def test_each_value_has_its_origin(told, write, monkeypatch):
+    monkeypatch.setenv("KAFKA_LOG_RETENTION_MS", "77")
+    also = {"num.partitions": "3", "trimaran.dev.mode": "true", "ssl.key.password": "hush"}
+    file = write(also=also | {"my.plugin.secret": "hush"})
+    _, rows = told(config_files.effective, config=file, override=["num.partitions=5"])
+    found = {row["key"]: (row["value"], row["origin"]) for row in rows}
+    assert found["node.id"] == ("11", f"{file}:2")
+    assert found["log.retention.ms"] == ("77", "environment KAFKA_LOG_RETENTION_MS")
+    assert found["num.partitions"] == ("5", "--override")
+    assert found["trimaran.log.fsync"] == ("none", "trimaran.dev.mode")
+    assert "num.network.threads" not in found
+    assert "hush" not in str(rows)
+    _, every = told(config_files.effective, config=file, every=True)
+    assert {row["key"] for row in every} >= set(SERVER_CONFIGS)
+    assert next(row for row in every if row["key"] == "broker.rack")["origin"] == "default"
+
+
+def test_a_variable_stays_as_it_is_written(told, write, monkeypatch):
+    monkeypatch.setenv("RACK", "hush")
+    also = {"config.providers": "env", "broker.rack": "${env:RACK}"}
+    also["config.providers.env.class"] = (
+        "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    )
+    _, rows = told(config_files.effective, config=write(also=also))
+    assert {row["key"]: row["value"] for row in rows}["broker.rack"] == "${env:RACK}"
+    assert "hush" not in str(rows)
+
+
+def test_a_difference_is_one_of_meaning(told, write):
+    one = write("a", also={"num.partitions": "1", "log.preallocate": "TRUE"})
+    other = write("b", also={"log.preallocate": "true"})
+    assert told(config_files.diff, one, other) == (Exit.OK, [])
+    changed = write("c", also={"node.id": "12", "ssl.key.password": "hush"})
+    code, rows = told(config_files.diff, one, changed)
+    assert code == Exit.NO
+    assert [(row["key"], row["first"], row["second"]) for row in rows] == [
+        ("log.preallocate", "TRUE", "false"),
+        ("node.id", "11", "12"),
+        ("ssl.key.password", None, "(hidden)"),
+    ]
+
+
+@pytest.mark.parametrize("roles", ["controller", "broker", "broker,controller"])
+@pytest.mark.parametrize("every", [False, True])
+def test_a_new_file_is_one_that_a_node_takes(told, tmp_path, capsys, roles, every):
+    capsys.readouterr()
+    config_files.init(roles=roles, node_id=5, controllers="localhost:9093,b:9093", every=every)
+    file = tmp_path / "node.properties"
+    file.write_text(capsys.readouterr().out)
+    assert checked(told, file) == (Exit.OK, [])
+    assert parse_config(read_file(file))["process.roles"] == roles.split(",")
+    commented = re.findall(r"^#([^ =]+)=(.*)$", file.read_text(), re.MULTILINE)
+    assert len(commented) > (200 if every else 30)
+    assert [
+        key
+        for key, text in commented
+        if SERVER_CONFIGS[key].default != (SERVER_CONFIGS[key].parse(text) if text else None)
+        and SERVER_CONFIGS[key].default not in ("", [])
+    ] == []
+
+
+@pytest.mark.parametrize(("roles", "host"), [("boss", "localhost"), ("controller", "elsewhere")])
+def test_a_file_that_no_node_would_take_is_not_begun(roles, host):
+    with pytest.raises(UserError) as error:
+        config_files.init(roles=roles, node_id=5, controllers="localhost:9093", host=host)
+    assert error.value.exit_code == Exit.USAGE

@@ -1,0 +1,339 @@
+"""`config check|explain|effective|diff|init`: properties files of nodes, without a node."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.output import Format, counted, say, show_data, show_fields, show_rows
+from trimaran.cli.server import ConfigFile, Overrides
+from trimaran.errors import Exit, UserError
+from trimaran.properties import load, read_file, resolved, variable_of_key
+
+if TYPE_CHECKING:
+    from node.config.config_def import ConfigError, ConfigKey
+    from node.config.server import ServerConfig
+    from trimaran.properties import Setting
+
+HIDDEN = "(hidden)"
+DEFAULT = "default"
+ERROR, WARNING = "error", "warning"
+FINDING_COLUMNS = ("level", "key", "origin", "why", "fix")
+_WHEN = {
+    "read-only": "when a node starts",
+    "per-broker": "while it runs: trimaran configs set broker/ID",
+    "cluster-wide": "while it runs: trimaran configs set broker, or broker/ID",
+}
+
+
+def check(*, config: ConfigFile, override: Overrides = None, output: Format = "table") -> int:
+    """Says what a node would refuse in its file, all at once, and what it would warn of. The exit code is 1 if it would
+    not start.
+
+    Certificates and other files of security are read; directories, addresses and other nodes are not looked at.
+
+    Args:
+        config: the node's properties file.
+        override: key=value settings, before those of the file.
+    """
+    found = list(_findings(load(config, override or [], os.environ)))
+    errors = sum(one["level"] == ERROR for one in found)
+    if found or output not in ("table", "wide"):
+        show_rows(found, output, columns=FINDING_COLUMNS)
+    verdict = "a node does not start with it" if errors else "a node takes it"
+    told = f"{counted(errors, ERROR)}, {counted(len(found) - errors, WARNING)}"
+    say(f"{config}: {verdict}; {told}")
+    return Exit.NO if errors else Exit.OK
+
+
+def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
+    """Warnings, then errors: of each key by itself, and only if there are none, of all together."""
+    from node.config.config_def import ConfigError
+    from node.config.key_warnings import warning_of
+    from node.config.server import parse, value_of
+
+    for key, setting in settings.items():
+        if (warning := warning_of(key)) is not None:
+            yield _finding(WARNING, key, setting.origin, warning, "leave it out, or correct it")
+    try:
+        settings = resolved(settings, os.environ)
+    except UserError as error:
+        yield _finding(ERROR, "", "", f"{error.what}: {error.why}", error.fix)
+        return
+    wrong: list[ConfigError] = []
+    for key, setting in settings.items():
+        try:
+            value_of(key, setting)
+        except ConfigError as error:
+            wrong.append(error)
+    if not wrong:
+        try:
+            _try_out(parse(settings))
+        except ConfigError as error:
+            wrong.append(error)
+    for one in wrong:
+        yield _finding(ERROR, one.key, one.origin, one.why, one.fix or "correct the value")
+
+
+def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str, str]:
+    return {"level": level, "key": key, "origin": origin, "why": why, "fix": fix}
+
+
+def _try_out(config: ServerConfig) -> None:
+    """What a node makes of its configuration before it serves. Raises ConfigError."""
+    from node.config.security import controller_security, inter_broker_security, listener_security
+    from quorum.serving.authorization import authorizer_of
+    from trimaran.controller_role import has_mirror
+    from trimaran.metrics.serving import address_of
+
+    own = config.broker_listeners if config.is_broker else []
+    for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
+        listener_security(config, endpoint.name)
+    controller_security(config)
+    if config.is_broker:
+        inter_broker_security(config)
+    if config.is_controller:
+        has_mirror(config)
+    authorizer_of(config)
+    address_of(config["trimaran.metrics.listener"])
+
+
+def explain(
+    key: Annotated[str, Parameter(help="As retention.ms, or listener.name.tls.ssl.client.auth.")],
+    /,
+    *,
+    output: Format = "table",
+) -> None:
+    """Says of a key what it is, its type and default, who may set it and when, and what it does here.
+
+    Args:
+        output: table, or json.
+    """
+    found = [_explained(of, one) for of, one in _keys_named(key)]
+    if not found:
+        raise _unknown(key)
+    if show_data(found, output):
+        return
+    for index, fields in enumerate(found):
+        if index:
+            print()
+        show_fields({name: value for name, value in fields.items() if value is not None}, output)
+
+
+def _tables() -> dict[str, Mapping[str, ConfigKey]]:
+    """All keys, by whose they are."""
+    from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+    from node.config.group_keys import GROUP_CONFIGS
+    from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+    from node.config.topic_keys import TOPIC_CONFIGS
+
+    return {
+        "node": SERVER_CONFIGS,
+        "broker": DYNAMIC_ONLY,
+        "listener": {k: one for k, one in LISTENER_CONFIGS.items() if k not in SERVER_CONFIGS},
+        "topic": TOPIC_CONFIGS,
+        "group": GROUP_CONFIGS,
+        "client-metrics": CLIENT_METRICS_CONFIGS,
+    }
+
+
+def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
+    from node.config.key_warnings import base_key
+
+    for of, table in _tables().items():
+        if (found := table.get(key)) is not None:
+            yield of, found
+    if (found := _listener_key(key) or base_key(key)) is not None:
+        yield "listener", found
+
+
+def _listener_key(key: str) -> ConfigKey | None:
+    from node.config.server import LISTENER_PREFIX
+    from node.config.server_keys import LISTENER_CONFIGS
+
+    name = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return LISTENER_CONFIGS.get(name) if key.startswith(LISTENER_PREFIX) else None
+
+
+def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
+    from node.config.dynamic_keys import dynamic_key
+    from node.config.server import LISTENER_PREFIX
+    from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS
+    from node.config.topic_keys import SERVER_SYNONYMS
+
+    is_node, is_listener = of == "node", of == "listener"
+    when = f"at any time: trimaran configs set {of}/NAME"
+    if is_listener:
+        when = _WHEN[
+            "read-only" if dynamic_key(f"{LISTENER_PREFIX}x.{key.name}") is None else "per-broker"
+        ]
+    elif of in ("node", "broker"):
+        when = _WHEN[key.scope]
+    brokers = [name for name, _ in SERVER_SYNONYMS.get(key.name, ())] if of == "topic" else []
+    return {
+        "key": key.name,
+        "of": of,
+        "type": key.kind,
+        "default": "required" if key.required else key.default_text,
+        "default_by": ", ".join(brokers) or None,
+        "in_dev_mode": DEV_MODE.get(key.name) if is_node else None,
+        "set": when,
+        "for_one_listener": f"listener.name.LISTENER.{key.name}"
+        if is_listener or (is_node and key.name in LISTENER_CONFIGS)
+        else None,
+        "environment": variable_of_key(key.name) if is_node else None,
+        "importance": key.importance,
+        "sensitive": key.sensitive,
+        "acts": not (key.no_effect or key.only_default),
+        "doc": key.documentation,
+    }
+
+
+def _unknown(key: str) -> UserError:
+    import difflib
+
+    names = sorted({name for table in _tables().values() for name in table})
+    close = difflib.get_close_matches(key, names, 3, cutoff=0.6)
+    return UserError(
+        f"there is no key {key}",
+        f"did you mean {' or '.join(close)}?" if close else "no key has a name like it",
+        "docs/configuration.md lists all; a node warns of a key that it does not know",
+        exit_code=Exit.NO,
+    )
+
+
+def effective(
+    *,
+    config: ConfigFile,
+    override: Overrides = None,
+    every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
+    output: Format = "table",
+) -> None:
+    """Shows with which values a node would run, and where each was set: in the file, in the environment or by an
+    override. Secrets are hidden.
+
+    Args:
+        config: the node's properties file.
+        override: key=value settings, before those of the file.
+        every: also those that nobody set.
+    """
+    from trimaran.node import parse_config
+
+    settings = load(config, override or [], os.environ)
+    parsed = parse_config(settings)
+    rows = list(_effective(settings, parsed))
+    if every:
+        known = {row["key"] for row in rows}
+        rows += [_row(key, None, DEFAULT) for key in parsed if key not in known]
+    rows.sort(key=lambda row: str(row["key"]))
+    show_rows(rows, output, columns=("key", "value", "default", "origin"), noun="key")
+
+
+def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
+    """Variables stay as they are written: what one stands for may be a secret."""
+    from node.config.server_keys import SERVER_CONFIGS
+
+    for key, setting in settings.items():
+        yield _row(key, setting.value.strip(), setting.origin)
+    for key, value in parsed.explicit.items():
+        if key not in settings:
+            yield _row(key, SERVER_CONFIGS[key].text_of(value), parsed.origins[key])
+
+
+def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
+    """None is the default."""
+    default = _default(key)
+    return {
+        "key": key,
+        "value": default if value is None else _shown(key, value),
+        "default": default,
+        "origin": origin,
+    }
+
+
+def _known(key: str) -> ConfigKey | None:
+    from node.config.key_warnings import base_key
+    from node.config.server_keys import SERVER_CONFIGS
+
+    return SERVER_CONFIGS.get(key) or _listener_key(key) or base_key(key)
+
+
+def _default(key: str) -> str | None:
+    known = _known(key)
+    return None if known is None or known.default is None else known.default_text
+
+
+def _shown(key: str, value: str) -> str:
+    """An unknown key may be a plugin's secret."""
+    from wire.records.sensitive import is_sensitive
+
+    known = _known(key)
+    is_secret = is_sensitive(key) if known is None else known.sensitive
+    return HIDDEN if is_secret and value else value
+
+
+def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
+    """Shows in what two properties files differ, by meaning: a default that is written out is no difference. The exit
+    code is 1 if they do. Secrets are compared and hidden.
+
+    Args:
+        first: a properties file.
+        second: another one.
+    """
+    one, other = read_file(first), read_file(second)
+    rows = [
+        {"key": key, "first": _told(key, one), "second": _told(key, other)}
+        for key in sorted({*one, *other})
+        if _meaning(key, one) != _meaning(key, other)
+    ]
+    show_rows(rows, output, columns=("key", "first", "second"), noun="difference")
+    return Exit.NO if rows else Exit.OK
+
+
+def _told(key: str, settings: Mapping[str, Setting]) -> str | None:
+    return _shown(key, settings[key].value.strip()) if key in settings else _default(key)
+
+
+def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
+    """What the value means; where it means nothing, its text."""
+    from node.config.config_def import ConfigError
+
+    known = _known(key)
+    setting = settings.get(key)
+    if setting is None:
+        return None if known is None else known.default
+    try:
+        return setting.value.strip() if known is None else known.parse(setting.value)
+    except ConfigError:
+        return setting.value.strip()
+
+
+def init(
+    *,
+    roles: Annotated[str, Parameter(help="controller, broker, or broker,controller.")],
+    node_id: int,
+    controllers: Annotated[
+        str, Parameter(help="HOST:PORT,… of the controllers, this one among them.")
+    ],
+    host: Annotated[str, Parameter(help="What others reach this node by.")] = "localhost",
+    port: Annotated[int, Parameter(help="Where clients reach a broker.")] = 9092,
+    every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
+) -> None:
+    """Prints a commented properties file: what the node must say, and as comments the other keys with their defaults.
+
+    Args:
+        node_id: a number that no other node of the cluster has.
+        every: all keys that act, not only the important ones.
+    """
+    from trimaran.deployment.properties_file import properties_file
+
+    keys = [key for key in _tables()["node"].values() if not (key.no_effect or key.only_default)]
+    chosen: Iterable[ConfigKey] = [
+        key for key in keys if not key.internal and (every or key.importance == "high")
+    ]
+    sys.stdout.write(properties_file(roles.split(","), node_id, controllers, host, port, chosen))
