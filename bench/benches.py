@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
 from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
+from bench.fairness import fairness_bench
 from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.quotas import quotas_bench
@@ -130,6 +131,7 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "transactions": transactions_bench,
     "exactly-once": copying_bench,
     "quotas": quotas_bench,
+    "fairness": fairness_bench,
     "group-joining": joining_bench,
     "group-idle": idle_bench,
     "group-loading": loading_bench,

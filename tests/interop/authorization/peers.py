@@ -94,12 +94,13 @@ class Connection:
 
 
 class Peer:
-    """A running node; `name` is kafka or ours."""
+    """A running node; `name` is kafka or ours, `pid` its process."""
 
     def __init__(self, name, directory, ports):
         self.name, self.dir = name, directory
         self.ports = {listener: next(ports) for listener in LISTENERS}
         self._open = {}
+        self.pid = 0
 
     @contextlib.contextmanager
     def running(self, *, everyone):
@@ -117,6 +118,7 @@ class Peer:
             command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(file)]
         with log.open("w") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
+        self.pid = process.pid
         started = ("id=1] started", "Kafka Server started")
         try:
             until(
