@@ -41,9 +41,8 @@ from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
 from wire.transport.sending import SendQueue
 from wire.transport.session import Session
+from wire.transport.turn import Turn
 
-# Requests are begun for so long between two checkpoints; one that takes longer is followed by one at once.
-_TURN_SECONDS = 0.002
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
 # The same while others wait for memory.
@@ -123,6 +122,7 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
+        self._turn = Turn()
         # On the clock of `time.perf_counter`.
         self.received_at = time.perf_counter()
 
@@ -245,7 +245,7 @@ class Connection:
     async def _begin_received(self) -> None:
         try:
             self.received_at = time.perf_counter()
-            turn_ends = self.received_at + _TURN_SECONDS
+            turn_ends = self.received_at + self._turn.seconds
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
                 self._has_frame = True
@@ -264,10 +264,11 @@ class Connection:
                 if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
-                elif time.perf_counter() > turn_ends:
+                elif (ended := time.perf_counter()) > turn_ends:
                     self._send_or_wake()
                     await yield_to_loop()
-                    turn_ends = time.perf_counter() + _TURN_SECONDS
+                    begins = time.perf_counter()
+                    turn_ends = begins + self._turn.hand_over(begins - ended)
         finally:
             frame = None  # a traceback would keep it
             self._send_or_wake()
