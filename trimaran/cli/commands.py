@@ -138,6 +138,11 @@ COMMANDS = (
         "not led by the preferred replica.",
     ),
     (
+        ("partitions", "history"),
+        "trimaran.cli.history:partitions",
+        "Leaders, ISR and replicas of a partition, and since when.",
+    ),
+    (
         ("partitions", "elect-leader"),
         "trimaran.cli.partitions:elect_leader",
         "Have preferred leaders elected, or unclean ones.",
@@ -158,6 +163,11 @@ COMMANDS = (
     (("configs", "get"), "trimaran.cli.configs:get", "Show the configs of a resource."),
     (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of a resource."),
     (("configs", "delete"), "trimaran.cli.configs:delete", "Reset configs to default."),
+    (
+        ("configs", "history"),
+        "trimaran.cli.history:configs",
+        "What was set of a resource, and when.",
+    ),
     (
         ("config", "init"),
         "trimaran.cli.config_files:init",

@@ -4,13 +4,12 @@ who led when.
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, KafkaFormat, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, clock, show_data, show_fields, show_rows
 from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.errors import Exit, UserError
 
@@ -116,8 +115,8 @@ def history(
             {
                 "epoch": epoch.epoch,
                 "leader": epoch.leader_id,
-                "from": _clock(epoch.from_ms),
-                "to": _clock(epoch.to_ms),
+                "from": clock(epoch.from_ms),
+                "to": clock(epoch.to_ms),
                 "for": f"{epoch.seconds:.1f} s",
                 "records": epoch.records,
                 "first_offset": epoch.first_offset,
@@ -127,11 +126,6 @@ def history(
         ],
         output,
     )
-
-
-def _clock(timestamp_ms: int) -> str:
-    seconds, milliseconds = divmod(timestamp_ms, 1000)
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f".{milliseconds:03d}"
 
 
 def _no_majority(bootstrap: str) -> UserError | None:

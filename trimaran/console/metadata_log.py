@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trimaran.console.events import Change, Event, PartitionHistory, what_happened
 from trimaran.errors import Exit, UserError
+from trimaran.metadata.events import Change, Event, PartitionHistory, what_happened
 
 if TYPE_CHECKING:
     from log.batches.batch import BatchView

@@ -30,3 +30,7 @@ class LiveQuorum(live_quorum.LiveQuorum):
             )
         data = self.snapshot(snapshot.end_offset, snapshot.epoch)
         return Base(snapshot.end_offset, snapshot.epoch, data)
+
+    def begins_after(self) -> Base | None:
+        """The leader's snapshot: what is older it no longer tells."""
+        return self.base(None)

@@ -62,13 +62,26 @@ class MetadataDirectory:
             if end_offset >= first:
                 return Base(end_offset, epoch, path.read_bytes())
         if first > 0:
-            raise UserError(
-                f"{self.name} does not reach back so far",
-                f"its log begins at offset {first}, and no snapshot on disk is older",
-                f"name an offset from {max(first, self._oldest_snapshot())} on",
-                exit_code=Exit.USAGE,
-            )
+            raise self._too_far(first)
         return None
+
+    def begins_after(self) -> Base | None:
+        """The oldest snapshot that the log goes on from."""
+        first = self._first_offset()
+        for end_offset, epoch, path in self.snapshots:
+            if end_offset >= first:
+                return Base(end_offset, epoch, path.read_bytes())
+        if first > 0:
+            raise self._too_far(first)
+        return None
+
+    def _too_far(self, first: int) -> UserError:
+        return UserError(
+            f"{self.name} does not reach back so far",
+            f"its log begins at offset {first}, and no snapshot on disk is older",
+            f"name an offset from {max(first, self._oldest_snapshot())} on",
+            exit_code=Exit.USAGE,
+        )
 
     def _first_offset(self) -> int:
         return min((int(Path(path).stem) for path in self.segments), default=0)

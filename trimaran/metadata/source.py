@@ -32,6 +32,9 @@ class MetadataSource(Protocol):
     def base(self, upto: int | None) -> Base | None:
         """The snapshot to begin with for the state below `upto` (None: the newest); None if the log alone says it."""
 
+    def begins_after(self) -> Base | None:
+        """The snapshot that the oldest batches follow; None if the log alone says it all."""
+
     def batches(self, start: int) -> Iterator[BatchView]:
         """The log's batches from the one that holds `start` on."""
 

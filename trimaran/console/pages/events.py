@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from trimaran.console.events import KINDS
 from trimaran.console.page import Page, Question, table
+from trimaran.metadata.events import KINDS
 
 ALL = "all"
 

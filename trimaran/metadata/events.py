@@ -30,7 +30,7 @@ _NO_LEADER_CHANGE = -2
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`level`: info, warn or bad. `subject` names the thing, `link` its page, both may be empty."""
+    """`level`: info, warn or bad. `subject` names the thing, `link` its page in the console, both may be empty."""
 
     offset: int
     timestamp_ms: int
@@ -52,11 +52,27 @@ class Change:
     replicas: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What was set of a resource, by its kind (`topic`) and name, and what it was before; None is nothing. Secrets are
+    hidden.
+    """
+
+    offset: int
+    timestamp_ms: int
+    kind: str
+    resource: str
+    key: str
+    value: str | None
+    before: str | None
+
+
 @dataclass(slots=True)
 class Happened:
     """Of one batch. `is_idle`: nothing but NoOpRecords. `changes` by topic id and partition."""
 
     events: list[Event] = field(default_factory=list)
+    configs: list[ConfigChange] = field(default_factory=list)
     changes: dict[tuple[bytes, int], Change] = field(default_factory=dict)
     is_idle: bool = True
 
@@ -146,7 +162,9 @@ def _together(events: list[Event]) -> list[Event]:
 
 
 def _follow(found: Happened, moment: _Moment, message: Any) -> None:
-    """Keeps what the record makes of a partition."""
+    """Keeps what the record makes of a partition, or of a config."""
+    if isinstance(message, configs.ConfigRecord):
+        found.configs.append(_config_change(moment, message))
     if not isinstance(message, topics.PartitionRecord | topics.PartitionChangeRecord):
         return
     topic = moment.after.topics.by_id.get(message.topic_id)
@@ -236,12 +254,36 @@ def _controller(moment: _Moment, record: brokers.RegisterControllerRecord) -> It
 
 
 def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[Event]:
-    kind = name_of(RESOURCE_TYPES, record.resource_type).lower().replace("_", "-")
-    subject = f"{kind} {record.resource_name or '(all)'}"
-    link = _topic(record.resource_name) if kind == "topic" else ""
-    value = HIDDEN if is_sensitive(record.name) else record.value
-    text = f"{record.name} was taken back" if record.value is None else f"{record.name}={value}"
+    change = _config_change(moment, record)
+    subject = f"{change.kind} {change.resource or '(all)'}"
+    link = _topic(change.resource) if change.kind == "topic" else ""
+    text = (
+        f"{change.key} was taken back" if change.value is None else f"{change.key}={change.value}"
+    )
     yield moment.event("config", subject, text, link=link)
+
+
+def _config_change(moment: _Moment, record: configs.ConfigRecord) -> ConfigChange:
+    was = moment.before.configs.of(record.resource_type, record.resource_name).get(record.name)
+    return ConfigChange(
+        moment.offset,
+        moment.timestamp_ms,
+        kind_of(record.resource_type),
+        record.resource_name,
+        record.name,
+        shown(record.name, record.value),
+        shown(record.name, was),
+    )
+
+
+def kind_of(resource_type: int) -> str:
+    """`topic`, `client-metrics`."""
+    return name_of(RESOURCE_TYPES, resource_type).lower().replace("_", "-")
+
+
+def shown(key: str, value: str | None) -> str | None:
+    """The value of a config, unless it is a secret."""
+    return HIDDEN if value is not None and is_sensitive(key) else value
 
 
 def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[Event]:

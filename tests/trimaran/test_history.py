@@ -1,0 +1,145 @@
+"""`partitions history` and `configs history`, over directories on disk."""
+
+import json
+
+import pytest
+
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft_log.snapshot_format import encode_snapshot
+from tests.spark.directories import (
+    encode_newest,
+    leader_change,
+    make_node,
+    metadata_batch,
+    write_partition,
+)
+from trimaran.cli import history
+from trimaran.errors import Exit, UserError
+from wire.primitives import uuid_to_text
+from wire.records.configs import ConfigRecord
+from wire.records.misc import NoOpRecord
+from wire.records.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+FIRST, SECOND = (bytes(15) + bytes([n]) for n in (8, 9))
+TOPIC, BROKER = 2, 4
+
+
+def created(topic_id):
+    partition = PartitionRecord(
+        partition_id=0,
+        topic_id=topic_id,
+        replicas=[11, 12],
+        isr=[11, 12],
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=11,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+    return [TopicRecord(name="orders", topic_id=topic_id), partition]
+
+
+def changed(topic_id, **fields):
+    return PartitionChangeRecord(partition_id=0, topic_id=topic_id, **fields)
+
+
+def config(key, value, name="orders", kind=TOPIC):
+    return ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+
+
+BATCHES = [
+    leader_change(0, 1, 1, (1, 2, 3), 1000),
+    metadata_batch(1, 1, [*created(FIRST), config("retention.ms", "1")], 2000),
+    metadata_batch(4, 1, [NoOpRecord()], 2500),
+    metadata_batch(5, 1, [changed(FIRST, isr=[12], leader=12)], 3000),
+    metadata_batch(6, 1, [config("retention.ms", "2"), config("x.password", "hush", "")], 3500),
+    metadata_batch(8, 1, [RemoveTopicRecord(topic_id=FIRST), *created(SECOND)], 4000),
+    metadata_batch(11, 1, [config("retention.ms", None)], 4500),
+    metadata_batch(12, 1, [config("num.partitions", "3", "", BROKER)], 5000),
+]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    node = make_node(tmp_path, 1)
+    write_partition(node, "__cluster_metadata", 0, BATCHES)
+    return node
+
+
+@pytest.fixture
+def told(capsys):
+    def told_(command, *arguments):
+        capsys.readouterr()
+        command(*arguments, output="json")
+        return json.loads(capsys.readouterr().out)
+
+    return told_
+
+
+def test_a_partition_of_every_topic_that_had_the_name(told, directory):
+    rows = told(history.partitions, "orders/0", directory)
+    ids = [uuid_to_text(one) for one in (FIRST, FIRST, SECOND)]
+    assert [row["topic_id"] for row in rows] == ids
+    told_ = [(row["offset"], row["timestamp_ms"], row["leader"], row["isr"]) for row in rows]
+    assert told_ == [
+        (2, 2000, 11, [11, 12]),
+        (5, 3000, 12, [12]),
+        (10, 4000, 11, [11, 12]),
+    ]
+    assert all(row["time"] for row in rows)
+
+
+def test_configs_with_what_they_were_before(told, directory):
+    rows = told(history.configs, "topic/orders", directory)
+    assert [(row["offset"], row["key"], row["value"], row["before"]) for row in rows] == [
+        (3, "retention.ms", "1", None),
+        (6, "retention.ms", "2", "1"),
+        (11, "retention.ms", None, None),
+    ]
+
+
+def test_configs_of_all_without_secrets(told, directory):
+    rows = told(history.configs, None, directory)
+    assert [(row["resource"], row["key"]) for row in rows][-3:] == [
+        ("topic", "x.password"),
+        ("topic/orders", "retention.ms"),
+        ("broker", "num.partitions"),
+    ]
+    assert "hush" not in str(rows)
+    assert told(history.configs, "broker", directory) == rows[-1:]
+
+
+def test_it_begins_with_the_oldest_snapshot_that_the_log_goes_on_from(told, tmp_path):
+    folder = write_partition(make_node(tmp_path, 1), "__cluster_metadata", 0, [])
+    for path in folder.glob("0*"):
+        path.unlink()
+    (folder / f"{5:020d}.log").write_bytes(b"".join(BATCHES[3:]))
+    with pytest.raises(UserError, match="does not reach back"):
+        history.configs(None, folder)
+    for end_offset, value in ((3, "old"), (5, "1"), (12, "new")):
+        records = [encode_newest(one) for one in (*created(FIRST), config("retention.ms", value))]
+        name = OffsetAndEpoch(end_offset, 1)
+        data = b"".join(encode_snapshot(name, records, appended_at_ms=1, now_ms=1))
+        (folder / f"{end_offset:020d}-{1:010d}.checkpoint").write_bytes(data)
+    rows = told(history.configs, "topic/orders", folder)
+    assert [(row["offset"], row["time"] is None, row["value"], row["before"]) for row in rows] == [
+        (4, True, "1", None),
+        (6, False, "2", "1"),
+        (11, False, None, None),
+    ]
+    first, *_ = told(history.partitions, "orders/0", folder)
+    assert (first["offset"], first["time"], first["leader"]) == (4, None, 11)
+
+
+@pytest.mark.parametrize(
+    ("partition", "code"), [("orders", Exit.USAGE), ("orders/x", Exit.USAGE), ("orders/7", Exit.NO)]
+)
+def test_no_such_partition(directory, partition, code):
+    with pytest.raises(UserError) as error:
+        history.partitions(partition, directory)
+    assert error.value.exit_code == code
