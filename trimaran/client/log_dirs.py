@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
+from trimaran.client.offsets import ASIDE_SECONDS
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
 
 def log_dirs_of(
-    client: BlockingClient, broker: int, topics: Sequence[str] | None = None
+    client: BlockingClient,
+    broker: int,
+    topics: Sequence[str] | None = None,
+    *,
+    timeout: float | None = None,
 ) -> list[dict[str, Any]]:
     """A row of each directory of a broker, with its replicas; None: of all topics. Sizes in bytes, -1 where the broker
     cannot tell one.
@@ -27,7 +32,7 @@ def log_dirs_of(
             for topic in client.refresh(topics).topics
         }
         named = [DescribableLogDirTopic(topic=t, partitions=counts.get(t, [])) for t in topics]
-    answer = client.call(broker, DescribeLogDirsRequest(topics=named))
+    answer = client.call(broker, DescribeLogDirsRequest(topics=named), timeout=timeout)
     check(answer.error_code, f"broker {broker}")
     return [
         {
@@ -57,14 +62,17 @@ def log_dirs_of(
 def replica_sizes(
     client: BlockingClient, topic: str, brokers: Iterable[int]
 ) -> dict[tuple[int, int], int]:
-    """Bytes by broker and partition. What a broker does not tell is left out: sizes are no reason to fail."""
+    """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no reason
+    to fail.
+    """
+    from wire.client.errors import ConnectionLost, RequestTimedOut
     from wire.errors import KafkaError
 
     sizes = {}
     for broker in sorted(brokers):
         try:
-            rows = log_dirs_of(client, broker, [topic])
-        except KafkaError:
+            rows = log_dirs_of(client, broker, [topic], timeout=ASIDE_SECONDS)
+        except (KafkaError, ConnectionLost, RequestTimedOut):
             continue
         for row in rows:
             for replica in row["replicas"]:

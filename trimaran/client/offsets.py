@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Kafka's special timestamps of ListOffsets.
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
+# For what is shown beside something else: a broker that is frozen or gone must not keep the rest from being seen.
+ASIDE_SECONDS = 2.0
 
 
 def end_offset(
@@ -50,7 +52,10 @@ def end_offsets(
     partitions: Iterable[tuple[str, int]],
     timestamp: int = LATEST_TIMESTAMP,
 ) -> dict[tuple[str, int], int]:
-    """`end_offset` of many partitions, one request a leader; those whose leader does not say are left out."""
+    """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
+    left out.
+    """
+    from wire.client.errors import ConnectionLost, RequestTimedOut
     from wire.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
@@ -70,7 +75,11 @@ def end_offsets(
     found = {}
     for leader_id, topics in by_leader.items():
         named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]
-        answer = client.call(leader_id, ListOffsetsRequest(replica_id=-1, topics=named))
+        request = ListOffsetsRequest(replica_id=-1, topics=named)
+        try:
+            answer = client.call(leader_id, request, timeout=ASIDE_SECONDS)
+        except (ConnectionLost, RequestTimedOut):
+            continue
         for one in answer.topics:
             for partition in one.partitions:
                 if not partition.error_code:

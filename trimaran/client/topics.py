@@ -87,13 +87,14 @@ TIMEOUT_MS = 30_000
 
 
 def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
-    """`begin`, `end`, `records` and `size` of what has a leader; None elsewhere."""
+    """`begin`, `end` and `size` of what has a leader that tells them; None elsewhere."""
     from trimaran.client.log_dirs import replica_sizes
 
     led = [(topic, row["partition"]) for row in rows if row["leader"] >= 0]
     begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
-    ends = end_offsets(client, led, LATEST_TIMESTAMP)
-    leaders = {row["leader"] for row in rows if row["leader"] >= 0}
+    # Who did not answer is not waited for again.
+    ends = end_offsets(client, begins, LATEST_TIMESTAMP)
+    leaders = {row["leader"] for row in rows if (topic, row["partition"]) in begins}
     sizes = replica_sizes(client, topic, leaders)
     for row in rows:
         key = (topic, row["partition"])
