@@ -18,6 +18,7 @@ import trio
 from trio._core import _run as scheduler
 
 from tests.simulation.checker import Violation
+from tests.simulation.here import patched_here
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Tasks:
     def run(self, play: Callable[[], Awaitable[T]], *patches: AbstractContextManager[object]) -> T:
         """`patches` are in place meanwhile."""
         with ExitStack() as stack:
-            stack.enter_context(mock.patch.object(scheduler, "_r", self._turns))
+            stack.enter_context(patched_here(scheduler, "_r", self._turns))
             stack.enter_context(
                 mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True)
             )

@@ -12,6 +12,7 @@ from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
 from tests.simulation.mutants.elsewhere import is_killed_by
 from tests.simulation.mutants.mutant import hunt
+from trimaran.testing import EmbeddedKafka
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
 SEEDS = 7
@@ -44,6 +45,12 @@ def test_a_seed_is_a_run() -> None:
     first, second = told(), told()
     assert len(first) > 100
     assert first == second
+
+
+def test_a_real_broker_in_another_thread_changes_nothing() -> None:
+    alone = told()
+    with EmbeddedKafka():
+        assert told() == alone
 
 
 def told() -> list[str]:

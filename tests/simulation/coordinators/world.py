@@ -37,6 +37,7 @@ from tests.simulation.coordinators.applications import (
 from tests.simulation.coordinators.broker import CoordinatorBroker
 from tests.simulation.coordinators.controller import CoordinatorController
 from tests.simulation.coordinators.rules import INPUT, OUTPUT, Faults, Rules
+from tests.simulation.here import patched_here
 from tests.simulation.partitions.broker import SimBroker
 from tests.simulation.partitions.checker import Key
 from tests.simulation.partitions.controller import SimController
@@ -76,12 +77,12 @@ class CoordinatorWorld(World):
             mock.patch.object(transaction_rules, "EPOCH_MAX", epoch_max),
             mock.patch.object(transaction_rules, "PRODUCER_EPOCH_MAX", epoch_max - 1),
             mock.patch.object(transaction, "PRODUCER_EPOCH_MAX", epoch_max - 1),
-            mock.patch.object(writing, "now_ms", self.now_ms),
-            mock.patch.object(shard_epoch, "now_ms", self.now_ms),
-            mock.patch.object(coordinator, "uuid4", self._uuid),
-            mock.patch.object(consumer_group_heartbeat, "uuid4", self._uuid),
-            mock.patch.object(random, "random", self.prng.random),
-            mock.patch.object(shard_epoch.log, "exception", self._shard_failed),
+            patched_here(writing, "now_ms", self.now_ms),
+            patched_here(shard_epoch, "now_ms", self.now_ms),
+            patched_here(coordinator, "uuid4", self._uuid),
+            patched_here(consumer_group_heartbeat, "uuid4", self._uuid),
+            patched_here(random, "random", self.prng.random),
+            patched_here(shard_epoch.log, "exception", self._shard_failed),
         )
 
     def _shard_failed(self, text: str, epoch: object) -> None:

@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
-from unittest import mock
 
 import trio
 
@@ -25,6 +24,7 @@ from broker.partitions.leader import LeaderEpoch
 from node.runtime import group_commit
 from quorum.metadata.image import MetadataImage, PartitionImage
 from tests.simulation.checker import Violation
+from tests.simulation.here import patched_here
 from tests.simulation.partitions.broker import SimBroker
 from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.clients import all_of, delete_records
@@ -116,8 +116,8 @@ class World:
     def _patches(self) -> Sequence[AbstractContextManager[object]]:
         """In place while it runs."""
         return (
-            mock.patch.object(group_commit, "run_in_own_thread", self._flush),
-            mock.patch.object(trio.to_thread, "run_sync", self._in_thread),
+            patched_here(group_commit, "run_in_own_thread", self._flush),
+            patched_here(trio.to_thread, "run_sync", self._in_thread),
         )
 
     # --- time
