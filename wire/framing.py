@@ -14,7 +14,7 @@ from wire.errors import RemoteProtocolError
 
 SIZE_BYTES = 4
 
-# A connection that sends little keeps little: a thousand idle ones are 4 MiB.
+# A connection that sends little has little, and nothing while it waits: ten thousand idle ones would have 40 MiB.
 _BUFFER_BYTES_MIN = 4096
 # Reading on past a large frame would put the head of the next one where it must be moved: read ahead no further.
 _READ_AHEAD_BYTES = 65536
@@ -150,8 +150,15 @@ class FrameBuffer:
             self._buffer = fresh
         self._start, self._end = 0, unread
 
+    def rest(self) -> None:
+        """Nobody knows when more comes: an empty buffer that is small is given back until then."""
+        if self._start == self._end and len(self._buffer) <= _BUFFER_BYTES_MIN:
+            self.drop()
+
     def _start_over(self) -> None:
-        if self._end and _is_viewed(self._buffer):
+        if not self._buffer:
+            self._buffer = bytearray(_BUFFER_BYTES_MIN)
+        elif self._end and _is_viewed(self._buffer):
             self._buffer = bytearray(len(self._buffer))
         elif self._end == len(self._buffer) < self._read_ahead:
             # It was filled to the brim by small frames: a busy connection.
@@ -163,7 +170,7 @@ class FrameBuffer:
         self._end += count
 
     def drop(self) -> None:
-        """Gives all memory back; the buffer is of no more use."""
+        """Gives all memory back, and what is unread is gone."""
         self._buffer = bytearray()
         self._start = self._end = 0
 

@@ -36,6 +36,29 @@ def test_frames_come_out_as_they_went_in(bodies, most):
     assert buffer.unread == 0
 
 
+@given(st.lists(st.binary(min_size=1, max_size=9000), max_size=9), st.integers(1, 5000))
+def test_a_buffer_that_rests_between_receipts_loses_nothing(bodies, most):
+    buffer = FrameBuffer(9000)
+    data = b"".join(map(frame, bodies))
+    found = []
+    for at in range(0, len(data), most):
+        found += feed(buffer, data[at : at + most])
+        buffer.rest()
+    assert found == bodies
+
+
+def test_a_buffer_that_rests_holds_nothing_and_leaves_a_frame_to_who_has_it():
+    buffer = FrameBuffer(100)
+    room = buffer.room()
+    room[:7] = frame(b"abc")
+    buffer.received(7)
+    held = buffer.next_frame()
+    buffer.rest()
+    assert len(buffer._buffer) == 0
+    assert feed(buffer, frame(b"x" * 90)) == [b"x" * 90]
+    assert bytes(held) == b"abc"
+
+
 def test_byte_by_byte():
     buffer = FrameBuffer(100)
     assert feed(buffer, frame(b"abc") + frame(b"d" * 100), 1) == [b"abc", b"d" * 100]

@@ -88,7 +88,7 @@ class SocketEndpoint:
         try:
             count = self._socket.recv_into(frames.room())
         except BlockingIOError:
-            pass
+            frames.rest()
         else:
             frames.received(count)
             await yield_to_loop()  # a peer that never lets us wait must not keep the others waiting
@@ -215,6 +215,7 @@ class TlsEndpoint:
             try:
                 count = self._socket.recv_into(frames.room())
             except ssl.SSLWantReadError:
+                frames.rest()
                 await trio.lowlevel.wait_readable(self._socket)
             except ssl.SSLWantWriteError:
                 await trio.lowlevel.wait_writable(self._socket)
