@@ -62,8 +62,8 @@ def log_dirs_of(
 def replica_sizes(
     client: BlockingClient, topic: str, brokers: Iterable[int]
 ) -> dict[tuple[int, int], int]:
-    """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no reason
-    to fail.
+    """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no
+    reason to fail.
     """
     from wire.client.errors import ConnectionLost, RequestTimedOut
     from wire.errors import KafkaError
