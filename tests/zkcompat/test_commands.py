@@ -7,7 +7,7 @@ import trio
 
 from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
-from tests.zkcompat.rig import PATIENCE, Source, in_step, running, topics
+from tests.zkcompat.rig import NEVER, PATIENCE, Source, in_step, running, topics
 from zkcompat.commands import (
     SILENCE_MS,
     MirrorLockedError,
@@ -18,6 +18,7 @@ from zkcompat.commands import (
     status,
     tree,
 )
+from zkcompat.mirroring import reporting
 from zkcompat.mirroring.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
 
 
@@ -72,6 +73,21 @@ async def test_status_tells_a_silent_quorum_from_a_silent_mirror(connect):
     assert (found.mirror_alive, found.quorum_alive, found.healthy) == (True, False, False)
     later = replace(found, asked_ms=found.asked_ms + SILENCE_MS)
     assert not later.mirror_alive
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+async def test_a_mirror_that_is_in_step_has_said_so(connect, monkeypatch):
+    """However seldom it looks whether there is something to tell."""
+    monkeypatch.setattr(reporting, "PAUSE_SECONDS", NEVER)
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror:
+        await in_step(mirror, source)
+        with trio.fail_after(PATIENCE):
+            found = await trio.to_thread.run_sync(status, connect)
+            while found.mirror is None or found.mirror.state != "in step":
+                found = await trio.to_thread.run_sync(status, connect)
+    assert found.mirror_alive
 
 
 @pytest.mark.zookeeper
