@@ -63,8 +63,9 @@ def test_topics_records_and_groups(cluster):
         assert len(described["members"]) == 1
         assert sum(row["committed"] for row in described["offsets"]) == 100
         assert {row["lag"] for row in described["offsets"]} == {0}
-        busy = cluster.run("groups", "delete", "readers", check=False)
-        assert (busy.returncode, "has members" in busy.stderr) == (Exit.REFUSED, True)
+        for words in ((), ("--dry-run",)):
+            busy = cluster.run("groups", "delete", "readers", *words, check=False)
+            assert (busy.returncode, "has members" in busy.stderr) == (Exit.REFUSED, True)
     assert [g["group"] for g in cluster.json("groups", "list")] == ["readers"]
     refused = cluster.run("groups", "describe", "nobody", check=False)
     assert refused.returncode in {Exit.OK, Exit.REFUSED}
@@ -92,6 +93,11 @@ def test_offsets_are_put_back_and_groups_deleted(cluster):
     reset("-2", "-t", "ledger:0", "--execute")
     assert lags() == {0: min(2, ends[0]), 1: 0}
     reset("@-1h", "--execute")
+    assert lags() == ends
+    tried = cluster.run("groups", "delete-offsets", "audit", "-t", "ledger", "--dry-run").stderr
+    assert tried == "would delete 2 offsets; nothing was changed\n"
+    tried = cluster.run("groups", "delete", "audit", "--dry-run").stderr
+    assert tried == "would delete group audit: 2 offsets; nothing was changed\n"
     assert lags() == ends
     cluster.run("groups", "delete-offsets", "audit", "-t", "ledger:1")
     assert lags() == {0: ends[0]}
@@ -220,6 +226,28 @@ def test_quorum_status_counts_every_node(cluster):
     roles = sorted(replica["role"] for replica in status["replicas"])
     assert roles == ["follower"] * 2 + ["leader"] + ["observer"] * 3
     assert status["high_watermark"] > 0
+
+
+def test_moves_that_go_on_are_cancelled_after_a_dry_run(cluster, tmp_path):
+    """A broker that is killed takes no replicas, so that the move goes on until it is cancelled."""
+    victim, *others = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
+    plan = tmp_path / "plan.json"
+    cluster.run("topics", "create", "stays", "-p", 1, "-r", 2)
+    made = cluster.run("reassign", "plan", "stays", "--to", *map(str, others))
+    stays = json.loads(made.stdout)
+    plan.write_text(json.dumps(stays))
+    cluster.run("reassign", "apply", plan)
+    until(lambda: cluster.run("reassign", "verify", plan, check=False).returncode == 0, "the move")
+    stays["partitions"][0]["replicas"] = [victim, others[0]]
+    plan.write_text(json.dumps(stays))
+    cluster.kill(victim)
+    cluster.run("reassign", "apply", plan)
+    tried = cluster.run("reassign", "cancel", plan, "--dry-run").stderr
+    assert tried.endswith("1 reassignment would be cancelled; nothing was changed\n")
+    assert [row["adding"] for row in cluster.json("reassign", "list")] == [[victim]]
+    cluster.run("reassign", "cancel", plan)
+    assert cluster.json("reassign", "list") == []
+    cluster.restart(victim)
 
 
 def test_chaos_takes_an_id_a_name_or_leader(cluster):

@@ -39,6 +39,9 @@ def file_of(node, mechanism, name, password, more=""):
 
 
 def test_users_come_and_go(node):
+    tried = run(node, "users", "add", "bob", "--dry-run", stdin="first\n").stderr
+    assert tried.startswith("would add bob")
+    assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}
     run(node, "users", "add", "bob", "-m", "SCRAM-SHA-256", stdin="first\n")
     assert {"user": "bob", "mechanism": "SCRAM-SHA-256", "iterations": 8192} in rows(
         node, "users", "list"
@@ -52,6 +55,12 @@ def test_users_come_and_go(node):
     assert refused.returncode == Exit.REFUSED
     assert "invalid credentials" in refused.stderr
     second = file_of(node, "SCRAM-SHA-512", "bob", "second")
+    run(node, "topics", "list", file=second)
+    tried = run(node, "users", "add", "bob", "--dry-run", stdin="third\n").stderr
+    assert tried.startswith("would change the password of bob")
+    assert run(node, "users", "remove", "bob", "--dry-run").stderr == (
+        "would remove bob by SCRAM-SHA-256, SCRAM-SHA-512; nothing was changed\n"
+    )
     run(node, "topics", "list", file=second)
     run(node, "users", "remove", "bob")
     assert run(node, "topics", "list", file=second, check=False).returncode == Exit.REFUSED
@@ -75,6 +84,9 @@ def test_users_that_cannot_be(node, words, stdin):
 
 
 def test_a_token_from_its_making_to_its_end(node):
+    before = rows(node, "tokens", "list")
+    run(node, "tokens", "create", "--dry-run")
+    assert rows(node, "tokens", "list") == before
     created = rows(node, "tokens", "create", "--days", "1", "--renewer", "User:bob")
     assert created["owner"] == "User:alice"
     token = file_of(node, "SCRAM-SHA-256", created["token"], created["hmac"], ' tokenauth="true"')
@@ -85,7 +97,11 @@ def test_a_token_from_its_making_to_its_end(node):
     assert created["hmac"] not in json.dumps(listed)
     assert [row["renewers"] for row in listed if row["token"] == created["token"]] == ["User:bob"]
     assert "expires at" in run(node, "tokens", "renew", created["hmac"]).stderr
+    tried = run(node, "tokens", "expire", created["hmac"], "--dry-run").stderr
+    assert tried == f"would end token {created['token']}; nothing was changed\n"
+    run(node, "topics", "list", file=token)
     run(node, "tokens", "expire", created["hmac"])
+    assert run(node, "tokens", "renew", created["hmac"], "--dry-run", check=False).returncode != 0
     assert run(node, "topics", "list", file=token, check=False).returncode == Exit.REFUSED
     gone = run(node, "tokens", "renew", created["hmac"], check=False)
     assert "DELEGATION_TOKEN_NOT_FOUND" in gone.stderr

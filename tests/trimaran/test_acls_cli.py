@@ -53,6 +53,11 @@ async def test_acls_come_are_explained_and_go(tmp_path, capsys):
     async with asked(tmp_path, **AUTHORIZER) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
 
+        async def tried(command, *words, **options):
+            done = partial(command, *words, brokers=brokers, dry_run=True, **options)
+            await trio.to_thread.run_sync(done)
+            return capsys.readouterr().err
+
         async def run(command, *words, **options):
             done = partial(command, *words, brokers=brokers, **options)
             code = await trio.to_thread.run_sync(done)
@@ -69,6 +74,14 @@ async def test_acls_come_are_explained_and_go(tmp_path, capsys):
         await run(acls.add, "User:alice", "read,write", "topic/orders-*", host="10.0.0.1")
         await run(acls.add, "User:alice", "read", "topic/orders-eu", deny=True)
         await one.seen(lambda image: len(image.acls) == 3)
+        again = ("User:alice", "read,alter", "topic/orders-*")
+        told = await tried(acls.add, *again, host="10.0.0.1")
+        assert told == "would add 1 ACL; nothing was changed\n"
+        told = await tried(acls.remove, *again, host="10.0.0.1")
+        assert told == "would remove 1 ACL; nothing was changed\n"
+        with pytest.raises(UserError, match="there is no such ACL"):
+            await tried(acls.remove, *again)
+        assert len(one.image.acls) == 3
         found = json.loads((await run(acls.list_acls, "topic/orders-eu", output="json"))[1])
         assert [(row["permission"], row["resource"]) for row in found] == [
             ("allow", "topic/orders-*"),

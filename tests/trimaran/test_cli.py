@@ -35,6 +35,34 @@ def test_every_noun_has_verbs_and_every_verb_a_noun():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
 
 
+# What a verb changes in a cluster can be asked for before.
+WRITES = {
+    *(
+        "abort",
+        "add",
+        "alter",
+        "apply",
+        "cancel",
+        "create",
+        "delete",
+        "delete-offsets",
+        "downgrade",
+    ),
+    *("elect-leader", "expire", "migrate-offsets", "remove", "renew", "reset-offsets", "resync"),
+    *("set", "upgrade"),
+}
+
+
+def test_every_command_that_writes_can_be_tried_out():
+    written = {words: where for words, where, _ in COMMANDS if words[-1] in WRITES}
+    assert {words[-1] for words in written} == WRITES
+    assert [
+        words
+        for words, where in written.items()
+        if not {"dry_run", "execute"} & inspect.signature(function_of(where)).parameters.keys()
+    ] == []
+
+
 def test_what_is_watched_is_a_command_without_an_interval_of_its_own():
     functions = {words: where for words, where, _ in COMMANDS}
     assert functions.keys() >= WATCHED

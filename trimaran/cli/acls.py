@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, counted, say, show_fields, show_rows
 from trimaran.client.acls import (
     acl_row,
@@ -21,6 +21,7 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from quorum.metadata.acls import Acl
+    from trimaran.client.acls import Pattern
 
 Principal = Annotated[str, Parameter(help="As User:alice; User:* is everybody.")]
 Operations = Annotated[str, Parameter(help="One or several, as read or read,describe; all.")]
@@ -67,6 +68,7 @@ def add(
     *,
     host: Host = "*",
     deny: Annotated[bool, Parameter(name="--deny", negative=())] = False,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Allows a principal operations on a resource.
@@ -75,22 +77,26 @@ def add(
         deny: forbids them, whatever else allows them.
     """
     from wire.messages.create_acls import AclCreation, CreateAclsRequest
-    from wire.security.acls import Permission
 
     pattern = parse_pattern(resource)
+    wanted = _wanted(pattern, principal, host, operations, deny=deny)
     creations = [
         AclCreation(
-            resource_type=pattern.resource_type,
-            resource_name=pattern.name,
-            resource_pattern_type=pattern.pattern_type,
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
+            resource_pattern_type=one.pattern_type,
             principal=principal,
             host=host,
-            operation=operation,
-            permission_type=Permission.DENY if deny else Permission.ALLOW,
+            operation=one.operation,
+            permission_type=one.permission,
         )
-        for operation in parse_operations(operations)
+        for one in wanted
     ]
     with brokers.connected() as client:
+        if dry_run:
+            new = set(wanted).difference(acls_of(client, pattern, principal))
+            say(f"would add {counted(len(new), 'ACL')}; nothing was changed")
+            return
         for one in client.call(None, CreateAclsRequest(creations=creations)).results:
             check(one.error_code, one.error_message)
     verb = "may not" if deny else "may"
@@ -105,6 +111,7 @@ def remove(
     *,
     host: Host = "*",
     deny: Annotated[bool, Parameter(name="--deny", negative=())] = False,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Removes ACLs: just those that `add` with the same words made.
@@ -113,26 +120,29 @@ def remove(
         deny: those that forbid.
     """
     from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-    from wire.security.acls import Permission
 
     pattern = parse_pattern(resource)
+    wanted = _wanted(pattern, principal, host, operations, deny=deny)
     filters = [
         DeleteAclsFilter(
-            resource_type_filter=pattern.resource_type,
-            resource_name_filter=pattern.name,
-            pattern_type_filter=pattern.pattern_type,
+            resource_type_filter=one.resource_type,
+            resource_name_filter=one.resource_name,
+            pattern_type_filter=one.pattern_type,
             principal_filter=principal,
             host_filter=host,
-            operation=operation,
-            permission_type=Permission.DENY if deny else Permission.ALLOW,
+            operation=one.operation,
+            permission_type=one.permission,
         )
-        for operation in parse_operations(operations)
+        for one in wanted
     ]
-    removed = 0
     with brokers.connected() as client:
-        for one in client.call(None, DeleteAclsRequest(filters=filters)).filter_results:
-            check(one.error_code, one.error_message)
-            removed += len(one.matching_acls)
+        if dry_run:
+            removed = len(set(wanted).intersection(acls_of(client, pattern, principal)))
+        else:
+            removed = 0
+            for one in client.call(None, DeleteAclsRequest(filters=filters)).filter_results:
+                check(one.error_code, one.error_message)
+                removed += len(one.matching_acls)
     if not removed:
         raise UserError(
             "there is no such ACL",
@@ -140,7 +150,10 @@ def remove(
             f"trimaran acls list {resource} shows those that count",
             exit_code=Exit.NO,
         )
-    say(f"removed {counted(removed, 'ACL')}")
+    if dry_run:
+        say(f"would remove {counted(removed, 'ACL')}; nothing was changed")
+    else:
+        say(f"removed {counted(removed, 'ACL')}")
 
 
 def explain(
@@ -178,6 +191,22 @@ def explain(
     if rules is None:
         say("the broker does not tell its super.users: one of them may do everything")
     return Exit.OK if verdict.allowed else Exit.NO
+
+
+def _wanted(
+    pattern: Pattern, principal: str, host: str, operations: str, *, deny: bool
+) -> list[Acl]:
+    from quorum.metadata.acls import Acl
+    from wire.security.acls import Permission
+
+    permission = Permission.DENY if deny else Permission.ALLOW
+    return [
+        Acl(
+            *(pattern.resource_type, pattern.name, pattern.pattern_type, principal),
+            *(host, operation, permission),
+        )
+        for operation in parse_operations(operations)
+    ]
 
 
 def _kafka_row(acl: Acl) -> dict[str, str]:

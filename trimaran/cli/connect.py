@@ -51,7 +51,12 @@ CommandConfig = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool, Parameter(name="--dry-run", negative=(), help="Only have it checked; nothing is changed.")
+    bool,
+    Parameter(
+        name="--dry-run",
+        negative=(),
+        help="Only say what would change, checked as far as that can be asked; nothing is changed.",
+    ),
 ]
 Profile = Annotated[
     str | None,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, counted, say, show_rows
 from trimaran.client.changes import check_idle, commit_offsets, within_log
 from trimaran.client.connect import check
-from trimaran.client.groups import committed_offsets
+from trimaran.client.group_members import group_described
+from trimaran.client.groups import committed_offsets, offsets_of
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.errors import Exit, UserError
@@ -100,6 +101,7 @@ def _nothing(group: str) -> UserError:
 
 def delete(
     *groups: str,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> int:
     """Deletes groups with all that they have committed. A group must have no members.
@@ -113,6 +115,9 @@ def delete(
 
     with brokers.connected() as client:
         for group in groups:
+            if dry_run:
+                _tell_deletion(client, group)
+                continue
             answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
             code = the_one(answer.results, "group").error_code
             check_idle(group, code)
@@ -121,7 +126,19 @@ def delete(
     return Exit.OK
 
 
-def delete_offsets(group: str, *, topic: Topics = None, brokers: Brokers = BROKERS) -> int:
+def _tell_deletion(client: BlockingClient, group: str) -> None:
+    """Refuses as the coordinator would: a group that there is not, or that has members."""
+    from wire.errors import ErrorCode
+
+    found = group_described(client, group)
+    check_idle(group, ErrorCode.NON_EMPTY_GROUP if found["members"] else ErrorCode.NONE)
+    offsets = offsets_of(client, group, found["type"])
+    say(f"would delete group {group}: {counted(len(offsets), 'offset')}; nothing was changed")
+
+
+def delete_offsets(
+    group: str, *, topic: Topics = None, dry_run: DryRun = False, brokers: Brokers = BROKERS
+) -> int:
     """Deletes what a group has committed of topics that none of its members consumes.
 
     Args:
@@ -143,8 +160,14 @@ def delete_offsets(group: str, *, topic: Topics = None, brokers: Brokers = BROKE
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:
+        wanted = _wanted(client, topic)
+        if dry_run:
+            group_described(client, group)
+            count = len(set(wanted) & committed_offsets(client, group).keys())
+            say(f"would delete {counted(count, 'offset')}; nothing was changed")
+            return Exit.OK
         by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for name, index in _wanted(client, topic):
+        for name, index in wanted:
             by_topic.setdefault(name, []).append(
                 OffsetDeleteRequestPartition(partition_index=index)
             )

@@ -100,7 +100,7 @@ def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], l
     }
 
 
-def cancel(plan: Path, *, brokers: Brokers = BROKERS) -> int:
+def cancel(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
     """Cancels the reassignments of a plan that are in progress: replicas are again what they were."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
@@ -109,7 +109,12 @@ def cancel(plan: Path, *, brokers: Brokers = BROKERS) -> int:
         if not wanted:
             say("no reassignment of these partitions is in progress")
             return Exit.OK
-        return _alter(client, wanted)
+        if not dry_run:
+            return _alter(client, wanted)
+    for topic, index, _ in wanted:
+        say(f"{topic}-{index}: its reassignment would be cancelled")
+    say(f"{counted(len(wanted), 'reassignment')} would be cancelled; nothing was changed")
+    return Exit.OK
 
 
 def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:

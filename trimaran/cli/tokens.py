@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
@@ -23,11 +23,7 @@ def list_tokens(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     Args:
         output: table, or json.
     """
-    from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
-
-    with brokers.connected() as client:
-        answer = client.call(None, DescribeDelegationTokenRequest(owners=None))
-        check(answer.error_code, "")
+    tokens = _tokens(brokers)
     rows = [
         {
             "token": one.token_id,
@@ -39,7 +35,7 @@ def list_tokens(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
             "expires": _time(one.expiry_timestamp),
             "ends": _time(one.max_timestamp),
         }
-        for one in answer.tokens
+        for one in tokens
     ]
     columns = ["token", "owner", "renewers", "issued", "expires", "ends"]
     show_rows(rows, output, columns=columns)
@@ -51,6 +47,7 @@ def create(
     renewer: Annotated[list[str] | None, Parameter(name="--renewer")] = None,
     owner: str | None = None,
     days: float | None = None,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> None:
@@ -77,6 +74,10 @@ def create(
         ],
         max_lifetime_ms=-1 if days is None else round(days * _DAY_MS),
     )
+    if dry_run:
+        _tokens(brokers)  # refused where there can be none
+        say(f"would make a token of {owner or 'oneself'}; nothing was changed")
+        return
     with brokers.connected() as client:
         answer = client.call(None, request, retry_unknown=False)
         check(answer.error_code, "")
@@ -92,7 +93,14 @@ def create(
     )
 
 
-def renew(hmac: Hmac, /, *, days: float | None = None, brokers: Brokers = BROKERS) -> None:
+def renew(
+    hmac: Hmac,
+    /,
+    *,
+    days: float | None = None,
+    dry_run: DryRun = False,
+    brokers: Brokers = BROKERS,
+) -> None:
     """Lets a token live on.
 
     Args:
@@ -102,10 +110,20 @@ def renew(hmac: Hmac, /, *, days: float | None = None, brokers: Brokers = BROKER
 
     period = -1 if days is None else round(days * _DAY_MS)
     request = RenewDelegationTokenRequest(hmac=_bytes(hmac), renew_period_ms=period)
+    if dry_run:
+        _say_would(brokers, "renew", request.hmac)
+        return
     _say_expiry(brokers, request)
 
 
-def expire(hmac: Hmac, /, *, days: float | None = None, brokers: Brokers = BROKERS) -> None:
+def expire(
+    hmac: Hmac,
+    /,
+    *,
+    days: float | None = None,
+    dry_run: DryRun = False,
+    brokers: Brokers = BROKERS,
+) -> None:
     """Ends the life of a token.
 
     Args:
@@ -115,7 +133,32 @@ def expire(hmac: Hmac, /, *, days: float | None = None, brokers: Brokers = BROKE
 
     period = -1 if days is None else round(days * _DAY_MS)
     request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=period)
+    if dry_run:
+        _say_would(brokers, "end" if days is None else "shorten the life of", request.hmac)
+        return
     _say_expiry(brokers, request)
+
+
+def _tokens(brokers: Brokers) -> list[Any]:
+    """Those that one may see."""
+    from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+
+    with brokers.connected() as client:
+        answer = client.call(None, DescribeDelegationTokenRequest(owners=None))
+        check(answer.error_code, "")
+    return list(answer.tokens)
+
+
+def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
+    found = [one.token_id for one in _tokens(brokers) if one.hmac == hmac]
+    if not found:
+        raise UserError(
+            "there is no token with this HMAC",
+            "none that one may see has it",
+            "trimaran tokens list shows those there are",
+            exit_code=Exit.REFUSED,
+        )
+    say(f"would {verb} token {found[0]}; nothing was changed")
 
 
 def _say_expiry(brokers: Brokers, request: Any) -> None:

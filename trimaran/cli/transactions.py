@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter, validators
 
 from node.runtime.clock import now_ms
-from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -230,6 +230,7 @@ def abort(
     *,
     partition: Annotated[int, Parameter(name=["-p", "--partition"], validator=NOT_NEGATIVE)],
     start_offset: Annotated[int, Parameter(validator=NOT_NEGATIVE)],
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Aborts a transaction in one partition, without its coordinator: for what `transactions hanging` lists.
@@ -252,6 +253,10 @@ def abort(
                 f"list those that are: trimaran transactions hanging {topic} --older-than-minutes 0",
                 exit_code=Exit.NO,
             )
+        if dry_run:
+            producer = found[0].producer_id
+            say(f"would abort in {topic}-{partition}: producer {producer}; nothing was changed")
+            return
         _write_abort(client, topic, partition, found[0])
     say(f"aborted in {topic}-{partition}: producer {found[0].producer_id}")
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
@@ -72,6 +72,7 @@ def add(
     iterations: int = _ITERATIONS,
     password_file: Path | None = None,
     password_variable: str | None = None,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Adds a user, or changes the password of one.
@@ -87,6 +88,11 @@ def add(
     from wire.security.scram import MECHANISMS, salted_password
 
     password = _password(password_file, password_variable)
+    if dry_run:
+        changes = {_BOTH.index(one) + 1 for one in mechanism or _BOTH} & _numbers(brokers, name)
+        verb = "change the password of" if changes else "add"
+        say(f"would {verb} {name}, by {', '.join(mechanism or _BOTH)}; nothing was changed")
+        return
     upsertions = []
     for one in mechanism or _BOTH:
         salt = secrets.token_bytes(_SALT_BYTES)
@@ -108,6 +114,7 @@ def remove(
     /,
     *,
     mechanism: Mechanisms = None,
+    dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Removes a user. Who is logged in stays so until the session ends (connections.max.reauth.ms).
@@ -116,23 +123,44 @@ def remove(
         name: what the user logs in with.
         mechanism: only this one; all that there are when none is given.
     """
-    from wire.client.answers import the_one
     from wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
+
+    there = _numbers(brokers, name)
+    numbers = [_BOTH.index(one) + 1 for one in mechanism or ()] or sorted(there)
+    if not there.issuperset(numbers) or not there:
+        raise UserError(
+            f"{name} cannot log in so",
+            "there is no such user, or none with a password for that mechanism",
+            "trimaran users list shows them",
+            exit_code=Exit.REFUSED,
+        )
+    named = ", ".join(_BOTH[one - 1] for one in numbers)
+    if dry_run:
+        say(f"would remove {name} by {named}; nothing was changed")
+        return
+    deletions = [ScramCredentialDeletion(name=name, mechanism=one) for one in numbers]
+    _alter(brokers, [("deletions", one) for one in deletions])
+    say(f"{name} may no longer log in by {named}")
+
+
+def _numbers(brokers: Brokers, name: str) -> set[int]:
+    """The mechanisms by which a user may log in; none of who is no user."""
+    from wire.client.answers import the_one
+    from wire.errors import ErrorCode
     from wire.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         UserName,
     )
 
-    numbers = [_BOTH.index(one) + 1 for one in mechanism or ()]
-    if not numbers:
-        request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
-        with brokers.connected() as client:
-            found = the_one(client.call(None, request).results, "user")
-            check(found.error_code, found.error_message)
-        numbers = [info.mechanism for info in found.credential_infos]
-    deletions = [ScramCredentialDeletion(name=name, mechanism=one) for one in numbers]
-    _alter(brokers, [("deletions", one) for one in deletions])
-    say(f"{name} may no longer log in by {', '.join(_BOTH[one - 1] for one in numbers)}")
+    request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
+    with brokers.connected() as client:
+        answer = client.call(None, request)
+        check(answer.error_code, answer.error_message)
+    found = the_one(answer.results, "user")
+    if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+        return set()
+    check(found.error_code, found.error_message)
+    return {info.mechanism for info in found.credential_infos}
 
 
 def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
