@@ -70,12 +70,13 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
-    from spark.session import session
+    from spark.session import FULL_COMPILER, session
 
-    spark = session(app_name="trimaran report")
+    much = is_much(job.data)
+    spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
     outcomes = []
     load = _loader(spark, job)
-    for outcome in run_all(spark, job.analyses, load, is_much=is_much(job.data)):
+    for outcome in run_all(spark, job.analyses, load, is_much=much):
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
@@ -133,7 +134,8 @@ def _write_plotly(target: Path) -> None:
 
 def _drawn(outcome: Outcome) -> Section:
     analysis, frame = outcome.analysis, outcome.frame
-    made = nothing(outcome.verdicts[0].text) if frame is None else analysis.plot(frame)
+    is_blank = frame is None or frame.empty
+    made = nothing(outcome.verdicts[0].text) if is_blank else analysis.plot(frame)
     html = made.to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
     rows = 0 if frame is None else len(frame)
     return Section(analysis, outcome.verdicts, html, rows, outcome.seconds)
@@ -238,7 +240,7 @@ session.sql("SELECT * FROM quorum_epochs").show()"""
 
 def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    links = "".join(
+    links = " ".join(  # a space, so that lines can end there
         f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
     )
     told = "".join(

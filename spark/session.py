@@ -111,6 +111,8 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 # Short runs start fast with these; long ones want the JVM's full compiler and its own collector.
 FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Settings of a session that is given much to do.
+FULL_COMPILER = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
 
 
 def settings(

@@ -173,7 +173,7 @@ class Bench:
     def filter(self) -> list[Figure]:
         """`offset < 1000` of 1 GB in eight partitions."""
         node = self._node("filter")
-        one = node.parent / "partition"
+        one = node.parent / "one-0"
         rows = data.log_of(one, size=LARGE, total_bytes=int(1e9 * self._scale / 8))
         data.many_of(node, one, "filtered", 8)
         options = {"end": "log_end"}
@@ -214,7 +214,7 @@ class Bench:
     def scan(self) -> list[Figure]:
         """10 GB through all columns; the memory of workers is that of a tenth of it."""
         node = self._node("scan")
-        one = node.parent / "partition"
+        one = node.parent / "one-0"
         rows = data.log_of(one, size=LARGE, total_bytes=int(125e6 * min(1, 4 * self._scale)))
         count = max(10, int(80 * self._scale))
         data.many_of(node, one, "scanned", count)

@@ -115,6 +115,7 @@ def test_the_report(spark, cluster, tmp_path):
     assert "not possible" not in text
     assert text.count("Plotly.newPlot") == len(ANALYSES)
     assert text.count('"showSendToCloud": false') == len(ANALYSES)
+    assert "</a><a" not in text  # a line of links could not end
 
 
 def test_empty_partitions_are_skew(spark, tmp_path):
