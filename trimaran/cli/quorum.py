@@ -61,7 +61,9 @@ def _described(controllers: Controllers) -> _Quorum:
 
     try:
         with controllers.connected() as client:
-            partition, nodes = describe_quorum_and_nodes(client, timeout=LEADER_SECONDS)
+            partition, nodes = describe_quorum_and_nodes(
+                client, timeout=min(LEADER_SECONDS, controllers.timeout)
+            )
             cluster_id = client.call(None, _about_controllers()).cluster_id
     except UserError as error:
         if error.exit_code == Exit.USAGE:

@@ -105,7 +105,9 @@ def _directory_of(controllers: Controllers, node_id: int) -> bytes:
     from quorum.observing.live_quorum import describe_quorum
 
     with controllers.connected() as client:
-        voters = describe_quorum(client, timeout=LEADER_SECONDS).current_voters
+        voters = describe_quorum(
+            client, timeout=min(LEADER_SECONDS, controllers.timeout)
+        ).current_voters
     for voter in voters:
         if voter.replica_id == node_id:
             return bytes(voter.replica_directory_id)
