@@ -205,6 +205,7 @@ def heat(
         z=wide.to_numpy(),
         colorscale="YlOrRd",
         zmin=0,
+        zmax=wide.max(axis=None),  # without it the least is white
         colorbar={"title": title},
         hoverongaps=False,
     )

@@ -83,7 +83,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
     wide = named.pivot_table(index="name", columns="ts", values="records", aggfunc="sum") / width
     step = pd.Timedelta(seconds=width)
-    wide = wide.reindex(columns=pd.date_range(frame["ts"].min(), frame["ts"].max(), freq=step))
+    times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
+    wide = wide.reindex(columns=times)
     base = figure(height=480 + 14 * len(wide))
     made = make_subplots(
         rows=2,
@@ -102,6 +103,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         z=wide.to_numpy(),
         colorscale="Blues",
         zmin=0,
+        zmax=wide.max(axis=None),  # without it the least is white
         colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
         hoverongaps=False,
         row=2,
