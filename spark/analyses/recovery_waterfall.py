@@ -113,7 +113,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         return nothing("no broker that served was lost")
     shown = frame.head(ROWS_SHOWN)
     names = [
-        f"broker {b}, {t:%m-%d %H:%M:%S}, {str(c).replace('_', ' ')}"
+        f"broker {b}, {'no time' if t != t else format(t, '%m-%d %H:%M:%S')}, {str(c).replace('_', ' ')}"
         for b, t, c in zip(shown["broker_id"], shown["lost_ts"], shown["cause"], strict=True)
     ]
     series, reached = {}, shown["lost_ts"].map(lambda _: 0.0)
