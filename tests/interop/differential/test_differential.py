@@ -1,17 +1,17 @@
-"""The same 200 administrative actions on Apache Kafka 2.8.2 in ZooKeeper mode and on our quorum with the mirror.
-
-The two trees are the same, but for what `choices.py` lists.
+"""The same 200 administrative actions on Apache Kafka 2.8.2 in ZooKeeper mode and on a KRaft quorum with the mirror,
+ours and Apache Kafka 4.3: the two trees are the same, but for what `choices.py` lists.
 """
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.cluster.processes import until
-from tests.interop import zookeeper_mode
+from tests.interop import apache_kafka, zookeeper_mode
 from tests.interop.conftest import trimaran
 from tests.interop.differential import trees
 from tests.interop.differential.actions import Generator
@@ -67,6 +67,19 @@ def our_quorum(folder):
         )
     finally:
         trimaran("down", data=folder)
+
+
+@contextlib.contextmanager
+def kafkas_quorum(folder):
+    with apache_kafka.running(folder, brokers=len(BROKERS), settings=OF_KRAFT) as kafka:
+
+        def restart(broker):
+            node = next(node for node in kafka.brokers if node.id == broker)
+            kafka.kill(node, signal.SIGTERM)
+            kafka.start_node(node)
+            kafka.wait_ready()
+
+        yield Quorum(kafka.bootstrap, kafka.controller_bootstrap, restart)
 
 
 @contextlib.contextmanager
@@ -159,14 +172,15 @@ def assert_told(clusters):
         assert not untold, root
 
 
-def test_the_trees_are_the_same(secured, tmp_path):
+@pytest.mark.parametrize("of", [our_quorum, kafkas_quorum])
+def test_the_trees_are_the_same(of, secured, tmp_path):
     connect, login = secured
     with contextlib.ExitStack() as stack:
         kafka = zookeeper_mode.running(
             VERSION, tmp_path / "kafka", f"{connect}/kafka", BROKERS, OF_ZOOKEEPER_MODE, (login,)
         )
         theirs = stack.enter_context(kafka)
-        quorum = stack.enter_context(our_quorum(tmp_path / "kraft"))
+        quorum = stack.enter_context(of(tmp_path / "kraft"))
         stack.enter_context(mirror(tmp_path / "mirror", quorum, f"{connect}/mirror"))
         clients = [stack.enter_context(administrator(one.bootstrap)) for one in (theirs, quorum)]
         clusters = Clusters(theirs, quorum, connect, clients)
