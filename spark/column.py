@@ -62,6 +62,22 @@ def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 _MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds
 
 
+def microseconds(milliseconds: int | None) -> int | None:
+    """Of a timestamp of Spark; None where a broken clock wrote what none holds."""
+    if milliseconds is None or not -_MS_MAX <= milliseconds <= _MS_MAX:
+        return None
+    return milliseconds * 1000
+
+
+def timestamps(
+    milliseconds: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> pa.Array:
+    """Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`."""
+    ms = np.asarray(milliseconds, np.int64)
+    broken = (ms < -_MS_MAX) | (ms > _MS_MAX)
+    return pa.array(np.where(broken, 0, ms) * 1000, pa.int64(), mask=broken).cast(TIMESTAMP)
+
+
 def _timestamps(milliseconds: Sequence[int | None]) -> pa.Array:
     """Null too where a record has none (-1), and where a broken clock wrote what no timestamp holds."""
     ms = np.array([-1 if one is None else one for one in milliseconds], np.int64)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_valid_crc
 from log.batches.columns import DATA_BYTES_MAX, decode_columns
 from log.batches.records import records_in_pieces
 from log.old_formats.old_batches import as_v2, timestamp_type_id
-from spark.column import TIMESTAMP
+from spark.column import TIMESTAMP, microseconds
 from spark.kafka_log.large_batches import PIECE_BYTES
 from spark.kafka_log.wanted import Wanted
 from spark.origins.damage import lose
@@ -75,13 +74,6 @@ def _values(row: BatchRow, wanted: Wanted) -> list[object] | None:
         return None
 
 
-def timestamps(
-    milliseconds: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]],
-) -> pa.Array:
-    """Kafka's milliseconds as Spark's microseconds, in UTC."""
-    return pa.array(np.asarray(milliseconds, np.int64) * 1000, pa.int64()).cast(TIMESTAMP)
-
-
 def _control_type(row: BatchRow) -> str | None:
     """ABORT, COMMIT, LEADER_CHANGE …; None for data. A control batch is never compressed and holds such
     a record first.
@@ -119,8 +111,8 @@ BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[BatchRow], object]]] = {
     "record_count": (pa.int32(), _record_count),
     "batch_bytes": (pa.int32(), lambda r: r.batch.size),
     "compression": (pa.string(), lambda r: r.batch.compression.name.lower()),
-    "base_timestamp": (TIMESTAMP, lambda r: r.batch.base_timestamp * 1000),
-    "max_timestamp": (TIMESTAMP, lambda r: r.batch.max_timestamp * 1000),
+    "base_timestamp": (TIMESTAMP, lambda r: microseconds(r.batch.base_timestamp)),
+    "max_timestamp": (TIMESTAMP, lambda r: microseconds(r.batch.max_timestamp)),
     "timestampType": (pa.int32(), lambda r: timestamp_type_id(r.batch)),
     "leader_epoch": (pa.int32(), lambda r: r.batch.leader_epoch),
     "producer_id": (pa.int64(), lambda r: r.batch.producer_id),

@@ -15,7 +15,8 @@ from log.batches.batch import BatchView, Buffer
 from log.batches.records import records_bytes
 from log.codecs.output import OutputTooLarge, TooManyParts
 from log.old_formats.old_batches import as_v2, timestamp_type_id
-from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, timestamps
+from spark.column import timestamps
+from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
 from spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
 from spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
 from spark.kafka_log.wanted import Wanted

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from log.inspection.reader import SegmentFile, scan_batches
-from spark.column import TIMESTAMP
+from spark.column import TIMESTAMP, microseconds
 from spark.kafka_log.wanted import Wanted
 from spark.origins.file_range import LogFiles
 from spark.origins.replicas import Replica
@@ -101,8 +101,8 @@ def _row(task: SegmentTask) -> dict[str, Any] | None:
         "batches": batches,
         "records": records,
         "missing_offsets": next_offset - segment.base_offset - records,
-        "min_timestamp": None if first_ms is None else first_ms * 1000,
-        "max_timestamp": None if last_ms is None else last_ms * 1000,
+        "min_timestamp": microseconds(first_ms),
+        "max_timestamp": microseconds(last_ms),
         "is_active": task.is_active,
         "is_cleaned": next_offset <= task.log.cleaned_to and not task.is_active,
     }

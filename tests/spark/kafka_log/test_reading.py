@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from log.batches.batch import iter_batches
-from log.batches.records import decode_records
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.inspection.reader import list_segments
 from spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from spark.kafka_log.options import LogOptions
@@ -284,3 +284,17 @@ def test_tasks_hold_about_the_target(node):
     tasks = pack(task, 2500)
     assert [piece for t in tasks for piece in t] == list(task)
     assert all(len(t) == 1 or sum(p.size for p in t) <= 2500 for t in tasks)
+
+
+@pytest.mark.parametrize("broken", [1 << 62, -(1 << 62)])
+def test_a_time_that_no_timestamp_holds_is_null(tmp_path, broken):
+    node = make_node(tmp_path, 1)
+    batch = build_batch(
+        [NewRecord(b"k", b"v", broken), NewRecord(b"k", b"v", broken)], base_offset=0
+    )
+    write_partition(node, "t", 0, [batch])
+    checkpoint(node, {("t", 0): 2})
+    assert [row["timestamp"] for row in read(node)] == [None, None]
+    columns = ("base_timestamp", "max_timestamp")
+    found = read(node, reader=read_batches, columns=columns, level="batches")
+    assert found == [{"base_timestamp": None, "max_timestamp": None}]
