@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
 
@@ -46,21 +48,49 @@ def seen(record):
     )
 
 
+def polled(consumer):
+    found = consumer.poll(timeout_ms=POLL_SECONDS * 1000)
+    return [seen(record) for records in found.values() for record in records]
+
+
 class KafkaPythonMember:
+    """Polled all the time by a thread of its own, as applications do: kafka-python 3.0.12 loses an assignment that
+    comes between two polls (it joins anew where it finds the task of the last join done).
+    """
+
     def __init__(self, consumer):
         self._consumer = consumer
+        self._found = queue.SimpleQueue()
+        self._turn = threading.Lock()  # a consumer is for one thread at a time
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._poll_on, daemon=True)
+        self._thread.start()
+
+    def _poll_on(self):
+        while not self._stopping.wait(0.001):  # whoever else wants the consumer gets its turn
+            with self._turn:
+                for one in polled(self._consumer):
+                    self._found.put(one)
 
     def poll(self):
-        found = self._consumer.poll(timeout_ms=POLL_SECONDS * 1000)
-        return [seen(record) for records in found.values() for record in records]
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._found.get(timeout=POLL_SECONDS))
+            while True:
+                found.append(self._found.get_nowait())
+        return found
 
     def assignment(self):
-        return {p.partition for p in self._consumer.assignment()}
+        with self._turn:
+            return {p.partition for p in self._consumer.assignment()}
 
     def commit(self):
-        self._consumer.commit()
+        with self._turn:
+            self._consumer.commit()
 
     def leave(self):
+        self._stopping.set()
+        self._thread.join()
         self._consumer.close(autocommit=False)
 
 
@@ -138,7 +168,7 @@ class KafkaPython:
                 consumer.seek(TopicPartition(topic, partition), offset)
             found, deadline = [], time.monotonic() + ANSWER_SECONDS
             while len(found) < count and time.monotonic() < deadline:
-                found += KafkaPythonMember(consumer).poll()
+                found += polled(consumer)
             return found
         finally:
             consumer.close()
@@ -152,13 +182,13 @@ class KafkaPython:
             session_timeout_ms=10_000,
             heartbeat_interval_ms=200,
         )
-        # kafka-python 3.0.12 loses an assignment that comes between two polls when what made it join again was its
-        # first sight of the topic (`join_group_async` asks `need_rejoin` before it looks at the finished task)
+        # Its first sight of the topic would make it join again.
         consumer.partitions_for_topic(topic)
+        member = KafkaPythonMember(consumer)
         try:
-            yield KafkaPythonMember(consumer)
+            yield member
         finally:
-            consumer.close(autocommit=False)
+            member.leave()
 
     def committed(self, group, topic, partitions):
         consumer = self._consumer(group_id=group)
