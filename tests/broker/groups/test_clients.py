@@ -34,9 +34,10 @@ def trimaran(*words, data):
 class Cluster:
     def __init__(self, data):
         self.data = data
-        state = json.loads(
-            trimaran("up", "-d", "-o", "json", "--controllers", "1", "--brokers", "3", data=data)
-        )
+        # Two members begin together: neither reads before the other has its share.
+        delay = "group.initial.rebalance.delay.ms=3000"
+        words = ("up", "-d", "-o", "json", "--controllers", "1", "--override", delay)
+        state = json.loads(trimaran(*words, "--brokers", "3", data=data))
         self.bootstrap = state["bootstrap"]
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
