@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trimaran.client.configs import told_configs
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
@@ -91,19 +92,15 @@ def verdict_of(
 def broker_rules(client: BlockingClient) -> dict[str, str] | None:
     """What the file of a broker says beside ACLs; None where one may not ask."""
     from quorum.metadata.image import BROKER_RESOURCE
-    from wire.client.answers import the_one
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from wire.errors import KafkaError
 
     client.refresh()
     node = min(client.routing.nodes)
-    asked = DescribeConfigsResource(
-        resource_type=BROKER_RESOURCE, resource_name=str(node), configuration_keys=[*_RULES]
-    )
-    answer = client.call(node, DescribeConfigsRequest(resources=[asked]))
-    result = the_one(answer.results, "resource")
-    if result.error_code:
+    try:
+        told = told_configs(client, BROKER_RESOURCE, [str(node)], node, [*_RULES])
+    except KafkaError:
         return None
-    return {one.name: one.value or "" for one in result.configs}
+    return {one.name: one.value or "" for one in told[str(node)]}
 
 
 def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | None) -> list[Acl]:

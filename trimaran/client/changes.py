@@ -27,6 +27,7 @@ def create_topic(
     configs: Mapping[str, str] | None = None,
     *,
     validate_only: bool = False,
+    timeout_ms: int = TIMEOUT_MS,
 ) -> Any:
     """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
     from wire.client.answers import the_one
@@ -44,21 +45,21 @@ def create_topic(
         configs=[CreatableTopicConfig(name=k, value=v) for k, v in (configs or {}).items()],
     )
     request = CreateTopicsRequest(
-        topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+        topics=[topic], timeout_ms=timeout_ms, validate_only=validate_only
     )
     result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
     check(result.error_code, result.error_message)
     return result
 
 
-def delete_topic(client: BlockingClient, name: str) -> None:
+def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """With all its records. Raises KafkaError."""
     from wire.client.answers import the_one
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
     from wire.primitives import NIL_UUID
 
     request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
+        topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
     result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
     check(result.error_code, result.error_message)

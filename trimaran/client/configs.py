@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
@@ -30,16 +31,42 @@ def config_rows(
     keys: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """By name; all `keys` where none are given. `node` answers for it, None: any broker does. Secrets are not told."""
-    from wire.client.answers import the_one
+    told = told_configs(client, resource_type, [name], node, keys, synonyms=True)[name]
+    return [_row(one) for one in sorted(told, key=lambda one: str(one.name))]
+
+
+def told_configs(
+    client: BlockingClient,
+    resource_type: int,
+    names: Sequence[str],
+    node: int | None = None,
+    keys: list[str] | None = None,
+    *,
+    synonyms: bool = False,
+) -> dict[str, Sequence[Any]]:
+    """Of each resource the `DescribeConfigsResourceResult`s of the node, in its order.
+
+    Raises:
+        KafkaError: it is refused.
+        RemoteProtocolError: it tells of others than were asked for.
+    """
+    from wire.errors import RemoteProtocolError
     from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-    asked = DescribeConfigsResource(
-        resource_type=resource_type, resource_name=name, configuration_keys=keys
-    )
-    answer = client.call(node, DescribeConfigsRequest(resources=[asked], include_synonyms=True))
-    result = the_one(answer.results, "resource")
-    check(result.error_code, result.error_message)
-    return [_row(one) for one in sorted(result.configs, key=lambda one: str(one.name))]
+    asked = [
+        DescribeConfigsResource(
+            resource_type=resource_type, resource_name=name, configuration_keys=keys
+        )
+        for name in names
+    ]
+    request = DescribeConfigsRequest(resources=asked, include_synonyms=synonyms)
+    told = {}
+    for result in client.call(node, request).results:
+        check(result.error_code, result.error_message)
+        told[result.resource_name] = result.configs
+    if told.keys() != set(names):
+        raise RemoteProtocolError(f"the response must tell of {', '.join(names)} and nothing else")
+    return told
 
 
 def _row(config: Any) -> dict[str, Any]:

@@ -44,6 +44,21 @@ def _security(
         raise of_config(error) from error
 
 
+def _addresses(bootstrap: str, *, of_controllers: bool) -> list[Address]:
+    from wire.client.bootstrap import parse_bootstrap
+
+    try:
+        return parse_bootstrap(bootstrap)
+    except ValueError as error:
+        option = "-B" if of_controllers else "-b"
+        raise UserError(
+            f"{bootstrap} is not a list of addresses",
+            str(error),
+            f"addresses are written {option} HOST:PORT,…",
+            exit_code=Exit.USAGE,
+        ) from error
+
+
 @contextmanager
 def connected(
     bootstrap: str,
@@ -64,7 +79,6 @@ def connected(
     """
     from trimaran.client import connect_errors
     from wire.blocking import BlockingClient
-    from wire.client.bootstrap import parse_bootstrap
     from wire.client.errors import (
         AuthenticationRefused,
         ConnectionLost,
@@ -74,16 +88,7 @@ def connected(
     from wire.errors import KafkaError, RemoteProtocolError
 
     security = _security(command_config, settings)
-    try:
-        addresses = parse_bootstrap(bootstrap)
-    except ValueError as error:
-        option = "-B" if of_controllers else "-b"
-        raise UserError(
-            f"{bootstrap} is not a list of addresses",
-            str(error),
-            f"addresses are written {option} HOST:PORT,…",
-            exit_code=Exit.USAGE,
-        ) from error
+    addresses = _addresses(bootstrap, of_controllers=of_controllers)
     try:
         with BlockingClient(
             addresses, of_controllers=of_controllers, timeout=timeout, security=security

@@ -12,6 +12,7 @@ from trimaran.client.connect import check
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+    from wire.schema import Message
 
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
@@ -93,56 +94,27 @@ def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]
     return {one.topic: list(one.partitions) for one in assigned}
 
 
-def _modern(client: BlockingClient, group: str, request: Any) -> Any:
-    """The group in the answer to one of the describing requests; None: there is none of that kind, or the brokers know
-    no such kind.
+def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[str, Any] | None:
+    """The group as one of the describing requests tells it; None: there is none of that kind, or the brokers know no
+    such kind.
     """
     from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
     from wire.client.errors import VersionMismatch
     from wire.errors import ErrorCode
 
+    asked = request(group_ids=[group], include_authorized_operations=False)
     try:
-        found = the_one(client.call(Coordinator(group), request).groups, "group")
+        found = the_one(client.call(Coordinator(group), asked).groups, "group")
     except VersionMismatch:
         return None
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
     check(found.error_code, found.error_message)
-    return found
-
-
-def _consumer(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-
-    return _of_partitions(
-        _modern(
-            client,
-            group,
-            ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
-        )
-    )
-
-
-def _share(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from wire.messages.share_group_describe import ShareGroupDescribeRequest
-
-    return _of_partitions(
-        _modern(
-            client,
-            group,
-            ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
-        )
-    )
-
-
-def _of_partitions(found: Any) -> dict[str, Any] | None:
-    if found is None:
-        return None
     return {
         "state": found.group_state,
         "epoch": found.group_epoch,
-        "assignor": found.assignor_name,
+        "assignor": getattr(found, "assignor_name", None),
         "members": [
             {
                 "member": one.member_id,
@@ -150,45 +122,36 @@ def _of_partitions(found: Any) -> dict[str, Any] | None:
                 "client": one.client_id,
                 "host": one.client_host,
                 "epoch": one.member_epoch,
-                "assignment": {
-                    topic.topic_name: list(topic.partitions)
-                    for topic in one.assignment.topic_partitions
-                },
+                "assignment": _assignment(one.assignment),
             }
             for one in found.members
         ],
     }
+
+
+def _assignment(given: Any) -> dict[str, list[int]]:
+    """Partitions by topic, or a member's tasks of Streams by subtopology."""
+    if hasattr(given, "active_tasks"):
+        return {task.subtopology_id: list(task.partitions) for task in given.active_tasks}
+    return {topic.topic_name: list(topic.partitions) for topic in given.topic_partitions}
+
+
+def _consumer(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
+    return _modern(client, group, ConsumerGroupDescribeRequest)
+
+
+def _share(client: BlockingClient, group: str) -> dict[str, Any] | None:
+    from wire.messages.share_group_describe import ShareGroupDescribeRequest
+
+    return _modern(client, group, ShareGroupDescribeRequest)
 
 
 def _streams(client: BlockingClient, group: str) -> dict[str, Any] | None:
     from wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
-    found = _modern(
-        client,
-        group,
-        StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False),
-    )
-    if found is None:
-        return None
-    return {
-        "state": found.group_state,
-        "epoch": found.group_epoch,
-        "assignor": None,
-        "members": [
-            {
-                "member": one.member_id,
-                "instance": one.instance_id,
-                "client": one.client_id,
-                "host": one.client_host,
-                "epoch": one.member_epoch,
-                "assignment": {
-                    task.subtopology_id: list(task.partitions)
-                    for task in one.assignment.active_tasks
-                },
-            }
-            for one in found.members
-        ],
-    }
+    return _modern(client, group, StreamsGroupDescribeRequest)
 
 
 _KINDS = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}

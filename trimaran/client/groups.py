@@ -38,21 +38,21 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["group"]))
 
 
-def _of_coordinator(client: BlockingClient, group: str, request: Message) -> Any:
+def _of_coordinator(
+    client: BlockingClient, group: str, request: Message, version: int | None = None
+) -> Any:
     from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
 
-    return the_one(client.call(Coordinator(group), request).groups, "group")
+    return the_one(client.call(Coordinator(group), request, version=version).groups, "group")
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
     """What a group has committed, by topic and partition; nothing for a group that there is not."""
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
     from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    answer = the_one(client.call(Coordinator(group), request, version=8).groups, "group")
+    answer = _of_coordinator(client, group, request, version=8)
     check(answer.error_code, None)
     return {
         (topic.name, partition.partition_index): partition.committed_offset

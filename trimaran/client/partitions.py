@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trimaran.client.configs import told_configs
 from trimaran.client.connect import check
 
 if TYPE_CHECKING:
@@ -41,23 +42,11 @@ def partitions_of(
 
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
     from quorum.metadata.image import TOPIC_RESOURCE
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     if not topics:
         return {}
-    asked = [
-        DescribeConfigsResource(
-            resource_type=TOPIC_RESOURCE,
-            resource_name=name,
-            configuration_keys=["min.insync.replicas"],
-        )
-        for name in topics
-    ]
-    found = {}
-    for result in client.call(None, DescribeConfigsRequest(resources=asked)).results:
-        check(result.error_code, result.error_message)
-        found[result.resource_name] = int(result.configs[0].value)
-    return found
+    told = told_configs(client, TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])
+    return {name: int(configs[0].value) for name, configs in told.items()}
 
 
 def rows_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from trimaran.client.configs import told_configs
 from trimaran.client.connect import check
 from trimaran.client.java_order import java_hash_order
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
@@ -65,24 +66,17 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     client is a hash table of all that the broker tells).
     """
     from quorum.metadata.image import TOPIC_RESOURCE
-    from wire.client.answers import the_one
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from quorum.serving.config_entries import Source
 
-    asked = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
-    )
-    answer = client.call(None, DescribeConfigsRequest(resources=[asked]))
-    result = the_one(answer.results, "resource")
-    check(result.error_code, result.error_message)
-    told = {one.name: one for one in result.configs}
+    (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
+    told = {one.name: one for one in configs}
     return {
         name: told[name].value
         for name in java_hash_order(list(told))
-        if told[name].config_source != DEFAULT_CONFIG
+        if told[name].config_source != Source.DEFAULT
     }
 
 
-DEFAULT_CONFIG = 5  # Kafka's ConfigSource: nobody set it
 TIMEOUT_MS = 30_000
 
 

@@ -65,41 +65,22 @@ class Kafka(ABC):
         Raises:
             KafkaError: the cluster refused it, and why.
         """
-        from wire.client.answers import the_one
-        from wire.messages.create_topics import (
-            CreatableTopic,
-            CreatableTopicConfig,
-            CreateTopicsRequest,
-        )
+        from trimaran.client import changes
 
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication,
-            assignments=[],
-            configs=[
-                CreatableTopicConfig(name=key, value=str(value))
-                for key, value in (configs or {}).items()
-            ],
-        )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
+        texts = {key: str(value) for key, value in (configs or {}).items()}
         with self._client() as client:
-            answer = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
-            _check(answer.error_code, answer.error_message)
+            answer = changes.create_topic(
+                client, name, partitions, replication, texts, timeout_ms=_CREATE_TIMEOUT_MS
+            )
             self._wait_for_leaders(client, name, answer.num_partitions)
         return name
 
     def delete_topic(self, name: str) -> None:
         """Raises KafkaError: the cluster refused it, and why."""
-        from wire.client.answers import the_one
-        from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-        from wire.primitives import NIL_UUID
+        from trimaran.client import changes
 
-        topic = DeleteTopicState(name=name, topic_id=NIL_UUID)
-        request = DeleteTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
         with self._client() as client:
-            answer = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
-            _check(answer.error_code, answer.error_message)
+            changes.delete_topic(client, name, timeout_ms=_CREATE_TIMEOUT_MS)
 
     def records(self, topic: str, *, committed: bool = True) -> list[ConsumedRecord]:
         """All that is in a topic now, partition by partition; without the records of transactions that are open or
@@ -182,10 +163,3 @@ def _told(values: Counter[bytes | None]) -> str:
     """The first few."""
     some = [f"{value!r}" + (f" x {count}" if count > 1 else "") for value, count in values.items()]
     return ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "") or "none"
-
-
-def _check(code: int, message: str | None) -> None:
-    from wire.errors import ErrorCode, KafkaError
-
-    if code:
-        raise KafkaError(ErrorCode(code), message or "")
