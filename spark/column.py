@@ -71,15 +71,15 @@ def microseconds(milliseconds: int | None) -> int | None:
 
 def timestamps(
     milliseconds: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]],
+    *,
+    absent: int | None = None,
 ) -> pa.Array:
-    """Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`."""
+    """Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`, and where they are `absent`."""
     ms = np.asarray(milliseconds, np.int64)
-    broken = (ms < -_MS_MAX) | (ms > _MS_MAX)
-    return pa.array(np.where(broken, 0, ms) * 1000, pa.int64(), mask=broken).cast(TIMESTAMP)
+    null = (ms < -_MS_MAX) | (ms > _MS_MAX) | (False if absent is None else ms == absent)
+    return pa.array(np.where(null, 0, ms) * 1000, pa.int64(), mask=null).cast(TIMESTAMP)
 
 
-def _timestamps(milliseconds: Sequence[int | None]) -> pa.Array:
-    """Null too where a record has none (-1), and where a broken clock wrote what no timestamp holds."""
-    ms = np.array([-1 if one is None else one for one in milliseconds], np.int64)
-    absent = (ms == -1) | (ms < -_MS_MAX) | (ms > _MS_MAX)
-    return pa.array(np.where(absent, 0, ms) * 1000, pa.int64(), mask=absent).cast(TIMESTAMP)
+def _timestamps(values: Sequence[int | None]) -> pa.Array:
+    """A record without a time has -1."""
+    return timestamps([-1 if one is None else one for one in values], absent=-1)
