@@ -16,6 +16,7 @@ from broker.background.log_cleaner import CleanerSettings
 from quorum.metadata.image import MetadataImage
 from quorum.serving.node_configs import NodeConfigs
 from tests.broker.handlers.configs import described, incremental
+from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
 from tests.cluster.in_process import cluster, connected_to
 from wire.client.errors import AuthenticationRefused
@@ -92,22 +93,9 @@ class Secured(Admin):
 
 @asynccontextmanager
 async def secured(path: Path):
-    certificates = Certificates()
-    (path / "node.pem").write_text("".join(certificates.server))
-    async with cluster(path, brokers=0) as running:
-        broker = await running.start_broker(
-            11,
-            **{
-                "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
-                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_SSL",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(path / "node.pem"),
-                "sasl.enabled.mechanisms": "PLAIN",
-                USERS: JAAS.format("old"),
-            },
-        )
-        async with connected_to(broker) as connection:
-            yield Secured(broker, connection, certificates, path)
+    users = {"sasl.enabled.mechanisms": "PLAIN", USERS: JAAS.format("old")}
+    async with open_tls_broker(path, "SASL_SSL", **users) as (_, broker, connection, certificates):
+        yield Secured(broker, connection, certificates, path)
 
 
 def der(pair: tuple[str, str]) -> bytes:

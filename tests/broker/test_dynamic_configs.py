@@ -23,8 +23,8 @@ from node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
 from quorum.controller.state import ControllerState
 from tests.broker.handlers.asking import Asked
 from tests.broker.handlers.configs import BROKER, described, description, incremental
+from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
-from tests.cluster.in_process import cluster, connected_to
 from tests.node.config import kafka_dynamic
 from wire.errors import ErrorCode
 
@@ -173,27 +173,15 @@ def test_each_key_has_a_row():
 
 @asynccontextmanager
 async def node(path: Path):
-    certificates = Certificates()
-    (path / "node.pem").write_text("".join(certificates.server))
-    async with cluster(path, brokers=0) as running:
-        broker = await running.start_broker(
-            11,
-            **{
-                "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
-                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SSL",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(path / "node.pem"),
-            },
-        )
-        async with connected_to(broker) as connection:
-            one = Node(running, broker, connection)
-            one.certificates, one.path = certificates, path
-            await one.create(TOPIC)
-            with trio.fail_after(SECONDS):
-                while one.broker.context.partitions.find(TOPIC, 0) is None:
-                    await trio.lowlevel.checkpoint()
-            one.broker.context.partitions.find(TOPIC, 0).open_leader()
-            yield one
+    async with open_tls_broker(path, "SSL") as (running, broker, connection, certificates):
+        one = Node(running, broker, connection)
+        one.certificates, one.path = certificates, path
+        await one.create(TOPIC)
+        with trio.fail_after(SECONDS):
+            while one.broker.context.partitions.find(TOPIC, 0) is None:
+                await trio.lowlevel.checkpoint()
+        one.broker.context.partitions.find(TOPIC, 0).open_leader()
+        yield one
 
 
 async def alter(one: Node, name: str, changes: dict[str, str | None]) -> Any:
