@@ -15,6 +15,15 @@ from trimaran.local import state_file
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
 
 SMALL = ("--controllers", "1", "--brokers", "1")
+# The brokers serve, but nobody who asks without a login learns whom they see.
+NEVER_READY = (
+    "--override=listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+    "--override=sasl.enabled.mechanisms=PLAIN",
+    "--override=sasl.mechanism.inter.broker.protocol=PLAIN",
+    "--override=listener.name.plaintext.plain.sasl.jaas.config="
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="a" password="b" user_a="b";',
+)
 FULL = Path("/dev/full")  # every write to it fails with ENOSPC
 needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="nodes end with it on Linux only")
@@ -178,6 +187,21 @@ def test_down_during_up_stops_what_was_begun(tmp_path):
     assert not alive(nodes)
     if starting.returncode:  # else it was ready before
         assert "was stopped while it started" in said
+
+
+@pytest.mark.parametrize("detached", [["-d"], []], ids=["detached", "in the foreground"])
+def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, detached):
+    starting = begin(tmp_path, *detached, *NEVER_READY)
+    until(
+        lambda: all(node.state == "running" for node in state_file.read(tmp_path).nodes),
+        "all serve",
+        seconds=60,
+    )
+    assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
+    _, said = starting.communicate(timeout=30)
+    assert "was stopped while it started" in said
+    assert starting.returncode == Exit.NO
+    assert not alive(state_file.read(tmp_path).nodes)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -29,7 +30,6 @@ from trimaran.local.start_failure import last_words
 from trimaran.local.starting import Wanted, lock_directory, refuse_if_running, starting
 from trimaran.local.state_file import ClusterState
 
-READY_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.02
 READY = "ready"
 MAINS = {"console": run_local}
@@ -87,7 +87,9 @@ def up(
                 _show_ready(plan.data, began, output)
             else:
                 supervise = _supervisor()
-                supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds, MAINS)
+                tell = partial(_tell_ready, plan.data, began, output)
+                if not supervise(plan, tell, private_fds, MAINS):
+                    raise UserError(*STOPPED)
     return Exit.OK
 
 
@@ -162,10 +164,7 @@ def _report(fd: int, text: str) -> None:
 
 
 def _show_ready(data: Path, began: float, output: str) -> None:
-    from trimaran.local.readiness import wait_until_brokers_see_each_other
-
     state = state_file.read(data)
-    wait_until_brokers_see_each_other(state, READY_SECONDS_MAX)
     profiles.write(
         profiles.LOCAL,
         {

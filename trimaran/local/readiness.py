@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trimaran.errors import Exit, UserError
@@ -16,21 +17,43 @@ ANSWER_SECONDS = 2.0
 NO_ANSWER = (ConnectionLost, RequestTimedOut, VersionMismatch)
 
 
-def wait_until_brokers_see_each_other(state: ClusterState, seconds_max: float) -> None:
-    """Returns when every broker lists all brokers; a UserError when that does not happen in time."""
-    expected = {n.id for n in state.nodes if n.role == "broker"}
-    deadline = time.monotonic() + seconds_max
-    for address in [n.address for n in state.nodes if n.role == "broker"]:
-        while expected - (seen := brokers_seen_by(address)):
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"the brokers do not see each other after {seconds_max:.0f} s",
-                    f"{address} sees {sorted(seen)} of {sorted(i for i in expected if i is not None)}",
-                    "trimaran quorum status shows whether the controllers have a leader; logs lie beside the "
-                    "directories",
-                    exit_code=Exit.TIMEOUT,
-                )
-            time.sleep(POLL_SECONDS)
+class Acquaintance:
+    """Whether every broker lists all brokers; whoever asks has other things to do meanwhile (`Supervisor`).
+
+    The time is counted from the first question.
+    """
+
+    def __init__(self, brokers: Mapping[str, int | None], seconds_max: float) -> None:
+        """`brokers`: the id by address."""
+        self._expected = set(brokers.values())
+        self._left = list(brokers)
+        self._seconds_max = seconds_max
+        self._deadline: float | None = None
+
+    def made(self) -> bool:
+        """Asks one broker, for `ANSWER_SECONDS` at most, until all have been found to know all.
+
+        Raises:
+            UserError: the time is over.
+        """
+        if not self._left:
+            return True
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._seconds_max
+        seen = brokers_seen_by(self._left[0])
+        if self._expected <= seen:
+            del self._left[0]
+        elif time.monotonic() > self._deadline:
+            raise self._timeout(self._left[0], seen)
+        return not self._left
+
+    def _timeout(self, address: str, seen: set[int]) -> UserError:
+        return UserError(
+            f"the brokers do not see each other after {self._seconds_max:.0f} s; the cluster was stopped",
+            f"{address} sees {sorted(seen)} of {sorted(i for i in self._expected if i is not None)}",
+            "look into the nodes' logs, which lie beside their directories",
+            exit_code=Exit.TIMEOUT,
+        )
 
 
 def brokers_seen_by(address: str) -> set[int]:

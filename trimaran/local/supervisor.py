@@ -22,6 +22,7 @@ from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.layout import ClusterPlan
+from trimaran.local.readiness import POLL_SECONDS, Acquaintance
 from trimaran.local.start_failure import died_while_starting
 from trimaran.ports import ensure_nobody_listens
 
@@ -29,6 +30,7 @@ STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
 )
 STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
+READY_SECONDS_MAX = 60.0  # a cluster of three brokers takes one; a loaded machine, twenty
 STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
 
 
@@ -47,16 +49,21 @@ class Supervisor:
         self._control_path = control.socket_path(plan.data)
         self._control = control.listen(self._control_path)
         self._wake_reader, self._wake_writer = os.pipe()
+        self._acquaintance = Acquaintance(
+            {node.address: node.id for node in plan.of_role("broker")}, READY_SECONDS_MAX
+        )
         self._stopping = False
         self._state_is_stale = False
 
     def run(self, on_ready: Callable[[], None]) -> bool:
-        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve.
+        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve and all
+        brokers know each other.
 
         False: it was stopped before that. All nodes have ended when this returns or raises.
 
         Raises:
-            UserError: a node died while starting, or `on_ready` said so.
+            UserError: a node died while starting, the brokers did not get to know each other within
+                `READY_SECONDS_MAX`, or `on_ready` said so.
             OSError: `cluster.json` cannot be written; no node was started.
         """
         try:
@@ -79,17 +86,20 @@ class Supervisor:
     def _loop(self, on_ready: Callable[[], None]) -> bool:
         announced = False
         while True:
-            for key, _ in self._selector.select(self._retry_seconds()):
+            for key, _ in self._selector.select(self._pause_seconds(announced)):
                 self._dispatch(key.fileobj)
             if self._state_is_stale:
                 self._write_state()
             if self._stopping:
                 return announced
-            if not announced and self._all_serve():
+            if not announced and self._all_serve() and self._acquaintance.made():
                 announced = True
                 on_ready()
 
-    def _retry_seconds(self) -> float | None:
+    def _pause_seconds(self, announced: bool) -> float | None:
+        """How long the loop may sleep; None: until something happens."""
+        if not announced and self._all_serve():
+            return POLL_SECONDS
         return STATE_RETRY_SECONDS if self._state_is_stale else None
 
     def _dispatch(self, source: object) -> None:
