@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -15,7 +17,6 @@ from trimaran.cli.connect import (
     Brokers,
     ControllerBootstrap,
     Zookeeper,
-    bootstrap_of,
     controllers_of,
     zookeeper_of,
 )
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trimaran.console.cluster import Cluster
+    from trimaran.console.login import Login
     from trimaran.local.layout import ClusterPlan, NodePlan
 
 Listen = Annotated[str, Parameter(name="--listen")]
 AllowWrites = Annotated[bool, Parameter(name="--allow-writes", negative=())]
 Host = Annotated[list[str] | None, Parameter(name="--host", negative=())]
+PasswordFile = Annotated[Path | None, Parameter(name="--password-file")]
+TlsCert = Annotated[Path | None, Parameter(name="--tls-cert")]
+TlsKey = Annotated[Path | None, Parameter(name="--tls-key")]
+PASSWORD_VARIABLE = "TRIMARAN_CONSOLE_PASSWORD"
 
 
 def console(
@@ -42,6 +48,9 @@ def console(
     listen: Listen = "127.0.0.1:8090",
     host: Host = None,
     allow_writes: AllowWrites = False,
+    password_file: PasswordFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> int:
     """Serves the web console until Ctrl-C or SIGTERM, in front of any cluster, ours or Apache Kafka's.
 
@@ -49,30 +58,89 @@ def console(
 
     Args:
         zookeeper: the ZooKeeper that a mirror writes to, host:port with an optional chroot.
-        listen: HOST:PORT; port 0 takes a free one. Nobody has to log in, so leave it on this machine, or put a proxy
-            that asks for a login in front.
+        listen: HOST:PORT; port 0 takes a free one. Beyond this machine it wants a password, and should have TLS.
         host: a further name that browsers call the console by.
         allow_writes: create and delete topics, alter their configs, elect leaders, reset offsets; each is logged.
+        password_file: its first line is the password that browsers are asked for; else it is the variable
+            TRIMARAN_CONSOLE_PASSWORD. Programs send it as Authorization: Bearer.
+        tls_cert: serves HTTPS with this certificate, a PEM file.
+        tls_key: its key, a PEM file, where it is not in the file of the certificate.
     """
     address = _address(listen)
     ensure_installed()
     from trimaran.console.guards import LOCAL_NAMES
-    from trimaran.console.start import listen_on, serve_console, text_of
+    from trimaran.console.start import checked_tls, listen_on, serve_console, text_of
     from trimaran.logs import set_up_console
 
     set_up_console()
-    names = {*LOCAL_NAMES, address[0], *(host or ())}
+    tls = checked_tls(tls_cert, tls_key) if tls_cert is not None else None
+    password = _password(password_file)
+    _ensure_guarded(address[0], is_guarded=bool(password), is_secure=tls is not None)
     cluster = _cluster(brokers, controllers, zookeeper)
     listener = listen_on(address)
-    url = f"http://{text_of(listener.getsockname())}/"
+    told = listener.getsockname()
+    url = f"{'http' if tls is None else 'https'}://{text_of(told)}/"
     serve_console(
         cluster,
         listener,
-        names,
+        {*LOCAL_NAMES, address[0], *(host or ())},
         lambda: say(f"console on {url}; Ctrl-C stops it"),
         allow_writes=allow_writes,
+        login=_login(password, told[1], is_secure=tls is not None),
+        tls=tls,
     )
     return Exit.OK
+
+
+def _login(password: str, port: int, *, is_secure: bool) -> Login:
+    """Cookies are of a host and not of a port: with its port in the name one console leaves another's alone."""
+    from trimaran.console.login import Login
+
+    return Login(password, f"trimaran-console-{port}", is_secure)
+
+
+def _password(file: Path | None) -> str:
+    """Empty where none is wanted. Raises UserError."""
+    from trimaran.console.login import checked_password
+
+    if file is None:
+        found = os.environ.get(PASSWORD_VARIABLE, "")
+        return checked_password(found, PASSWORD_VARIABLE) if found else ""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"cannot read the password in {file}",
+            getattr(error, "strerror", None) or str(error),
+            "name a readable file whose first line is the password",
+            exit_code=Exit.USAGE,
+        ) from error
+    return checked_password(lines[0].strip() if lines else "", str(file))
+
+
+def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
+    """Beyond this machine nobody looks without a password. Raises UserError."""
+    if _is_of_this_machine(host):
+        return
+    if not is_guarded:
+        raise UserError(
+            f"nobody would have to log in on {host}",
+            "that address can be reached from other machines, and the console has no password",
+            f"name one with --password-file FILE or {PASSWORD_VARIABLE}, or listen on 127.0.0.1",
+            exit_code=Exit.USAGE,
+        )
+    if not is_secure:
+        say(
+            "warning: without --tls-cert the password is readable on its way;"
+            " do so only behind a proxy that serves TLS"
+        )
+
+
+def _is_of_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
@@ -90,7 +158,8 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
         data=plan.data,
     )
     assert node.port is not None, "a console has an address"
-    serve_console(cluster, listen_on((HOST, node.port)), LOCAL_NAMES, on_ready)
+    login = _login(_password(None), node.port, is_secure=False)
+    serve_console(cluster, listen_on((HOST, node.port)), LOCAL_NAMES, on_ready, login=login)
 
 
 def ensure_installed() -> None:
@@ -113,18 +182,26 @@ def _cluster(brokers: Brokers, controllers: str | None, zookeeper: str | None) -
     """Of a cluster that was named itself nothing of the local one is taken."""
     from trimaran.console.cluster import Cluster
 
-    is_local = brokers.bootstrap is None and not any(os.environ.get(name) for name in ENVIRONMENTS)
-    bootstrap = bootstrap_of(brokers.bootstrap, brokers.data)
-    if is_local:
+    is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
+    bootstrap = brokers.addresses
+    if not is_named or brokers.profile:
         with contextlib.suppress(UserError):
-            controllers = controllers_of(controllers, brokers.data)
+            controllers = controllers_of(controllers, brokers.data, brokers.profile)
+    if not is_named:
         with contextlib.suppress(UserError):
             zookeeper = zookeeper_of(zookeeper, brokers.data)
     _ensure_addresses(bootstrap, "-b")
     if controllers is not None:
         _ensure_addresses(controllers, "-B")
-    data = state_file.nearest(brokers.data) if is_local else None
-    return Cluster(bootstrap, controllers, zookeeper, brokers.command_config, data)
+    data = None if is_named else state_file.nearest(brokers.data)
+    return Cluster(
+        bootstrap,
+        controllers,
+        zookeeper,
+        settings=brokers.settings(),
+        command_config=brokers.command_config,
+        data=data,
+    )
 
 
 def _address(text: str) -> tuple[str, int]:

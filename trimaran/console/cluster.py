@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from trimaran.client.connect import connected
+from trimaran.client.connect import NO_SETTINGS, connected
 from trimaran.client.partitions import topics_of
 from trimaran.console.metadata_log import MetadataLog
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
+    from trimaran.properties import Setting
     from wire.blocking import BlockingClient
     from wire.messages.metadata import MetadataResponseTopic
 
@@ -52,7 +53,8 @@ class Kept(Generic[T]):
 class Cluster:
     """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so.
 
-    `data` is the directory of a local cluster.
+    `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
+    cluster.
     """
 
     def __init__(
@@ -60,12 +62,15 @@ class Cluster:
         bootstrap: str,
         controllers: str | None = None,
         zookeeper: str | None = None,
+        *,
+        settings: Mapping[str, Setting] = NO_SETTINGS,
         command_config: Path | None = None,
         data: Path | None = None,
     ) -> None:
         self.bootstrap = bootstrap
         self.controllers = controllers
         self.zookeeper = zookeeper
+        self.settings = settings
         self.command_config = command_config
         self.data = data
         self.log = MetadataLog(self.controller_client, controllers or "")
@@ -73,7 +78,7 @@ class Cluster:
 
     def client(self) -> AbstractContextManager[BlockingClient]:
         """Of the brokers; its errors are UserErrors."""
-        return connected(self.bootstrap, command_config=self.command_config, timeout=ANSWER_SECONDS)
+        return connected(self.bootstrap, settings=self.settings, timeout=ANSWER_SECONDS)
 
     def controller_client(self) -> AbstractContextManager[BlockingClient]:
         """Of the controllers. Raises UserError where none were named."""
@@ -82,7 +87,7 @@ class Cluster:
         return connected(
             self.controllers,
             of_controllers=True,
-            command_config=self.command_config,
+            settings=self.settings,
             timeout=ANSWER_SECONDS,
         )
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -19,10 +20,12 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import rendering, stream, writes
+from trimaran.console import gate, rendering, stream, writes
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
+from trimaran.console.login import PATH as LOGIN_PATH
+from trimaran.console.login import Login
 from trimaran.console.menu import menu_of
 from trimaran.console.page import NotHere, Page, Question
 from trimaran.console.pages.registry import PAGES
@@ -48,13 +51,23 @@ _STATUS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files: the certificate with those that signed it, and its key, which may be in the same file."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Console:
     """The application's own state."""
 
     cluster: Cluster
     limiter: trio.CapacityLimiter
     streams: trio.CapacityLimiter
-    token: str  # of forms; empty where nothing may be written
+    token: str  # of forms
+    may_write: bool
+    login: Login
 
     async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
@@ -70,13 +83,22 @@ class Console:
         )
 
 
-def application(cluster: Cluster, names: Collection[str], *, allow_writes: bool = False) -> Guard:
-    """`names`: hosts that it answers to."""
+def application(
+    cluster: Cluster,
+    names: Collection[str],
+    *,
+    allow_writes: bool = False,
+    login: Login | None = None,
+) -> Guard:
+    """`names`: hosts that it answers to. Without a login everybody is let in."""
+    login = login or Login()
     console = Console(
         cluster,
         trio.CapacityLimiter(THREADS_MAX),
         trio.CapacityLimiter(stream.STREAMS_MAX),
-        writes.new_token() if allow_writes else "",
+        writes.new_token(),
+        may_write=allow_writes,
+        login=login,
     )
     routes: list[BaseRoute] = [
         Route(page.path, partial(_respond, console, page), methods=["GET"]) for page in PAGES
@@ -86,10 +108,14 @@ def application(cluster: Cluster, names: Collection[str], *, allow_writes: bool 
             Route(one.path, partial(_write, console, one), methods=["POST"])
             for one in writes.WRITES
         ]
-    routes.append(Route("/stream", partial(_stream, console), methods=["GET"]))
+    routes += [
+        Route("/stream", partial(_stream, console), methods=["GET"]),
+        Route(LOGIN_PATH, partial(gate.log_in, login), methods=["GET", "POST"]),
+        Route("/logout", partial(gate.log_out, login, console.token), methods=["POST"]),
+    ]
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), names)
+    return Guard(gate.Gate(Starlette(routes=routes, exception_handlers=handlers), login), names)
 
 
 async def _respond(console: Console, page: Page, request: Request) -> Response:
@@ -103,7 +129,7 @@ async def _respond(console: Console, page: Page, request: Request) -> Response:
 
 async def _write(console: Console, write: writes.Write, request: Request) -> Response:
     question = Question(console.cluster, _texts(request.path_params))
-    who = request.client.host if request.client is not None else "somebody"
+    who = gate.address_of(request)
     try:
         fields = await writes.form_of(request, console.token)
         page = await console.ask(partial(writes.perform, write, question, fields, who))
@@ -160,6 +186,8 @@ def _frame(console: Console, title: str, path: str) -> dict[str, Any]:
         "menu": menu_of(console.cluster, path),
         "cluster": console.cluster.as_json(),
         "token": console.token,
+        "may_write": console.may_write,
+        "has_login": console.login.is_wanted,
     }
 
 
@@ -210,9 +238,13 @@ def run(
     listener: socket.socket,
     on_ready: Callable[[], object],
     wait_for_stop: Callable[[], Awaitable[None]],
+    tls: Tls | None = None,
 ) -> None:
     """Serves on a socket that listens, until `wait_for_stop` returns."""
     config = Config()
+    if tls is not None:
+        config.certfile, config.keyfile = str(tls.certificate), str(tls.key)
+    config.alpn_protocols = ["http/1.1"]  # as without TLS
     config.bind = [f"fd://{listener.detach()}"]  # it closes it
     config.errorlog = logging.getLogger("hypercorn")
     config.include_server_header = False

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import trio
 
 from trimaran.console.cluster import Cluster
-from trimaran.console.serving import application, run
+from trimaran.console.login import Login
+from trimaran.console.serving import Tls, application, run
+from trimaran.errors import Exit, UserError
 
 
 def listen_on(address: tuple[str, int]) -> socket.socket:
@@ -40,6 +44,8 @@ def serve_console(
     on_ready: Callable[[], object],
     *,
     allow_writes: bool = False,
+    login: Login | None = None,
+    tls: Tls | None = None,
 ) -> None:
     """Until SIGTERM or Ctrl-C; `names` are hosts that browsers call it by."""
 
@@ -48,4 +54,23 @@ def serve_console(
             async for _ in signals:
                 return
 
-    run(application(cluster, names, allow_writes=allow_writes), listener, on_ready, wait_for_signal)
+    app = application(cluster, names, allow_writes=allow_writes, login=login)
+    run(app, listener, on_ready, wait_for_signal, tls)
+
+
+def checked_tls(certificate: Path, key: Path | None) -> Tls:
+    """What serves TLS. Raises UserError: the files are none, or do not fit."""
+    found = Tls(certificate, key or certificate)
+    try:
+        # Without a password given OpenSSL would ask at the terminal.
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            found.certificate, found.key, password=""
+        )
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise UserError(
+            f"cannot serve TLS with {found.certificate}",
+            f"{found.key}: {getattr(error, 'strerror', None) or error}",
+            "--tls-cert FILE and --tls-key FILE are PEM, the key without a password, and belong together",
+            exit_code=Exit.USAGE,
+        ) from error
+    return found

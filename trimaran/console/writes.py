@@ -59,18 +59,23 @@ def new_token() -> str:
 
 async def form_of(request: Request, token: str) -> dict[str, str]:
     """The fields of a form of ours. Raises Forged, and UserError for one that is too large."""
+    fields = await fields_of(request)
+    if not hmac.compare_digest(fields.pop("token", "").encode(), token.encode()):
+        raise _forged()
+    return fields
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """Of a form that a browser says is ours, with or without a token. Raises as `form_of`."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if site not in ("same-origin", "none") or kind != _FORM:
         raise _forged()
     body = await _body(request)
     try:
-        fields = dict(parse_qsl(body.decode(), max_num_fields=FIELDS_MAX))
+        return dict(parse_qsl(body.decode(), max_num_fields=FIELDS_MAX))
     except ValueError as error:
         raise _forged() from error
-    if not hmac.compare_digest(fields.pop("token", "").encode(), token.encode()):
-        raise _forged()
-    return fields
 
 
 async def _body(request: Request) -> bytes:

@@ -52,7 +52,7 @@ class Browser:
 
 
 @contextmanager
-def console_before(cluster, **options):
+def console_before(cluster, tls=None, **options):
     """A browser for the console in front of `cluster`."""
     listener = listen_on(("127.0.0.1", 0))
     address = listener.getsockname()
@@ -63,7 +63,7 @@ def console_before(cluster, **options):
         await stop.wait()
 
     app = application(cluster, LOCAL_NAMES, **options)
-    thread = threading.Thread(target=run, args=(app, listener, lambda: None, wait_for_stop))
+    thread = threading.Thread(target=run, args=(app, listener, lambda: None, wait_for_stop, tls))
     thread.start()
     try:
         running = token.result(30)

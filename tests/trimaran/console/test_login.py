@@ -1,0 +1,160 @@
+"""Who may look at a console that has a password, and what a stranger learns from it."""
+
+import http.client
+import ssl
+from contextlib import closing
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.certificates import Certificates
+from tests.checks import check_each
+from tests.trimaran.console.conftest import console_before
+from trimaran.console import login as login_module
+from trimaran.console.login import GUESSES_MAX, Login, TooManyGuesses, way_back, way_to_login
+from trimaran.console.pages.registry import PAGES
+from trimaran.console.start import checked_tls
+from trimaran.console.writes import WRITES
+from trimaran.errors import UserError
+
+PASSWORD = "correct horse battery"
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster):
+    with console_before(cluster, allow_writes=True, login=Login(PASSWORD)) as asking:
+        yield asking
+
+
+def log_in(browser, password, path="/login", **headers):
+    body = urlencode({"password": password})
+    return browser.get(path, method="POST", body=body, Content_Type=FORM, **headers)
+
+
+def session_of(answer):
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def test_no_page_and_no_form_is_open_to_strangers(guarded):
+    def is_closed(path):
+        told = guarded.get(path, accept="application/json")
+        assert (told.status, told.json["error"]["what"]) == (401, "nobody is logged in")
+        assert told.headers["www-authenticate"] == "Bearer"
+        went = guarded.get(path)
+        assert (went.status, went.headers["location"]) == (303, way_to_login(path, ""))
+        assert guarded.get(f"{path}?format=csv").status == 401
+        assert guarded.get(path, Cookie="trimaran-console=guessed").status == 303
+
+    others = ("/stream", "/nowhere", "/login/x", "/static/nothing", "/static/../topics")
+    check_each([*(page.path for page in PAGES), *others], is_closed)
+    assert guarded.get("/login", method="PUT").status == 401
+    assert guarded.get("/static/console.css").status == 200
+
+    def is_refused(write):
+        assert guarded.get(write.path, method="POST", body="", Content_Type=FORM).status == 401
+
+    check_each([*WRITES], is_refused)
+    shown = guarded.get("/login")
+    assert shown.status == 200
+    assert "127.0.0.1" not in shown.body  # where the cluster is, is nobody's business
+    assert 'name="token"' not in shown.body
+
+
+def test_a_browser_logs_in_and_out(guarded):
+    wrong = log_in(guarded, "wrong")
+    assert (wrong.status, wrong.headers["set-cookie"]) == (401, None)
+    went = log_in(guarded, PASSWORD, way_to_login("/topics", "sort=-topic"))
+    assert (went.status, went.headers["location"]) == (303, "/topics?sort=-topic")
+    cookie = went.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie  # plain HTTP would lose it
+    page = guarded.get("/topics", Cookie=f"other=1; {session_of(went)}")
+    assert page.status == 200
+    token = page.body.partition('name="token" value="')[2].partition('"')[0]
+    # A cookie alone, as another site's form would send it, changes nothing.
+    forged = {"method": "POST", "Content_Type": FORM, "Cookie": session_of(went)}
+    assert guarded.get("/topics", body=urlencode({"name": "x"}), **forged).status == 403
+    assert guarded.get("/logout", body="", **forged).status == 403
+    left = guarded.get("/logout", body=urlencode({"token": token}), **forged)
+    assert left.headers["set-cookie"].startswith("trimaran-console=; Path=/; Max-Age=0;")
+    assert guarded.get("/topics", Cookie=session_of(went)).status == 303
+
+
+def test_a_program_sends_the_password_each_time(guarded):
+    def with_(words):
+        return guarded.get("/topics", accept="application/json", Authorization=words).status
+
+    assert with_(f"Bearer {PASSWORD}") == 200
+    assert with_("Bearer wrong") == 401
+    assert with_(f"Basic {PASSWORD}") == 401
+
+
+def test_forms_of_other_sites_do_not_log_in(guarded):
+    assert log_in(guarded, PASSWORD, Sec_Fetch_Site="cross-site").status == 403
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(login_module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_who_guesses_is_held_up_alone(clock):
+    login = Login(PASSWORD)
+    for _ in range(GUESSES_MAX):
+        assert not login.is_right("guess", "10.0.0.1")
+    with pytest.raises(TooManyGuesses):
+        login.is_right(PASSWORD, "10.0.0.1")
+    assert login.is_right(PASSWORD, "10.0.0.2")
+    clock[0] += login_module.GUESS_SECONDS + 1
+    assert login.is_right(PASSWORD, "10.0.0.1")
+
+
+def test_what_is_remembered_of_strangers_and_browsers_is_bounded(clock, monkeypatch):
+    monkeypatch.setattr(login_module, "GUESSERS_MAX", 2)
+    monkeypatch.setattr(login_module, "SESSIONS_MAX", 2)
+    login = Login(PASSWORD)
+    for number in range(5):
+        login.is_right("guess", f"10.0.0.{number}")
+    assert len(login._guesses) == 2
+    cookies = [login.open_session().partition(";")[0] for _ in range(3)]
+    known = [login.knows({"cookie": cookie}, "10.0.0.9") for cookie in cookies]
+    assert known == [False, True, True]
+    clock[0] += login_module.SESSION_SECONDS
+    assert not login.knows({"cookie": cookies[2]}, "10.0.0.9")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "page"),
+    [
+        ("/topics?sort=topic", "/topics?sort=topic"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example/", "/"),
+        ("https://evil.example/", "/"),
+        ("/a\r\nset-cookie: x=y", "/"),
+        ("", "/"),
+    ],
+)
+def test_nobody_is_sent_elsewhere(wanted, page):
+    assert way_back(wanted) == page
+
+
+def test_it_serves_tls(cluster, tmp_path):
+    certificates = Certificates()
+    pem = tmp_path / "console.pem"
+    pem.write_text("".join(certificates.server))
+    login = Login(PASSWORD, is_secure=True)
+    with console_before(cluster, login=login, tls=checked_tls(pem, None)) as asking:
+        trusted = ssl.create_default_context(cadata=certificates.ca)
+        with closing(http.client.HTTPSConnection(*asking.base, context=trusted)) as connection:
+            body = urlencode({"password": PASSWORD})
+            connection.request("POST", "/login", body, {"Content-Type": FORM})
+            answer = connection.getresponse()
+            assert answer.status == 303
+            assert answer.headers["set-cookie"].endswith("; Secure")
+    pem.write_text(certificates.server[1])
+    with pytest.raises(UserError, match="cannot serve TLS"):
+        checked_tls(pem, None)

@@ -1,0 +1,119 @@
+"""In front of every page: who has not logged in gets the login page, or an error where no browser asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from trimaran.console import rendering
+from trimaran.console.login import (
+    PATH,
+    Login,
+    LoginNeeded,
+    TooManyGuesses,
+    login_needed,
+    way_back,
+    way_to_login,
+    wrong_password,
+)
+from trimaran.console.writes import Forged, fields_of, form_of
+from trimaran.errors import UserError
+
+if TYPE_CHECKING:
+    from trimaran.console.guards import App, Receive, Scope, Send
+
+# What all may ask. Nothing else, not even what is not there: that page says where the cluster is.
+_OPEN = {("POST", PATH)} | {
+    (method, path)
+    for method in ("GET", "HEAD")
+    for path in (PATH, "/static/console.css", "/static/icon.svg")
+}
+_STATUS = {LoginNeeded: 401, TooManyGuesses: 429, Forged: 403}
+
+
+class Gate:
+    """Around the application."""
+
+    def __init__(self, app: App, login: Login) -> None:
+        self._app = app
+        self._login = login
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (scope["method"], scope["path"]) not in _OPEN:
+            request = Request(scope, receive)
+            try:
+                is_known = self._login.knows(request.headers, address_of(request))
+            except TooManyGuesses as error:
+                await _told(error)(scope, receive, send)
+                return
+            if not is_known:
+                await _ask(request)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client is not None else "somebody"
+
+
+def accepts_html(request: Request) -> bool:
+    """A person looks: browsers name HTML, and `?format=` asks for something else."""
+    return "text/html" in request.headers.get("accept", "") and not request.query_params.get(
+        "format"
+    )
+
+
+def _ask(request: Request) -> Response:
+    if request.method == "GET" and accepts_html(request):
+        return RedirectResponse(way_to_login(request.url.path, request.url.query), status_code=303)
+    return _told(login_needed())
+
+
+def _told(error: UserError) -> Response:
+    words = {"what": error.what, "why": error.why, "fix": error.fix}
+    told = JSONResponse({"error": words}, status_code=_status_of(error))
+    if isinstance(error, LoginNeeded):
+        told.headers["www-authenticate"] = "Bearer"
+    if isinstance(error, TooManyGuesses):
+        told.headers["retry-after"] = "60"
+    return told
+
+
+def _status_of(error: UserError) -> int:
+    return _STATUS.get(type(error), 400)
+
+
+async def log_in(login: Login, request: Request) -> Response:
+    """The login page; its form opens a session and goes on to the page that was wanted."""
+    wanted = way_back(request.query_params.get("next", "/"))
+    if not login.is_wanted:
+        return RedirectResponse(wanted, status_code=303)
+    if request.method != "POST":
+        return _page(wanted, None)
+    try:
+        fields = await fields_of(request)
+        if not login.is_right(fields.get("password", ""), address_of(request)):
+            raise wrong_password()
+    except UserError as error:
+        return _page(wanted, error)
+    went = RedirectResponse(wanted, status_code=303)
+    went.headers["set-cookie"] = login.open_session()
+    return went
+
+
+async def log_out(login: Login, token: str, request: Request) -> Response:
+    """Ends the session of this browser."""
+    try:
+        await form_of(request, token)
+    except UserError as error:
+        return _told(error)
+    went = RedirectResponse(PATH, status_code=303)
+    went.headers["set-cookie"] = login.close_session(request.headers)
+    return went
+
+
+def _page(wanted: str, error: UserError | None) -> Response:
+    html = rendering.render("login.html", {"next": wanted, "error": error})
+    return HTMLResponse(html, status_code=200 if error is None else _status_of(error))

@@ -1,0 +1,162 @@
+"""The console's own login: one password, and sessions of browsers that know it.
+
+A browser sends the password once and gets a cookie; a program sends it each time (`Authorization: Bearer`). Without a
+password everybody is let in, so then the console listens on this machine only (`trimaran.cli.console`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote
+
+from trimaran.errors import Exit, UserError
+
+PATH = "/login"
+# A working day; then the password is asked for again.
+SESSION_SECONDS = 12 * 3600.0
+SESSIONS_MAX = 1_000
+# At ten guesses a minute twelve letters are never found; a person who mistypes is not stopped.
+PASSWORD_CHARACTERS_MIN = 12
+GUESSES_MAX = 10
+GUESS_SECONDS = 60.0
+# Addresses whose wrong guesses are remembered; the oldest is forgotten first.
+GUESSERS_MAX = 1_000
+
+
+class LoginNeeded(UserError):
+    """Nobody has logged in, or with another password: 401."""
+
+
+class TooManyGuesses(UserError):
+    """From this address: 429."""
+
+
+@dataclass(slots=True)
+class Login:
+    """`password` is empty where everybody may look. Not thread-safe: used on the event loop only."""
+
+    password: str = ""
+    cookie: str = "trimaran-console"
+    is_secure: bool = False  # served with TLS, so that browsers send the cookie on no other way
+    _sessions: MutableMapping[str, float] = field(default_factory=dict)  # until when, by digest
+    _guesses: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)  # since when
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.password)
+
+    def knows(self, headers: Mapping[str, str], address: str) -> bool:
+        """Whether a request is of somebody who has logged in. Raises TooManyGuesses."""
+        if not self.password:
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self.is_right(given.strip(), address)
+        until = self._sessions.get(_digest(self._session_in(headers)), 0.0)
+        return until > time.monotonic()
+
+    def is_right(self, given: str, address: str) -> bool:
+        """Compares in constant time. Raises TooManyGuesses where `address` has guessed too often."""
+        count, since = self._guesses.pop(address, (0, time.monotonic()))
+        if time.monotonic() - since > GUESS_SECONDS:
+            count, since = 0, time.monotonic()
+        if count >= GUESSES_MAX:
+            self._guesses[address] = (count, since)
+            raise _too_many()
+        if hmac.compare_digest(_digest(given), _digest(self.password)):
+            return True
+        self._guesses[address] = (count + 1, since)
+        if len(self._guesses) > GUESSERS_MAX:
+            del self._guesses[next(iter(self._guesses))]
+        return False
+
+    def open_session(self) -> str:
+        """The Set-Cookie header of a new session."""
+        now = time.monotonic()
+        for known in [one for one, until in self._sessions.items() if until <= now]:
+            del self._sessions[known]
+        if len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        session = secrets.token_urlsafe(32)
+        self._sessions[_digest(session)] = now + SESSION_SECONDS
+        return self._set_cookie(session, int(SESSION_SECONDS))
+
+    def close_session(self, headers: Mapping[str, str]) -> str:
+        """The Set-Cookie header that takes the session away."""
+        self._sessions.pop(_digest(self._session_in(headers)), None)
+        return self._set_cookie("", 0)
+
+    def _set_cookie(self, value: str, seconds: int) -> str:
+        # Lax: a link to a page that somebody sent opens it. Forms have a token besides.
+        words = f"{self.cookie}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
+        return f"{words}; Secure" if self.is_secure else words
+
+    def _session_in(self, headers: Mapping[str, str]) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:  # of another service of this host
+            return ""
+        return "" if found is None else found.value
+
+
+def _digest(text: str) -> str:
+    """Of one length, so that a comparison does not tell how long the right one is."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def checked_password(text: str, origin: str) -> str:
+    """Raises UserError: it is too short."""
+    if len(text) < PASSWORD_CHARACTERS_MIN:
+        raise UserError(
+            f"the password of {origin} is too short",
+            f"it has {len(text)} characters, and others may guess it",
+            f"take {PASSWORD_CHARACTERS_MIN} or more, as of: openssl rand -hex 16",
+            exit_code=Exit.USAGE,
+        )
+    return text
+
+
+def login_needed() -> LoginNeeded:
+    return LoginNeeded(
+        "nobody is logged in",
+        "this console has a password",
+        "log in with a browser, or send the header Authorization: Bearer PASSWORD",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def wrong_password() -> LoginNeeded:
+    return LoginNeeded(
+        "this is not the password",
+        "the console was started with another one",
+        "write it again; who started the console knows it",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def _too_many() -> TooManyGuesses:
+    return TooManyGuesses(
+        "too many wrong passwords came from your address",
+        f"at most {GUESSES_MAX} a minute are looked at",
+        "wait a minute, then write the right one",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def way_to_login(path: str, query: str) -> str:
+    """The address of the login page, from which one gets back."""
+    return f"{PATH}?next={quote(f'{path}?{query}' if query else path, safe='')}"
+
+
+def way_back(wanted: str) -> str:
+    """`wanted` if it is a page of ours, else the first one: nobody is sent elsewhere."""
+    is_ours = (
+        wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    )
+    return wanted if is_ours and wanted.isascii() else "/"
