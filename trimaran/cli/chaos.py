@@ -1,14 +1,16 @@
-"""`chaos kill|restart|pause|resume NODE`: break nodes of the local cluster and watch it cope. NODE is an id, a name or
-`leader`.
+"""`chaos kill|restart|pause|resume|isolate NODE`, `chaos partition SIDE SIDE`, `chaos heal`: break a local cluster and
+watch it cope. NODE is an id, a name or `leader`; a SIDE is some of them with commas between.
 """
 
 from __future__ import annotations
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
-from trimaran.cli.output import say
+from trimaran.cli.output import counted, say
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
+from trimaran.local.links import ROLES
 from trimaran.local.readiness import active_controller
+from trimaran.local.state_file import ClusterState, NodeState
 
 
 def kill(node: str, *, data: Data = DEFAULT_DATA) -> int:
@@ -31,7 +33,47 @@ def resume(node: str, *, data: Data = DEFAULT_DATA) -> int:
     return _send("resume", node, data, "resumed")
 
 
+def isolate(node: str, *, data: Data = DEFAULT_DATA) -> int:
+    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it."""
+    state = _running(data)
+    alone = _named(state, node)
+    others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]
+    control.ask(state.control, "partition", sides=[[alone.name], others])
+    say(f"isolated {alone.name} from {', '.join(others)}")
+    return Exit.OK
+
+
+def partition(*sides: str, data: Data = DEFAULT_DATA) -> int:
+    """Cuts the links between nodes of different sides, until `chaos heal`: `chaos partition 1,11 2,3,12,13`.
+
+    Nodes that are not named reach all. Clients reach every node. A further partition adds to those before.
+
+    Args:
+        sides: Nodes that still reach each other, with commas between: 1,11.
+    """
+    state = _running(data)
+    named = [[_named(state, one).name for one in side.split(",")] for side in sides]
+    answer = control.ask(state.control, "partition", sides=named)
+    say(f"cut {counted(answer['links'], 'link')} between {' | '.join(map(', '.join, named))}")
+    return Exit.OK
+
+
+def heal(*, data: Data = DEFAULT_DATA) -> int:
+    """All nodes reach each other again."""
+    control.ask(_running(data).control, "heal")
+    say("all nodes reach each other again")
+    return Exit.OK
+
+
 def _send(command: str, node: str, data: Data, done: str) -> int:
+    state = _running(data)
+    found = _named(state, node)
+    answer = control.ask(state.control, command, node=found.name)
+    say(f"{done} {found.name} (pid {answer.get('pid')})")
+    return Exit.OK
+
+
+def _running(data: Data) -> ClusterState:
     state = state_file.read(state_file.nearest(data))
     if not state.is_up():
         raise UserError(
@@ -39,6 +81,10 @@ def _send(command: str, node: str, data: Data, done: str) -> int:
             "there is no supervisor to carry it out",
             f"start it with: trimaran up -d --data {data}",
         )
+    return state
+
+
+def _named(state: ClusterState, node: str) -> NodeState:
     name = str(active_controller(state)) if node == "leader" else node
     found = state.node(name)
     if found is None:
@@ -46,9 +92,7 @@ def _send(command: str, node: str, data: Data, done: str) -> int:
             f"there is no node '{node}'",
             "nodes are "
             + ", ".join(n.name if n.id is None else f"{n.id} ({n.role})" for n in state.nodes),
-            f"trimaran chaos {command} leader, or name an id",
+            "name an id, or leader",
             exit_code=Exit.USAGE,
         )
-    answer = control.ask(state.control, command, node=found.name)
-    say(f"{done} {found.name} (pid {answer.get('pid')})")
-    return Exit.OK
+    return found

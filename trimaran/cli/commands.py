@@ -25,6 +25,9 @@ COMMANDS = (
     ),
     (("chaos", "pause"), "trimaran.cli.chaos:pause", "Freeze a node (SIGSTOP)."),
     (("chaos", "resume"), "trimaran.cli.chaos:resume", "Let a frozen node go on (SIGCONT)."),
+    (("chaos", "isolate"), "trimaran.cli.chaos:isolate", "Cut a node off from all other nodes."),
+    (("chaos", "partition"), "trimaran.cli.chaos:partition", "Cut the links between sides."),
+    (("chaos", "heal"), "trimaran.cli.chaos:heal", "Let all nodes reach each other again."),
     (
         ("controller", "start"),
         "trimaran.cli.server:controller_start",

@@ -6,11 +6,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from quorum.observing.live_quorum import describe_quorum
 from trimaran.errors import Exit, UserError
 from trimaran.local.state_file import ClusterState
 from wire.blocking import BlockingClient
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.errors import KafkaError
+from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 POLL_SECONDS = 0.01
 ANSWER_SECONDS = 2.0
@@ -79,26 +82,35 @@ def active_controller(state: ClusterState) -> int:
 
 
 def _leader(state: ClusterState) -> int | None:
-    try:
-        with BlockingClient(
-            state.controller_bootstrap, of_controllers=True, timeout=ANSWER_SECONDS
-        ) as client:
-            client.refresh()
-            found = client.routing.controller_id
-            return found if found >= 0 else None
-    except NO_ANSWER:
-        return None
+    quorum = _quorum(state)
+    return None if quorum is None else quorum.leader_id
+
+
+def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
+    """As its leader tells it. One controller after the other is asked: one that is cut off knows no leader."""
+    for node in state.nodes:
+        if node.role != "controller" or node.state != "running":
+            continue
+        try:
+            with BlockingClient(
+                node.address, of_controllers=True, timeout=ANSWER_SECONDS
+            ) as client:
+                found = describe_quorum(client, timeout=ANSWER_SECONDS)
+        except (*NO_ANSWER, KafkaError):
+            continue
+        if not found.error_code and found.leader_id >= 0:
+            return found
+    return None
 
 
 def roles_now(state: ClusterState) -> ClusterState:
     """The same state with `leader`, `follower`, `active`, `fenced` in place of `running`, where the cluster says so."""
     if not state.is_up():
         return state
-    leader = _leader(state)
-    brokers = next(
-        (n.address for n in state.nodes if n.role == "broker" and n.state == "running"), None
-    )
-    active = brokers_seen_by(brokers) if brokers else set()
+    quorum = _quorum(state)
+    leader = None if quorum is None else quorum.leader_id
+    witness = _best_informed(state, quorum)
+    active = brokers_seen_by(witness) if witness else set()
 
     def role(node_role: str, node_id: int | None) -> str:
         if node_role == "controller":
@@ -110,3 +122,15 @@ def roles_now(state: ClusterState) -> ClusterState:
         for n in state.nodes
     )
     return replace(state, nodes=tuple(nodes))
+
+
+def _best_informed(
+    state: ClusterState, quorum: DescribeQuorumResponsePartitionData | None
+) -> str | None:
+    """The address of the broker that has fetched metadata last: one that is cut off believes in what was."""
+    fetched = (
+        {one.replica_id: one.last_fetch_timestamp for one in quorum.observers} if quorum else {}
+    )
+    running = [n for n in state.nodes if n.role == "broker" and n.state == "running"]
+    best = max(running, key=lambda n: fetched.get(n.id or -1, -1), default=None)
+    return best.address if best else None

@@ -22,6 +22,7 @@ from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.layout import ClusterPlan
+from trimaran.local.links import Links
 from trimaran.local.readiness import POLL_SECONDS, Acquaintance
 from trimaran.local.start_failure import died_while_starting
 from trimaran.ports import ensure_nobody_listens
@@ -45,6 +46,7 @@ class Supervisor:
         self._mains = mains
         self._private_fds = tuple(private_fds)
         self._children = {node.name: Child(node) for node in plan.nodes}
+        self._links = Links()
         self._selector = selectors.DefaultSelector()
         self._control_path = control.socket_path(plan.data)
         self._control = control.listen(self._control_path)
@@ -163,7 +165,8 @@ class Supervisor:
         if child.plan.role == "zookeeper":
             self._start_zookeeper(child)
             return
-        child.fork(main_of(self._plan, child.plan, self._mains), self._close_in_child)
+        main = self._links.obeyed(child.plan, main_of(self._plan, child.plan, self._mains))
+        child.fork(main, self._close_in_child)
         self._selector.register(child.ready_fd, selectors.EVENT_READ)  # type: ignore[arg-type]
 
     @staticmethod
@@ -258,11 +261,13 @@ class Supervisor:
         if command == "stop":
             self._stopping = True
             return {"ok": True}
-        child = next(
-            (c for c in self._children.values() if name in {c.plan.name, str(c.plan.id)}), None
-        )
-        if child is None:
-            return {"ok": False, "error": f"there is no node '{name}'"}
+        if command == "partition":
+            sides = [[self._child(str(one)).plan for one in side] for side in request["sides"]]
+            return {"ok": True, "links": self._links.cut(sides)}
+        if command == "heal":
+            self._links.heal()
+            return {"ok": True}
+        child = self._child(name)
         match command:
             case "kill" | "pause" | "resume":
                 return self._signal(child, str(command))
@@ -278,6 +283,14 @@ class Supervisor:
                 }
         self._write_state()
         return {"ok": True, "pid": child.pid}
+
+    def _child(self, name: str) -> Child:
+        for child in self._children.values():
+            if name in {child.plan.name, str(child.plan.id)}:
+                return child
+        raise UserError(
+            f"there is no node '{name}'", "it was never there", "trimaran ps lists them"
+        )
 
     def _signal(self, child: Child, command: str) -> dict[str, Any]:
         if child.pid is None:

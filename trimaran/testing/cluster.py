@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -83,6 +83,22 @@ class KafkaCluster(Kafka):
     def resume(self, node: int | str) -> None:
         """Lets a frozen node go on."""
         self._run("chaos", "resume", str(node))
+
+    def isolate(self, node: int | str) -> None:
+        """Cuts a node off from all other nodes, until `heal`; clients still reach it."""
+        self._run("chaos", "isolate", str(node))
+
+    def partition(self, *sides: Iterable[int | str]) -> None:
+        """Cuts the links between nodes of different sides, until `heal`: `partition([1, 11], [2, 3, 12, 13])`.
+
+        Nodes of no side reach all, clients reach every node. Connections stay open, and nothing passes. A further
+        call adds to those before; `partition([11], [12])` cuts one link.
+        """
+        self._run("chaos", "partition", *(",".join(map(str, side)) for side in sides))
+
+    def heal(self) -> None:
+        """All nodes reach each other again."""
+        self._run("chaos", "heal")
 
     def fill_disk(self, node: int) -> None:
         """From now on each write of a node to a file fails as on a full disk, but with EFBIG where a disk says ENOSPC;

@@ -32,6 +32,7 @@ from wire.outgoing import Outgoing
 from wire.schema import Message
 from wire.security.exchange import ClientMechanism
 from wire.security.listener import PLAINTEXT, ClientSecurity, login
+from wire.transport import links
 from wire.transport.channel_traffic import ChannelTraffic
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.events import AutoResetEvent, yield_to_loop
@@ -341,6 +342,7 @@ async def connect(
     """
     failures: list[OSError] = []
     with trio.move_on_after(timeout):
+        await links.until_open(port)
         try:
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (
@@ -376,7 +378,7 @@ async def connect_endpoint(
     """
     sock = await connect(host, port, timeout=timeout)
     if security.tls is None:
-        return SocketEndpoint(sock)
+        return links.guarded(SocketEndpoint(sock), port)
     try:
         endpoint = TlsEndpoint(sock, security.tls, server_name=host)
     except (OSError, ValueError) as error:  # reset already; a name that no certificate has
@@ -394,7 +396,7 @@ async def connect_endpoint(
     except BaseException:
         await endpoint.aclose()
         raise
-    return endpoint
+    return links.guarded(endpoint, port)
 
 
 @asynccontextmanager

@@ -3,7 +3,13 @@
 import pytest
 from confluent_kafka import Producer
 
+from tests.cluster.processes import until
 from trimaran.testing import KafkaCluster
+
+
+def state_of(kafka, node):
+    """`active`, `fenced`, …, as `ps` shows it."""
+    return {one["id"]: one["state"] for one in kafka.nodes()}[node]
 
 
 def test_acknowledged_records_outlive_a_killed_broker():
@@ -37,3 +43,38 @@ def test_a_broker_whose_disk_is_full_leaves_its_partitions_to_others():
         assert states[11] == "active"
         with pytest.raises(RuntimeError, match="no node 99 runs"):
             kafka.fill_disk(99)
+
+
+def test_a_broker_cut_off_from_the_others_loses_its_partitions_and_comes_back():
+    with KafkaCluster(brokers=2, controllers=1) as kafka:
+        topic = kafka.create_topic("t", replication=2)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "acks": "all"})
+        kafka.isolate(11)
+        until(lambda: state_of(kafka, 11) == "fenced", "its session has ended")
+        assert state_of(kafka, 12) == "active"
+        producer.produce(topic, b"meanwhile")
+        assert producer.flush(30) == 0
+        kafka.heal()
+        until(lambda: state_of(kafka, 11) == "active", "it joins again")
+        kafka.kill(12)  # 11 has caught up, or nobody would lead
+        kafka.eventually_consumes(topic, ["meanwhile"], timeout=30)
+
+
+def test_two_brokers_without_a_link_between_them_leave_each_others_isr():
+    settings = {"replica.lag.time.max.ms": "1000"}
+    with KafkaCluster(brokers=2, controllers=1, settings=settings) as kafka:
+        topic = kafka.create_topic("t", replication=2)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "acks": "all"})
+        kafka.partition([11], [12])
+        producer.produce(topic, b"alone")
+        assert producer.flush(30) == 0
+        assert {state_of(kafka, broker) for broker in (11, 12)} == {"active"}
+        kafka.restart(12)  # what is cut stays so
+        producer.produce(topic, b"still alone")
+        assert producer.flush(30) == 0
+        with pytest.raises(RuntimeError, match="on two sides"):
+            kafka.partition([1, 11], [11])
+        with pytest.raises(RuntimeError, match="no two sides"):
+            kafka.partition([1, 11])
+        kafka.heal()
+        kafka.eventually_consumes(topic, ["alone", "still alone"])

@@ -1,0 +1,64 @@
+"""Which ports a node is told not to reach."""
+
+from pathlib import Path
+
+import pytest
+
+from trimaran.errors import UserError
+from trimaran.local.layout import plan_cluster
+from trimaran.local.links import Links
+from wire.transport import links as obeyed
+
+
+@pytest.fixture
+def nodes():
+    ports = iter(range(1000, 1100))
+    plan = plan_cluster(
+        Path("data"), "id", controllers=2, brokers=2, zookeeper=True, ports=ports, settings={}
+    )
+    return {node.name: node for node in plan.nodes}
+
+
+def cut_of(links, node, monkeypatch):
+    """The ports that the forked node cannot reach."""
+    monkeypatch.setattr(obeyed, "_cut_ports", None)
+    links.obeyed(node, lambda on_ready: on_ready())(lambda: None)
+    return {port for port in range(obeyed.PORTS) if obeyed.is_cut(port)}
+
+
+def test_links_between_sides_are_cut_both_ways_and_none_within_one(nodes, monkeypatch):
+    links = Links()
+    one, two, b11, b12 = (nodes[name] for name in nodes if name[-1].isdigit())
+    assert links.cut([[one, b11], [two, b12], [nodes["mirror"]]]) == 8
+    assert cut_of(links, one, monkeypatch) == {two.port, b12.port}
+    assert cut_of(links, b12, monkeypatch) == {one.port, b11.port}
+    assert cut_of(links, nodes["mirror"], monkeypatch) == {
+        one.port,
+        two.port,
+        b11.port,
+        b12.port,
+    }
+    links.heal()
+    assert cut_of(links, one, monkeypatch) == set()
+
+
+def test_a_further_cut_adds_to_those_before(nodes, monkeypatch):
+    links = Links()
+    links.cut([[nodes["controller-1"]], [nodes["controller-2"]]])
+    links.cut([[nodes["controller-1"]], [nodes["broker-11"]]])
+    cut = cut_of(links, nodes["controller-1"], monkeypatch)
+    assert cut == {nodes["controller-2"].port, nodes["broker-11"].port}
+
+
+def test_what_cannot_be_cut_is_refused(nodes, monkeypatch):
+    links = Links()
+    one = nodes["controller-1"]
+    for sides, why in (
+        ([[one]], "no two sides"),
+        ([[one], []], "no two sides"),
+        ([[one], [nodes["broker-11"], one]], "on two sides"),
+        ([[one], [nodes["zookeeper"]]], "links of zookeeper"),
+    ):
+        with pytest.raises(UserError, match=why):
+            links.cut(sides)
+    assert cut_of(links, one, monkeypatch) == set()

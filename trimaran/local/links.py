@@ -1,0 +1,81 @@
+"""Which links between the nodes of a local cluster are cut: a fault that needs no rights and no proxy.
+
+The supervisor shares a page of memory with each node that it forks, one byte for each port of this machine; the node
+looks there before it sends, and when it has received (`wire.transport.links`). So a node that is restarted finds its
+links as they are. Clients reach every node always.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Collection, Iterator
+from itertools import combinations
+
+from trimaran.errors import UserError
+from trimaran.local.layout import NodePlan
+from wire.transport.links import PORTS, obey
+
+# What is no code of ours, or connects as a client does, is not asked.
+ROLES = frozenset({"controller", "broker", "mirror"})
+Main = Callable[[Callable[[], None]], None]
+
+
+class Links:
+    """Of all nodes of one cluster; kept by the supervisor."""
+
+    def __init__(self) -> None:
+        self._cut_ports: dict[str, mmap.mmap] = {}
+
+    def obeyed(self, node: NodePlan, main: Main) -> Main:
+        """`main`, to be run in the forked node, with the links of this object."""
+        cut_ports = self._of(node)
+
+        def run(on_ready: Callable[[], None]) -> None:
+            obey(memoryview(cut_ports))
+            main(on_ready)
+
+        return run
+
+    def cut(self, sides: Collection[Collection[NodePlan]]) -> int:
+        """From now on nodes of two sides do not reach each other; those of one side do, and those of none reach all.
+
+        Returns how many pairs of nodes are parted by it.
+
+        Raises:
+            UserError: there are no two sides, a node is in both, or is none whose links can be cut.
+        """
+        for node in (node for side in sides for node in side):
+            if node.role not in ROLES:
+                raise UserError(
+                    f"links of {node.name} cannot be cut", "only our own nodes obey", "pause it"
+                )
+        parted = [*_pairs(sides)]
+        if not parted:
+            raise UserError("nothing to part", "there are no two sides", "name nodes of two sides")
+        if any(one.name == other.name for one, other in parted):
+            raise UserError("a node is on two sides", "it reaches itself", "name each node once")
+        for one, other in parted:
+            self._set(one, other)
+            self._set(other, one)
+        return len(parted)
+
+    def heal(self) -> None:
+        """All nodes reach each other again."""
+        for cut_ports in self._cut_ports.values():
+            cut_ports[:] = bytes(PORTS)
+
+    def _of(self, node: NodePlan) -> mmap.mmap:
+        if node.name not in self._cut_ports:
+            self._cut_ports[node.name] = mmap.mmap(-1, PORTS)
+        return self._cut_ports[node.name]
+
+    def _set(self, source: NodePlan, target: NodePlan) -> None:
+        if target.port is not None:
+            self._of(source)[target.port] = 1
+
+
+def _pairs(sides: Collection[Collection[NodePlan]]) -> Iterator[tuple[NodePlan, NodePlan]]:
+    for one_side, other_side in combinations(sides, 2):
+        for one in one_side:
+            for other in other_side:
+                yield one, other
