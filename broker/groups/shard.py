@@ -23,6 +23,7 @@ from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
 from broker.groups.operation import (
+    IN_PIECES,
     Answer,
     GroupOperation,
     GroupWrite,
@@ -408,7 +409,7 @@ class GroupCoordinatorShard:
                     return
                 decided.add(key.group_id)
                 self.consumers.timer_due(key, at)
-                if key.kind is Timer.WORK:
+                if key.kind in IN_PIECES:
                     return
             elif (group := self.groups.get(key.group_id)) is not None:
                 self._timer_due(self._operation(group, at), key)

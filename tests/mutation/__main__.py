@@ -2,7 +2,8 @@
 `survivors.toml` does not argue for.
 
 A room is a folder or a file of the product. `--every K` tries each K-th mutant, `--only TEXT` those with TEXT in their
-name.
+name. A whole room goes quickest in two runs: one with the room's own tests (`--tests`), its output kept in a file; then
+one with all tests and what survived the first (`--again FILE`).
 """
 
 import argparse
@@ -33,6 +34,9 @@ def main(arguments: list[str]) -> int:
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
     chosen = [one for one in mutants if options.only in one.name][:: options.every]
     entries = survivors.read(options.survivors)
+    if options.again is not None:
+        again = _survivors_in(options.again)
+        chosen = [one for one in chosen if one.name in again]
     if options.argued:
         argued = {name for entry in entries for name in entry.names()}
         chosen = [one for one in chosen if one.name in argued]
@@ -68,12 +72,20 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("rooms", nargs="+", metavar="ROOM")
     parser.add_argument("--every", type=int, default=1, metavar="K")
     parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only what survived the run that printed FILE"
+    )
     parser.add_argument("--argued", action="store_true", help="try what is argued for alone")
     parser.add_argument("--tests", action="append", metavar="PATH")
     parser.add_argument("--survivors", type=Path, default=survivors.ARGUED, metavar="FILE")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     parser.add_argument("--verbose", action="store_true", help="tell of each mutant what kills it")
     return parser.parse_args(arguments)
+
+
+def _survivors_in(output: Path) -> set[str]:
+    lines = output.read_text().splitlines()
+    return {line.partition(" s  ")[2].rstrip() for line in lines if line.startswith(SURVIVED)}
 
 
 def _mutants_in(room: Path) -> list[Mutant]:

@@ -37,7 +37,7 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         return
     group, wait_ms = operation.group, _wait_ms(operation)
     if wait_ms == 0 and _is_little(operation):
-        operation.cancel_timer(Timer.WORK)
+        operation.cancel_timer(Timer.TARGET)
         _write(operation, done(_computing(operation)), list(group.members))
         _finish(operation, group.epoch)
         return
@@ -45,7 +45,7 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         # Members need an epoch to be at until then.
         operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
         operation.bump_epoch()
-    operation.set_timer(Timer.WORK, wait_ms)
+    operation.set_timer(Timer.TARGET, wait_ms)
 
 
 def _is_due(operation: ConsumerOperation) -> bool:
@@ -76,7 +76,7 @@ def work_on_target(operation: ConsumerOperation) -> None:
     if (target := work.target) is None:
         if _is_due(operation) and not _wait_ms(operation) and not _is_little(operation):
             work.target = TargetWork(operation.group.epoch, _computing(operation))
-            operation.set_timer(Timer.WORK, 0)
+            operation.set_timer(Timer.TARGET, 0)
         else:
             assign_if_due(operation)
         return
@@ -87,7 +87,7 @@ def work_on_target(operation: ConsumerOperation) -> None:
         work.target = None
         assign_if_due(operation)  # members may have come and gone
         return
-    operation.set_timer(Timer.WORK, 0)
+    operation.set_timer(Timer.TARGET, 0)
 
 
 def _compute(target: TargetWork) -> None:

@@ -28,7 +28,7 @@ from broker.groups.consumer.topics import Topics
 from broker.groups.consumer.work import GroupWork
 from broker.groups.group import ClassicGroup
 from broker.groups.joining import Join
-from broker.groups.operation import Timer, TimerKey
+from broker.groups.operation import IN_PIECES, Timer, TimerKey
 from broker.groups.records import GroupRecord
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -114,7 +114,7 @@ class ConsumerGroups:
                     Timer.REVOCATION, member.rebalance_timeout_ms, member.id
                 )
         if group.epoch > group.assignment_epoch and not group.is_empty:
-            operation.set_timer_if_absent(Timer.WORK, RETRY_MS, "")
+            operation.set_timer_if_absent(Timer.TARGET, RETRY_MS, "")
 
     # -- members of the consumer protocol
 
@@ -199,21 +199,13 @@ class ConsumerGroups:
 
     def timer_due(self, key: TimerKey, at: Instant) -> None:
         operation = self.operation(self._groups[key.group_id], at)
-        if key.kind is Timer.WORK:
-            self._work(operation)
+        if key.kind is Timer.TARGET:
+            assigning.work_on_target(operation)
+        elif key.kind is Timer.REGEXES:
+            _match(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
         self._settle(operation)
-
-    def _work(self, operation: ConsumerOperation) -> None:
-        if operation.work.regexes:
-            if regexes.work_on_regexes(operation, REGEX_PIECES_PER_TICK):
-                operation.bump_epoch()
-                assigning.assign_if_due(operation)
-            if operation.work:
-                operation.set_timer(Timer.WORK, 0)
-        else:
-            assigning.work_on_target(operation)
 
     def _settle(self, operation: ConsumerOperation) -> None:
         if operation.records:
@@ -234,4 +226,16 @@ class ConsumerGroups:
     def forget(self, group_id: str) -> None:
         """The group is gone."""
         self._works.pop(group_id, None)
-        self._timers.cancel(TimerKey(Timer.WORK, group_id))
+        for kind in IN_PIECES:
+            self._timers.cancel(TimerKey(kind, group_id))
+
+
+def _match(operation: ConsumerOperation) -> None:
+    """One tick of the timer."""
+    if not operation.work.regexes:
+        return
+    if regexes.work_on_regexes(operation, REGEX_PIECES_PER_TICK):
+        operation.bump_epoch()
+        assigning.assign_if_due(operation)
+    if operation.work.regexes:
+        operation.set_timer(Timer.REGEXES, 0)

@@ -88,7 +88,7 @@ def update(operation: ConsumerOperation, member: ConsumerMember, may_see: MaySee
         return _write(operation, regex, done(resolving))
     compiled(regex)
     work.regexes[regex] = resolving
-    operation.set_timer(Timer.WORK, 0)
+    operation.set_timer(Timer.REGEXES, 0)
     return False
 
 

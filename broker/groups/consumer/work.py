@@ -1,7 +1,7 @@
 """What a coordinator is busy with for one group: a target or a pattern that takes longer than a moment.
 
 It is not in any record: whoever takes the group over begins again. Work is done in pieces, on a timer of the group
-(`Timer.WORK`), so that the loop is never held for long.
+(`IN_PIECES`), so that the loop is never held for long.
 """
 
 from __future__ import annotations
@@ -32,6 +32,3 @@ class GroupWork:
     checked_topics: object = None
     # By pattern: the same, and when (wall clock, ms).
     checked_regexes: dict[str, tuple[object, int]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return self.target is not None or bool(self.regexes)

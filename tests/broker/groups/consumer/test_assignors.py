@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.groups.consumer.assignors import model, uniform
+from broker.groups.consumer.assignors import range as range_module
 from broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput, done
 from broker.groups.consumer.assignors.range import assign_ranges
 from broker.groups.consumer.assignors.uniform import assign_uniformly
@@ -117,6 +120,46 @@ def test_ranges_are_runs_and_topics_go_together(given_):
         sizes = list(map(len, runs))
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) - min(sizes) <= 1
+
+
+def shape(members, topics, partitions, *, target=0, alike=True):
+    """`members` of `topics` topics each, which have some partitions already; the last reads one topic less unless all
+    are `alike`.
+    """
+    names = [number.to_bytes(16, "big") for number in range(topics)]
+    owned = {names[0]: frozenset(range(target))} if target else {}
+    found = [AssignedMember(f"m{n:05}", frozenset(names), owned) for n in range(members)]
+    if not alike:
+        found[-1] = AssignedMember("z", frozenset(names[1:]))
+    return AssignmentInput(tuple(found), dict.fromkeys(names, partitions))
+
+
+@pytest.mark.parametrize(
+    ("assignor", "given_", "pieces"),
+    [
+        # Members without partitions are counted, and then told.
+        (assign_ranges, shape(100, 1, 1), 20),
+        # Each member's runs are pieces of their own.
+        (assign_ranges, shape(10, 1, 400), 10),
+        # Members are looked at four times: what they keep, what is taken, their quotas, what is left for them.
+        (assign_uniformly, shape(100, 1, 1), 49),
+        # What each has is looked at.
+        (assign_uniformly, shape(10, 1, 20, target=20), 14),
+        # Partitions that nobody has.
+        (assign_uniformly, shape(2, 1, 400), 40),
+        # Subscriptions that differ: members, then topics, then partitions.
+        (assign_uniformly, shape(100, 2, 1, alike=False), 120),
+        # Partitions are looked up, assigned, balanced and told.
+        (assign_uniformly, shape(2, 2, 400, alike=False), 300),
+        # They are moved to who has fewer.
+        (assign_uniformly, shape(2, 2, 400, target=400, alike=False), 280),
+    ],
+)
+def test_work_is_given_up_after_so_much_of_it(monkeypatch, assignor, given_, pieces):
+    """Less than half as many yields would let the work hold the event loop for longer than it may."""
+    for module in (model, range_module, uniform):
+        monkeypatch.setattr(module, "PIECE", 10)
+    assert pieces * 0.9 <= sum(1 for _ in assignor(given_)) <= pieces * 1.2
 
 
 def test_a_large_group_comes_in_many_pieces():

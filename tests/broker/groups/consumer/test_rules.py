@@ -192,7 +192,7 @@ def test_an_empty_group_is_given_no_work_by_the_next_coordinator(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
-    assert TimerKey(Timer.WORK, "g") not in reloaded(driver).shard._timers
+    assert TimerKey(Timer.TARGET, "g") not in reloaded(driver).shard._timers
 
 
 def test_what_could_not_be_written_is_tried_again(driver):

@@ -46,7 +46,7 @@ def test_one_piece_of_work_at_a_time():
     for group in "g", "h":
         for name in "a", "b":
             driver.consumer_heartbeat(name, group=group)
-    assert TimerKey(Timer.WORK, "g") in driver.shard._timers
+    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
     assert driver.advance(1) == [1.0, 1.0]
     for group in "g", "h":
         found = driver.shard.store.consumer_groups[group]
@@ -183,11 +183,11 @@ def test_a_target_that_is_written_early_needs_no_timer():
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
-    assert TimerKey(Timer.WORK, "g") in driver.shard._timers
+    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
     driver.settings = replace(driver.settings, assignment_interval_ms=0)
     driver.consumer_heartbeat("c")
     assert behind(driver) == 0
-    assert TimerKey(Timer.WORK, "g") not in driver.shard._timers
+    assert TimerKey(Timer.TARGET, "g") not in driver.shard._timers
 
 
 def test_a_target_of_a_clock_that_went_ahead_is_not_waited_for():

@@ -1,0 +1,125 @@
+"""Who is taken for which member: static ones and their next incarnations, full groups, epochs that were missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer import admission
+from broker.groups.operation import Timer, TimerKey
+from tests.broker.groups.driver import Driver
+from wire.errors import ErrorCode
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def group_of(driver):
+    return driver.shard.store.consumer_groups["g"]
+
+
+@pytest.mark.parametrize("instance", [None, "i"])
+def test_a_full_group_takes_its_own_members_only(driver, instance):
+    driver.settings = replace(driver.settings, members_max=2)
+    driver.consumer_heartbeat("a")
+    epoch = driver.consumer_heartbeat("b", instance=instance).member_epoch
+    assert driver.consumer_heartbeat("c") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.consumer_heartbeat("c", instance="j") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.consumer_heartbeat("b", epoch, instance=instance).member_epoch == epoch
+    assert driver.consumer_heartbeat("b", instance=instance).member_epoch == epoch
+    assert set(group_of(driver).members) == {"a", "b"}
+
+
+def test_a_group_whose_members_said_too_much_takes_no_more(driver, monkeypatch):
+    driver.consumer_heartbeat("a", topics=["t" * 100])
+    monkeypatch.setattr(admission, "GROUP_BYTES_MAX", 100)
+    driver.consumer_heartbeat("b", topics=["t"])
+    assert group_of(driver).bytes == 101
+    assert driver.consumer_heartbeat("c", topics=["t"]) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert set(group_of(driver).members) == {"a", "b"}
+
+
+def test_who_is_no_member_and_does_not_join_is_unknown(driver):
+    driver.consumer_heartbeat("a")
+    assert driver.consumer_heartbeat("b", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.consumer_heartbeat("b", 1, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# -- static members
+
+
+def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(driver):
+    first = driver.consumer_heartbeat("a", instance="i")
+    again = driver.consumer_heartbeat("a", instance="i")
+    assert again.member_epoch == first.member_epoch
+    assert again.assignment == first.assignment
+    assert group_of(driver).epoch == 1
+
+
+def test_a_static_member_that_left_for_a_while_is_back_under_its_own_id(driver):
+    epoch = driver.consumer_heartbeat("a", instance="i").member_epoch
+    driver.consumer_heartbeat("a", -2, instance="i")
+    back = driver.consumer_heartbeat("a", instance="i")
+    assert back.member_epoch == epoch
+    assert group_of(driver).members["a"].epoch == epoch
+    assert group_of(driver).epoch == epoch
+
+
+def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
+    driver.consumer_heartbeat("a", instance="i")
+    driver.consumer_heartbeat("a", -2, instance="i")
+    driver.consumer_heartbeat("b", instance="i")
+    timers = driver.shard._timers
+    assert TimerKey(Timer.SESSION, "g", "a") not in timers
+    assert TimerKey(Timer.SESSION, "g", "b") in timers
+    after = driver.replayed().consumer_groups["g"]
+    assert set(after.members) == set(after.target) == {"b"}
+    assert {topic: set(owned) for topic, owned in after.members["b"].assigned.items()} == {
+        topic: set(owned) for topic, owned in after.target["b"].items()
+    }
+
+
+def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_nothing_new(driver):
+    """A coordinator that takes over between the two would give its partitions to others."""
+    driver.consumer_heartbeat("a", instance="i")
+    other = driver.consumer_heartbeat("z").member_epoch
+    driver.consumer_heartbeat("a", 1, instance="i", owned={"t": [0, 1]})
+    driver.consumer_heartbeat("a", -2, instance="i")
+    driver.consumer_heartbeat("b", instance="i")
+    found = driver.replayed().consumer_groups["g"].members["b"]
+    assert found.epoch == other
+    assert {number for owned in found.assigned.values() for number in owned} == {0, 1}
+
+
+def test_an_old_incarnation_is_fenced_whatever_its_epoch(driver):
+    driver.consumer_heartbeat("a", instance="i")
+    driver.consumer_heartbeat("a", -2, instance="i")
+    epoch = driver.consumer_heartbeat("b", instance="i").member_epoch
+    assert driver.consumer_heartbeat("a", epoch, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+
+
+# -- epochs
+
+
+def test_who_missed_its_last_epoch_is_let_in_if_it_owns_no_more_than_it_should(driver):
+    first = driver.consumer_heartbeat("a").member_epoch
+    driver.consumer_heartbeat("b")
+    driver.consumer_heartbeat("a", first)
+    now = driver.consumer_heartbeat("a", first, owned={"t": [0, 1]}).member_epoch
+    assert now == first + 1
+    more = driver.consumer_heartbeat("a", first, owned={"t": [0, 1, 2]})
+    assert more is ErrorCode.FENCED_MEMBER_EPOCH
+    assert driver.consumer_heartbeat("a", first) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert driver.consumer_heartbeat("a", first, owned={"t": [0, 1]}).member_epoch == now
+
+
+@pytest.mark.parametrize("off", [1, -1])
+def test_no_other_epoch_is_taken(driver, off):
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("b")
+    driver.consumer_heartbeat("c")
+    epoch = driver.consumer_heartbeat("c", 3).member_epoch
+    assert driver.consumer_heartbeat("c", epoch + off, owned={}) is ErrorCode.FENCED_MEMBER_EPOCH

@@ -1,0 +1,58 @@
+"""What administrators are told of a consumer group."""
+
+from __future__ import annotations
+
+from broker.groups.consumer.describe import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    described,
+    listed,
+    refused,
+)
+from tests.broker.groups.driver import Driver, topic_id
+from wire.errors import ErrorCode
+
+
+def test_a_refusal_says_nothing_else():
+    found = refused("g", ErrorCode.GROUP_ID_NOT_FOUND, "why")
+    assert (found.error_code, found.error_message, found.group_id) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "why",
+        "g",
+    )
+    assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("", 0, 0)
+    assert (found.assignor_name, found.members) == ("", [])
+
+
+def test_members_with_names_and_patterns_and_of_either_protocol():
+    driver = Driver()
+    driver.topics.set("u", 2)
+    driver.consumer_heartbeat("a", topics=["t"])
+    driver.consumer_heartbeat("b", topics=[], regex="u.*", rack="r", instance="i")
+    driver.join("c", version=3)
+    group = driver.shard.store.consumer_groups["g"]
+    found = described(group, driver.topics, "uniform")
+    by_protocol = {m.member_id: (m.member_type, m.subscribed_topic_regex) for m in found.members}
+    classic = next(name for name in by_protocol if name not in ("a", "b"))
+    assert by_protocol == {
+        "a": (CONSUMER_MEMBER, None),
+        "b": (CONSUMER_MEMBER, "u.*"),
+        classic: (CLASSIC_MEMBER, None),
+    }
+    b = next(member for member in found.members if member.member_id == "b")
+    assert (b.rack_id, b.instance_id, b.subscribed_topic_names) == ("r", "i", [])
+    assert (found.group_epoch, found.assignor_name) == (group.epoch, "uniform")
+    assert listed(group).group_state == found.group_state == "Reconciling"
+
+
+def test_partitions_of_topics_that_are_gone_are_left_out():
+    driver = Driver()
+    driver.topics.set("u", 2)
+    driver.consumer_heartbeat("a", topics=["t", "u"])
+    group = driver.shard.store.consumer_groups["g"]
+    driver.topics.set("u", 0)
+    (member,) = described(group, driver.topics, "uniform").members
+    for told in (member.assignment, member.target_assignment):
+        assert [
+            (one.topic_name, one.topic_id, one.partitions) for one in told.topic_partitions
+        ] == [("t", topic_id("t"), [0, 1, 2, 3])]

@@ -1,0 +1,173 @@
+"""A group is what its records say, in any order: against a twin that looks at every member for every question."""
+
+from __future__ import annotations
+
+import copy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.groups.consumer import records
+from broker.groups.consumer.group import (
+    NO_ASSIGNMENT_EPOCH,
+    ConsumerGroup,
+    ConsumerGroupState,
+    ResolvedRegex,
+)
+from broker.groups.consumer.member import ConsumerMember, MemberState
+from wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+
+IDS, NAMES, REGEXES = ["a", "b", "c"], ["t", "u", "tu"], ["", "t.*", "u.*"]
+TOPIC = b"t" * 16
+
+
+@st.composite
+def members(draw):
+    classic = ClassicMemberMetadata(
+        session_timeout_ms=10_000,
+        supported_protocols=[ClassicProtocol(name="range", metadata=b"m" * 7)],
+    )
+    member_id = draw(st.sampled_from(IDS))
+    return ConsumerMember(
+        member_id,
+        # A name is given to another member before the record of the first one goes.
+        instance_id=draw(st.sampled_from([None, "i", "j"])),
+        subscribed_names=tuple(sorted(draw(st.sets(st.sampled_from(NAMES))))),
+        regex=draw(st.sampled_from(REGEXES)),
+        classic=draw(st.sampled_from([None, classic])),
+    )
+
+
+@st.composite
+def currents(draw):
+    """No two members own one partition: as decisions write it."""
+    member_id = draw(st.sampled_from(IDS))
+    mine = {number: 1 for number in (0, 1, 2) if number % len(IDS) == IDS.index(member_id)}
+    return ConsumerMember(
+        member_id,
+        epoch=draw(st.integers(0, 3)),
+        state=draw(st.sampled_from([MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS])),
+        assigned=draw(st.sampled_from([{}, {TOPIC: mine}])),
+        revoking=draw(st.sampled_from([{}, {TOPIC: {9: 1}}])) if member_id == "a" else {},
+    )
+
+
+def resolved(topics):
+    return ResolvedRegex(frozenset(topics), 5, 6)
+
+
+written = st.one_of(
+    members().map(lambda member: [records.member_record("g", member)]),
+    currents().map(lambda member: [records.current_record("g", member)]),
+    st.sampled_from(IDS).map(lambda name: list(records.member_tombstones("g", name))),
+    st.sampled_from(IDS).map(lambda name: [records.target_record("g", name, {TOPIC: {1}})]),
+    st.integers(0, 3).map(lambda epoch: [records.epoch_record("g", epoch, 77)]),
+    st.integers(0, 3).map(lambda epoch: [records.assignment_epoch_record("g", epoch, 88)]),
+    st.tuples(st.sampled_from(REGEXES[1:]), st.none() | st.sets(st.sampled_from(NAMES))).map(
+        lambda one: [
+            records.regex_record("g", one[0], None if one[1] is None else resolved(one[1]))
+        ]
+    ),
+)
+
+
+def replayed(log):
+    group = ConsumerGroup("g")
+    for record in log:
+        group.apply(record.key, record.value)
+    return group
+
+
+@given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
+def test_what_a_group_counts_is_what_its_members_say(log):
+    group = replayed(log)
+    all_members = list(group.members.values())
+    assert group.bytes == sum(member.bytes for member in all_members)
+    assert group.classic_count == sum(member.uses_classic_protocol for member in all_members)
+    named = {name for member in all_members for name in member.subscribed_names}
+    matched = {member.regex for member in all_members} & set(group.regexes)
+    topics = named.union(*(group.regexes[regex].topics for regex in matched))
+    assert group.subscribed_topics() == topics
+    assert [name for name in NAMES if group.is_subscribed_to(name)] == [
+        name for name in NAMES if name in topics
+    ]
+    for number in (0, 1, 2, 9):
+        owners = [
+            member.id
+            for member in all_members
+            for owned in (member.assigned, member.revoking)
+            if number in owned.get(TOPIC, ())
+        ]
+        assert group.owner(TOPIC, number) == (owners[0] if owners else None)
+    for instance_id, member_id in group.instances.items():
+        assert group.members[member_id].instance_id == instance_id
+    for left_out in [*IDS, "nobody"]:
+        others = [member for member in all_members if member.id != left_out]
+        assert group.all_use_classic_protocol_but(left_out) == all(
+            member.uses_classic_protocol for member in others
+        )
+
+
+@given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
+def test_of_a_group_whose_tombstones_are_written_nothing_is_left(log):
+    group = replayed(log)
+    before = copy.copy(group)
+    for record in records.group_tombstones(before):
+        group.apply(record.key, record.value)
+    assert group.is_gone
+    assert (group.bytes, group.classic_count) == (0, 0)
+    for held in (group.members, group.target, group.regexes, group.instances, group.owners):
+        assert not held
+    assert not group.name_counts
+    assert not group.regex_counts
+
+
+def test_a_group_without_records_is_gone_and_empty():
+    group = ConsumerGroup("g")
+    assert group.is_gone
+    assert group.state is ConsumerGroupState.EMPTY
+    assert (group.epoch, group.metadata_hash, group.bytes) == (0, 0, 0)
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (NO_ASSIGNMENT_EPOCH, 0)
+
+
+def test_a_group_is_not_gone_while_any_record_of_it_is_left():
+    resolved_regex = ResolvedRegex(frozenset(["t"]), 1, 1)
+    for record in (
+        records.epoch_record("g", 1, 0),
+        records.member_record("g", ConsumerMember("a")),
+        records.target_record("g", "a", {TOPIC: frozenset([0])}),
+        records.regex_record("g", "t.*", resolved_regex),
+        records.assignment_epoch_record("g", 0, 1),
+    ):
+        group = replayed([record])
+        assert not group.is_gone, record
+        group.apply(record.key, None)
+        assert group.is_gone, record
+
+
+def test_a_target_that_is_taken_back_takes_its_time_along():
+    group = replayed([records.assignment_epoch_record("g", 4, 99)])
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (4, 99)
+    group.apply(records.assignment_epoch_record("g", 4, 99).key, None)
+    assert (group.assignment_epoch, group.assignment_timestamp_ms) == (NO_ASSIGNMENT_EPOCH, 0)
+
+
+def test_a_member_whose_partitions_are_taken_back_stays_a_member():
+    owner = ConsumerMember("a", epoch=2, assigned={TOPIC: {0: 1}}, revoking={TOPIC: {1: 1}})
+    log = [records.member_record("g", owner), records.current_record("g", owner)]
+    group = replayed(log)
+    assert group.owner(TOPIC, 0) == group.owner(TOPIC, 1) == "a"
+    group.apply(log[1].key, None)
+    assert group.owner(TOPIC, 0) is group.owner(TOPIC, 1) is None
+    assert group.members["a"].assigned == group.members["a"].revoking == {}
+
+
+def test_the_next_incarnation_of_a_static_member_keeps_the_name_when_the_first_goes():
+    log = [
+        records.member_record("g", ConsumerMember("a", instance_id="i")),
+        records.member_record("g", ConsumerMember("b", instance_id="i")),
+        list(records.member_tombstones("g", "a"))[-1],
+    ]
+    group = replayed(log)
+    assert group.static_member("i").id == "b"
+    assert group.static_member(None) is None

@@ -1,0 +1,75 @@
+"""Which assignor a group has, and what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer.target import preferred_assignor, size_of
+from broker.groups.consumer.topics import metadata_hash
+from tests.broker.groups.driver import Driver, FakeTopics
+from wire.errors import ErrorCode
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def group_of(driver):
+    return driver.shard.store.consumer_groups["g"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        ([None], "the default"),
+        (["range"], "range"),
+        (["range", None, None], "range"),
+        (["uniform", "range", "uniform"], "uniform"),
+        (["uniform", "range"], "range"),
+        (["range", "uniform", "uniform", "range", "uniform"], "uniform"),
+    ],
+)
+def test_the_assignor_that_most_ask_for(driver, asked, chosen):
+    for number, name in enumerate(asked):
+        driver.consumer_heartbeat(f"m{number}", assignor=name)
+    assert preferred_assignor(group_of(driver), "the default") == chosen
+
+
+def test_an_assignor_of_another_coordinator_does_not_count(driver):
+    driver.consumer_heartbeat("a", assignor="range")
+    group = group_of(driver)
+    group.members = group.members.set("a", replace(group.members["a"], assignor="best"))
+    assert preferred_assignor(group, "the default") == "the default"
+
+
+def test_an_assignor_is_one_of_the_groups_and_stays(driver):
+    assert driver.consumer_heartbeat("a", assignor="best") is ErrorCode.UNSUPPORTED_ASSIGNOR
+    epoch = driver.consumer_heartbeat("a", assignor="range").member_epoch
+    driver.consumer_heartbeat("a", epoch)
+    assert group_of(driver).members["a"].assignor == "range"
+
+
+def test_the_size_of_a_group_is_its_members_and_partitions(driver):
+    driver.topics.set("u", 7)
+    driver.consumer_heartbeat("a", topics=["t", "gone"])
+    driver.consumer_heartbeat("b", topics=["t"])
+    assert size_of(group_of(driver), driver.topics) == 2 + 4
+    driver.consumer_heartbeat("c", topics=["u"])
+    assert size_of(group_of(driver), driver.topics) == 3 + 11
+
+
+def test_the_hash_tells_topics_that_came_went_or_grew():
+    topics = FakeTopics(t=4, u=1)
+    both = metadata_hash(["u", "t"], topics)
+    assert both == metadata_hash(["t", "u", "gone"], topics)
+    assert -(1 << 63) <= both < 1 << 63
+    seen = {both, metadata_hash(["t"], topics), metadata_hash(["u"], topics)}
+    topics.set("u", 2)
+    seen.add(metadata_hash(["t", "u"], topics))
+    assert len(seen) == 4
+    # What records hold is a signed number: some hashes are below zero.
+    assert any(metadata_hash(["t"], FakeTopics(t=count)) < 0 for count in range(1, 20))
+    assert metadata_hash(["gone"], topics) == 0
