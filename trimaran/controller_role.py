@@ -64,7 +64,7 @@ def has_mirror(config: ServerConfig) -> bool:
     try:
         mirror_config(texts)
         keeper_config(connect, texts)
-        obeyed_kinds(texts)
+        obeyed_kinds(texts, inside=True)
     except ValueError as error:
         raise ConfigError(_KEY, "true", str(error)) from error
     return True
@@ -79,5 +79,6 @@ async def _mirror(config: ServerConfig, running: RunningController, on_mirror: O
         node=running.node,
         loader=running.loader,
         directory=running.directory.path,
+        quorum=running.context.controller,
     )
     await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config), on_mirror)

@@ -22,7 +22,9 @@ import trio
 from node.runtime.clock import now_ms
 from wire.client.bootstrap import Address
 from wire.security.listener import ClientSecurity
-from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
+from zkcompat.legacy.settings import obeyed_kinds
 from zkcompat.mirroring.connecting import TLS_REMEDY
 from zkcompat.mirroring.mirror import Mirror
 from zkcompat.mirroring.observer import (
@@ -181,7 +183,7 @@ def run_mirror(
                 open_observer(cluster_id, bootstrap, security) as feed,
                 open_keeper(zookeeper, session_file, keep_session=True) as keeper,
             ):
-                admin = legacy_admin(feed, kinds, security)
+                admin = LegacyAdmin(ActiveController(feed.leader_address, security), kinds)
                 this = Mirror(feed, keeper, cluster_id, config, [admin])
                 found(this)
                 await this.run()

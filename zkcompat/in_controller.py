@@ -11,13 +11,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from node.runtime.errors import NotLeaderError
+from quorum.controller.controller import Controller as QuorumController
+from quorum.controller.scram import store_scram_credential
 from quorum.metadata.loader import MetadataLoader
 from quorum.replica.node import QuorumNode
-from zkcompat.legacy.settings import legacy_admin, obeyed_kinds
+from wire.errors import KafkaError
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from wire.records.security import UserScramCredentialRecord
+from wire.schema import Message
+from wire.transport.calls import finished
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import CALL_SECONDS, ActiveController
+from zkcompat.legacy.orders import UndecidedError
+from zkcompat.legacy.settings import obeyed_kinds
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.mirror import Mirror
 from zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
@@ -41,6 +55,32 @@ class Controller:
     node: QuorumNode
     loader: MetadataLoader
     directory: Path
+    quorum: QuorumController
+
+
+class OwnController(ActiveController):
+    """Asked like any active controller, but for credentials: those are stored by the controller at hand."""
+
+    def __init__(self, controller: Controller, feed: ImageFeed) -> None:
+        super().__init__(feed.leader_address, controller.node.settings.security)
+        self._quorum = controller.quorum
+
+    async def call(self, request: Message) -> Any:
+        """See `ActiveController`."""
+        if not isinstance(request, UserScramCredentialRecord):
+            return await super().call(request)
+        try:
+            with trio.fail_after(CALL_SECONDS):
+                return await finished(
+                    self._quorum.submit(lambda now: store_scram_credential(request, now.image))
+                )
+        except trio.TooSlowError:
+            raise UndecidedError("a credential is not committed yet") from None
+        except KafkaError as error:
+            refused = AlterUserScramCredentialsResult(
+                user=request.name, error_code=error.code, error_message=error.message
+            )
+            return AlterUserScramCredentialsResponse(results=[refused])
 
 
 class LeadershipTurn:
@@ -75,9 +115,9 @@ async def mirror_in_controller(
     """
     config = mirror_config(properties)
     keeper = keeper_config(connect, properties)
-    kinds = obeyed_kinds(properties)
+    kinds = obeyed_kinds(properties, inside=True)
     feed = ImageFeed(leader_address=lambda: leader_address(controller.node))
-    companions = [legacy_admin(feed, kinds, controller.node.settings.security)]
+    companions = [LegacyAdmin(OwnController(controller, feed), kinds)]
     controller.loader.add_publisher(feed)
     session_file = trio.Path(controller.directory / SESSION_FILE)
     while True:

@@ -14,7 +14,10 @@ KINDS = (
     "config",
     "quota",
     "acl",
+    "scram",
 )
+# What a password comes to is only taken where that is said.
+_DEFAULT = [kind for kind in KINDS if kind != "scram"]
 
 
 def _known(kinds: list[str]) -> str | None:
@@ -32,7 +35,7 @@ LEGACY_ADMIN = (
     ConfigKey(
         "trimaran.zk.legacy.admin.kinds",
         "list",
-        list(KINDS),
+        _DEFAULT,
         "What tools may do by writing to ZooKeeper, where the mirror obeys them.",
         _known,
     ),

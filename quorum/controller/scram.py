@@ -1,7 +1,7 @@
 """AlterUserScramCredentials as a decision. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
 
 The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be
-had.
+had. Keys that somebody else derived are no request's: only this process can hand them in.
 """
 
 from __future__ import annotations
@@ -70,6 +70,25 @@ def alter_scram_credentials(
     return Result(records, AlterUserScramCredentialsResponse(results=results))
 
 
+def store_scram_credential(
+    record: UserScramCredentialRecord, image: MetadataImage
+) -> Result[Message, AlterUserScramCredentialsResponse]:
+    """A credential as a server keeps it, held to what a request is held to.
+
+    Raises:
+        KafkaError: it is refused; nothing is changed.
+    """
+    _require_allowed(record, image)
+    _require_iterations(record.iterations)
+    size = hashlib.new(HASHES[record.mechanism]).digest_size
+    if not record.salt or any(len(key) != size for key in (record.stored_key, record.server_key)):
+        raise KafkaError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL, "Keys are not those of the mechanism, or no salt"
+        )
+    results = [_result(record.name, None)]
+    return Result([record], AlterUserScramCredentialsResponse(results=results))
+
+
 def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
     return [*request.deletions, *request.upsertions]
 
@@ -81,14 +100,7 @@ def _decide(changes: Sequence[_Change], image: MetadataImage) -> Message:
             ErrorCode.DUPLICATE_RESOURCE,
             "A user credential cannot be altered twice in the same request",
         )
-    if image.features.metadata_version < versions.SCRAM:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
-        )
-    if not change.name:
-        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if change.mechanism not in HASHES:
-        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    _require_allowed(change, image)
     if isinstance(change, ScramCredentialUpsertion):
         return _credential(change)
     if (change.name, change.mechanism) not in image.scram:
@@ -98,11 +110,26 @@ def _decide(changes: Sequence[_Change], image: MetadataImage) -> Message:
     return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
 
 
-def _credential(change: ScramCredentialUpsertion) -> UserScramCredentialRecord:
-    if change.iterations < ITERATIONS_MIN:
+def _require_allowed(change: _Change | UserScramCredentialRecord, image: MetadataImage) -> None:
+    if image.features.metadata_version < versions.SCRAM:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
+        )
+    if not change.name:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if change.mechanism not in HASHES:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+
+
+def _require_iterations(iterations: int) -> None:
+    if iterations < ITERATIONS_MIN:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if change.iterations > ITERATIONS_MAX:
+    if iterations > ITERATIONS_MAX:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+
+
+def _credential(change: ScramCredentialUpsertion) -> UserScramCredentialRecord:
+    _require_iterations(change.iterations)
     digest = HASHES[change.mechanism]
     # RFC 5802, section 3.
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)

@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.processes import until
 from tests.interop import old_clients
 from tests.interop.conftest import Ours, trimaran
+from zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSIONS = ("0.8.2.2", "1.1.1", "2.8.2")
 SECONDS = 60.0
@@ -139,8 +140,47 @@ def test_quotas_and_what_cannot_be_obeyed(obeying, version):
     assert "producer_byte_rate=2048" in by_the_quorum()
     alter("--add-config", "SCRAM-SHA-256=[password=secret]")
     log = obeying.directory("mirror.log")
-    said = f"users/{user}: SCRAM-SHA-256 cannot be taken from ZooKeeper"
+    said = f"alter SCRAM-SHA-256 of user {user} (scram is not among the kinds that are obeyed"
     until(lambda: said in log.read_text(), "it is said", SECONDS)
+
+
+@pytest.fixture(scope="module")
+def storing(tmp_path_factory):
+    """Controllers with the mirror inside, which may store credentials."""
+    data = tmp_path_factory.mktemp("storing")
+    server = start_zookeeper(data / "zookeeper")
+    options = (
+        "trimaran.zk.mirror.enable=true",
+        f"zookeeper.connect={server.connect}",
+        "trimaran.zk.auth=digest:mirror:secret",
+        "trimaran.zk.mirror.secrets.enable=true",
+        "trimaran.zk.legacy.admin.enable=true",
+        "trimaran.zk.legacy.admin.kinds=quota,scram",
+    )
+    overrides = [word for option in options for word in ("--override", option)]
+    state = json.loads(trimaran("up", "-d", "-o", "json", *overrides, data=data).stdout)
+    yield Ours(data, state), server.connect
+    trimaran("down", data=data)
+    server.stop()
+
+
+@pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
+def test_credentials_inside_our_controllers(storing, version):
+    ours, connect = storing
+    main, entity = "kafka.admin.ConfigCommand", ("--entity-type", "users", "--entity-name")
+    user = f"user-{version}"
+
+    def alter(*arguments):
+        old_clients.run(version, main, "--zookeeper", connect, "--alter", *entity, user, *arguments)
+
+    def known():
+        asked = ("--bootstrap-server", ours.bootstrap, "--describe", *entity, user)
+        return old_clients.run("2.8.2", main, *asked)
+
+    alter("--add-config", "SCRAM-SHA-512=[iterations=8192,password=secret]")
+    until(lambda: "SCRAM-SHA-512=iterations=8192" in known(), "it is stored", SECONDS)
+    with pytest.raises(AssertionError, match="NoAuth"):
+        alter("--delete-config", "SCRAM-SHA-512")
 
 
 @pytest.mark.parametrize("version", list(old_clients.AUTHORIZERS))

@@ -18,7 +18,7 @@ import trio
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
 from zkcompat.claim import Step
-from zkcompat.legacy import acls, configs, deletions, elections, reassignments, topics
+from zkcompat.legacy import acls, configs, credentials, deletions, elections, reassignments, topics
 from zkcompat.legacy.controller import Controller, committed_offset
 from zkcompat.legacy.desk import Desk
 from zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
@@ -26,7 +26,7 @@ from zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
 from zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.sections.acls import Acls
-from zkcompat.tree import FoundTree
+from zkcompat.tree import FoundTree, FoundZnode
 from zkcompat.znodes.acl_entries import AclResource
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.zookeeper.errors import PathRefusedError
@@ -57,6 +57,10 @@ class LegacyAdmin:
     _begun: dict[reassignments.TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _halves: dict[Subject, float] = field(default_factory=dict)
+    # Orders of a subject of which the first was carried out.
+    _rest: dict[Subject, tuple[Sequence[Order], bool]] = field(default_factory=dict)
+    # The last transaction before the tree was in step.
+    _in_step_zxid: int = 0
     _acls: Acls = field(default_factory=Acls)
 
     def spares(self, path: str) -> bool:
@@ -71,7 +75,7 @@ class LegacyAdmin:
         mode did, requests in /admin excepted.
         """
         self._tenure, self._prepared = tenure, image
-        self._desk, self._begun, self._halves = Desk(), {}, {}
+        self._desk, self._begun, self._halves, self._rest = Desk(), {}, {}, {}
         desk, keeper = self._desk, tenure.keeper
         for root in WATCHED:
             await keeper.watch_below(root, is_of_interest, desk.hear)
@@ -89,6 +93,7 @@ class LegacyAdmin:
     async def run(self, tenure: Tenure) -> None:
         """See `Companion`."""
         backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
+        self._in_step_zxid = tenure.keeper.last_zxid
         while True:
             await self._wait(tenure)
             await read_notes(tenure.keeper, self._desk)
@@ -126,14 +131,25 @@ class LegacyAdmin:
         if subject.kind is Kind.REASSIGNMENT:
             await self._advance(subject, tenure)
             return
-        order, stands = await self._decide(subject, tenure)
-        if order is not None:
-            await self._sync(tenure)
-            order, stands = await self._decide(subject, tenure)
-        if order is not None:
+        is_rest = subject in self._rest
+        orders, stands = self._rest.pop(subject, ((), False))
+        if not is_rest:
+            orders, stands = await self._decide(subject, tenure)
+            if orders:
+                await self._sync(tenure)
+                orders, stands = await self._decide(subject, tenure)
+        for number, order in enumerate(orders):
+            if (
+                number
+            ):  # the mirror shows by now what the first came to, instead of what the tool wrote
+                self._rest[subject] = orders[number:], stands
             await self._carry_out(order, tenure)
+        self._rest.pop(subject, None)
         self._desk.settle(subject, stands=stands)
-        for path in order.entities if order else [subject.path] if stands else ():
+        if is_rest:
+            self._desk.add(subject)  # a tool may have written more
+        entities = [path for order in orders for path in order.entities]
+        for path in entities if orders else [subject.path] if stands else ():
             tenure.recheck(path)
 
     async def _sync(self, tenure: Tenure) -> None:
@@ -144,27 +160,34 @@ class LegacyAdmin:
         if waiting.cancelled_caught:
             raise UndecidedError(f"the tree does not show offset {offset} yet")
 
-    async def _decide(self, subject: Subject, tenure: Tenure) -> tuple[Order | None, bool]:
-        """The order, if any, and whether znodes stand that say nothing of the cluster."""
+    async def _decide(self, subject: Subject, tenure: Tenure) -> tuple[Sequence[Order], bool]:
+        """The orders, and whether znodes stand that say nothing of the cluster."""
         image = tenure.shown
         assert image is not None
         if subject.kind is Kind.TOPIC:
-            return await self._of_topic(subject, tenure, image)
+            order, stands = await self._of_topic(subject, tenure, image)
+            return _one(order), stands
         znode = (await _read([subject.path], tenure)).get(subject.path)
         data = None if znode is None else znode.data
         if subject.kind is Kind.ACL:
             resource = AclResource.of_path(subject.path)
-            return resource and acls.decide(resource, data, image, self._acls), False
-        if znode is None:
-            return (
-                None,
-                subject.kind is Kind.CONFIG,
-            )  # tools leave an empty config: it is to be made again
+            return _one(resource and acls.decide(resource, data, image, self._acls)), False
+        if znode is None:  # tools leave an empty config: it is to be made again
+            return [], subject.kind is Kind.CONFIG
         if subject.kind is Kind.CONFIG:
-            entity = configs.entity_of(subject.path.removeprefix("/config/"))
-            return None if entity is None else configs.decide(entity, data, image), False
+            return self._of_entity(subject.path, znode, image), False
         decide = deletions.decide if subject.kind is Kind.DELETION else elections.decide
-        return decide(subject.path, data, image), False
+        return _one(decide(subject.path, data, image)), False
+
+    def _of_entity(self, path: str, znode: FoundZnode, image: MetadataImage) -> Sequence[Order]:
+        entity = configs.entity_of(path.removeprefix("/config/"))
+        if entity is None:
+            return []
+        shown = Kind.SCRAM in self.kinds
+        orders = configs.decide(entity, znode.data, image, credentials_shown=shown)
+        if znode.modified_zxid > self._in_step_zxid:
+            return orders
+        return [credentials.too_late(one) if one.kind is Kind.SCRAM else one for one in orders]
 
     async def _of_topic(
         self, subject: Subject, tenure: Tenure, image: MetadataImage
@@ -227,12 +250,16 @@ class LegacyAdmin:
                 return True
         else:
             why = f"{order.kind} is not among the kinds that are obeyed" if self.kinds else OPTION
+            if order.kind is Kind.SCRAM:
+                why += "; use kafka-configs --bootstrap-server"
             log.warning("Not obeyed: a tool wrote to ZooKeeper to %s (%s)", order.what, why)
         await self._tidy(order.tidy, tenure)
         return obeyed
 
     async def _ask(self, order: Order, tenure: Tenure) -> bool:
         """False where the request is gone, or locked."""
+        for path in order.secrets:
+            await tenure.keeper.hide(path)
         claim: Sequence[Step] = order.claim
         refused: list[str] = []
         for ask in order.asks:
@@ -277,6 +304,10 @@ async def _read(paths: Sequence[str], tenure: Tenure) -> FoundTree:
         if znode.refusal:
             raise PathRefusedError(path, znode.refusal)
     return found
+
+
+def _one(order: Order | None) -> Sequence[Order]:
+    return [] if order is None else [order]
 
 
 def _at_version(step: Step, version: int) -> Step:

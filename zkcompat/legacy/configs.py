@@ -1,9 +1,8 @@
 """`/config/TYPE/NAME`, written whole by a tool and told in `/config/changes`: what differs from the image is asked for.
 
-Topics and brokers have configs; users, clients and addresses have quotas. SCRAM credentials cannot be obeyed: znodes
-hold keys derived from a password, and no request takes anything but the salted password itself. Passwords among the
-configs of brokers are encrypted with a secret of theirs. Source: `AdminZkClient`, `ConfigCommand` of Kafka 2.8;
-`TopicConfigManager` of 0.8.2 for the oldest notes.
+Topics and brokers have configs; users, clients and addresses have quotas, and users may have credentials
+(`credentials.py`). Passwords among the configs of brokers are encrypted with a secret of theirs. Source:
+`AdminZkClient`, `ConfigCommand` of Kafka 2.8; `TopicConfigManager` of 0.8.2 for the oldest notes.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from wire.records.sensitive import is_sensitive
+from zkcompat.legacy import credentials
 from zkcompat.legacy.orders import Ask, Kind, Order, refusal
 from zkcompat.sections.quotas import quotas_of, quoted_name
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.json_form import JSON_BYTES_MAX
 from zkcompat.znodes.names import DEFAULT_ENTITY
 from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
-from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
+from zkcompat.znodes.scram_credential import SCRAM_KEYS
 
 SET, DELETE = 0, 1
 _QUOTA_PARTS = {"users": USER, "clients": CLIENT_ID, "ips": IP}
@@ -51,6 +51,15 @@ class ConfigEntity:
     @property
     def kind(self) -> Kind:
         return Kind.CONFIG if self.resource is not None else Kind.QUOTA
+
+    @property
+    def user(self) -> str | None:
+        """Who could log in: a user with a name, without a client."""
+        match self.quota:
+            case ((kind, name),) if kind == USER:
+                return name
+            case _:
+                return None
 
 
 def entity_of_note(data: bytes | None) -> ConfigEntity | None:
@@ -93,17 +102,31 @@ def entity_of(entity_path: str) -> ConfigEntity | None:
             return None
 
 
-def decide(entity: ConfigEntity, data: bytes | None, image: MetadataImage) -> Order | None:
-    """The order for a config znode; None when it says what the image says."""
+def decide(
+    entity: ConfigEntity,
+    data: bytes | None,
+    image: MetadataImage,
+    *,
+    credentials_shown: bool = False,
+) -> list[Order]:
+    """The orders for a config znode; none when it says what the image says."""
     what = f"alter the configs of {entity.path.removeprefix('/config/')}"
     try:
         wanted = dict(EntityConfig.decode(data).config)
     except RemoteProtocolError as error:
         refused = [f"{what}: {error}"]
-        return Order(entity.kind, what, refused=refused, entities=[entity.path])
+        return [Order(entity.kind, what, refused=refused, entities=[entity.path])]
+    found: list[Order | None] = []
     if entity.resource is not None:
-        return _configs(entity, entity.resource, wanted, image, what)
-    return _quotas(entity, wanted, image, what)
+        found.append(_configs(entity, entity.resource, wanted, image, what))
+    elif entity.user is None:
+        found.append(_quotas(entity, wanted, image, what))
+    else:
+        texts = {key: wanted.pop(key) for key in SCRAM_KEYS.values() if key in wanted}
+        shown = credentials_shown
+        found.append(credentials.decide(entity.path, entity.user, texts, image, shown=shown))
+        found.append(_quotas(entity, wanted, image, what))
+    return [order for order in found if order is not None]
 
 
 def _configs(
@@ -156,16 +179,7 @@ def _quotas(
     entity: ConfigEntity, wanted: Mapping[str, str], image: MetadataImage, what: str
 ) -> Order | None:
     known = quotas_of(image.quotas, entity.quota)
-    scram = _scram(entity.quota, image)
-    refused = [
-        f"{what}: {key} cannot be taken from ZooKeeper, set it with kafka-configs --bootstrap-server"
-        for key, text in scram.items()
-        if key in wanted and wanted[key] != text
-    ]
-    refused += [
-        f"{what}: {key} is no quota"
-        for key in sorted(wanted.keys() - scram.keys() - set(QUOTA_KEYS))
-    ]
+    refused = [f"{what}: {key} is no quota" for key in sorted(wanted.keys() - set(QUOTA_KEYS))]
     numbers = {key: _number(wanted[key]) for key in QUOTA_KEYS if key in wanted}
     refused += [
         f"{what}: {key}={wanted[key][:40]} is no number"
@@ -189,13 +203,6 @@ def _quotas(
         return refusal(what, one.error_code, one.error_message)
 
     return _order(entity, what, [Ask(request, refusals)] if operations else [], refused)
-
-
-def _scram(entity: QuotaEntity, image: MetadataImage) -> dict[str, str | None]:
-    """By key what the image would show; None for a credential that it does not have."""
-    user = dict(entity).get(USER) or ""
-    found = {key: image.scram.get((user, number)) for number, key in SCRAM_KEYS.items()}
-    return {key: None if one is None else scram_text(one) for key, one in found.items()}
 
 
 def _number(text: str) -> float | None:

@@ -40,6 +40,7 @@ class Kind(StrEnum):
     CONFIG = "config"
     QUOTA = "quota"
     ACL = "acl"
+    SCRAM = "scram"
 
 
 class UndecidedError(Exception):
@@ -50,7 +51,7 @@ class UndecidedError(Exception):
 class Ask:
     """A request to the active controller; `refusals` reads from its response what was refused, in sentences.
 
-    `refusals` raises UndecidedError.
+    A credential that is to be stored, which no request says, is its record. `refusals` raises UndecidedError.
     """
 
     request: Message
@@ -60,7 +61,7 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Order:
     """`what` is a sentence for the log. `refused` are refusals that need no asking; what may be obeyed is asked all the
-    same.
+    same. `secrets` are znodes to be hidden from others before.
     """
 
     kind: Kind
@@ -70,6 +71,7 @@ class Order:
     claim: Sequence[Step] = ()
     tidy: Sequence[Step] = ()
     entities: Sequence[str] = ()
+    secrets: Sequence[str] = ()
 
 
 def refusal(what: str, code: int, message: str | None, *obeyed: ErrorCode) -> list[str]:

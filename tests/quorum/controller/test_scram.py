@@ -7,10 +7,10 @@ import hmac
 import pytest
 
 from node.runtime.steps import at_once
-from quorum.controller.scram import alter_scram_credentials
+from quorum.controller.scram import alter_scram_credentials, store_scram_credential
 from quorum.metadata.scram import describe_scram
 from tests.quorum.metadata.build import features, image_of
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -20,9 +20,10 @@ from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from wire.records.security import RemoveUserScramCredentialRecord
+from wire.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 SHA_256, SHA_512 = 1, 2
+STORED = ("name", "mechanism", "salt", "stored_key", "server_key", "iterations")
 IMAGE = image_of(features())
 
 
@@ -129,3 +130,35 @@ def test_old_clusters_have_no_scram():
     records, answers = alter(upsertion(), image=image_of(features(10)))
     assert records == []
     assert answers["alice"].error_code == ErrorCode.UNSUPPORTED_VERSION
+    with pytest.raises(KafkaError, match="does not support SCRAM"):
+        store_scram_credential(stored(), image_of(features(10)))
+
+
+def stored(**changes):
+    (record,), _ = alter(upsertion())
+    members = {key: getattr(record, key) for key in STORED}
+    return UserScramCredentialRecord(**{**members, **changes})
+
+
+def test_keys_that_somebody_else_derived_are_stored_as_they_are():
+    result = store_scram_credential(stored(), IMAGE)
+    assert list(result.records) == [stored()]
+    assert [(one.user, one.error_code) for one in result.response.results] == [("alice", 0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": ""}, "Username must not be empty"),
+        ({"mechanism": 3}, "Unknown SCRAM mechanism"),
+        ({"mechanism": SHA_512}, "Keys are not those of the mechanism"),
+        ({"iterations": 4095}, "Too few iterations"),
+        ({"iterations": 16385}, "Too many iterations"),
+        ({"salt": b""}, "no salt"),
+        ({"stored_key": b"short"}, "Keys are not those"),
+        ({"server_key": b"k" * 33}, "Keys are not those"),
+    ],
+)
+def test_keys_are_held_to_what_a_request_is(changes, said):
+    with pytest.raises(KafkaError, match=said):
+        store_scram_credential(stored(**changes), IMAGE)

@@ -13,10 +13,12 @@ from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.orders import Kind
 from zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from zkcompat.mirroring.observer import open_observer
+from zkcompat.zookeeper.kazoo_client import Security
 from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.session import KeeperConfig
 
-ALL = frozenset(Kind)
+# What needs neither secrets nor a controller of ours.
+ALL = frozenset(Kind) - {Kind.SCRAM}
 POLL_SECONDS = 0.01
 # As the tools of each version write them.
 CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
@@ -90,18 +92,20 @@ class Admin:
 
 
 @asynccontextmanager
-async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion=None):
-    """One mirror in front of the cluster; `companion` makes another one of its feed."""
+async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion=None, auth=()):
+    """One mirror in front of the cluster; `companion` makes another one of its feed. With `auth` it shows secrets."""
     bootstrap = [("127.0.0.1", port) for port in running.voters.values()]
     async with (
         open_observer(CLUSTER_ID, bootstrap) as feed,
-        open_keeper(KeeperConfig(connect, SESSION_MS)) as keeper,
+        open_keeper(KeeperConfig(connect, SESSION_MS, security=Security(auth=auth))) as keeper,
         trio.open_nursery() as nursery,
     ):
         admin = LegacyAdmin(ActiveController(feed.leader_address), kinds)
         if companion is not None:
             admin = companion(feed)
-        config = MirrorConfig(batch_operations=200, verify_interval_seconds=verify_seconds)
+        config = MirrorConfig(
+            batch_operations=200, verify_interval_seconds=verify_seconds, secrets=bool(auth)
+        )
         mirror = Mirror(feed, keeper, CLUSTER_ID, config, [admin])
         nursery.start_soon(mirror.run)
         yield feed, mirror

@@ -87,7 +87,8 @@ async def test_configs_and_quotas(tmp_path, connect, caplog):
         await admin.until(lambda image: image.quotas)
         ((entity, key),) = admin.image.quotas
         assert (entity, key) == ((("user", "alice"),), "consumer_byte_rate")
-        assert "SCRAM-SHA-256 cannot be taken from ZooKeeper" in caplog.text
+        assert "Refused" not in caplog.text
+        assert "alter SCRAM-SHA-256 of user alice (scram is not among the kinds" in caplog.text
         assert "salt=secret" not in caplog.text
 
         await admin.write("/config/topics/t", b'{"version":1,"config":{"cleanup.policy":"rot"}}')

@@ -75,7 +75,7 @@ def test_entities_as_the_image_names_them():
 
 def test_what_differs_is_altered_and_what_is_left_out_is_taken_back():
     data = znode(retention__ms="5", max__message__bytes="9")
-    order = decide(entity_of("topics/t"), data, IMAGE)
+    (order,) = decide(entity_of("topics/t"), data, IMAGE)
     assert order.kind is Kind.CONFIG
     assert changes(order) == {
         "retention.ms": (0, "5"),
@@ -88,16 +88,16 @@ def test_what_differs_is_altered_and_what_is_left_out_is_taken_back():
 def test_what_the_image_says_is_nothing_to_do():
     """So a mirror that comes after one which obeyed asks nothing, and notes of our own are none of a tool."""
     same = znode(retention__ms="1000", segment__bytes="2000")
-    assert decide(entity_of("topics/t"), same, IMAGE) is None
-    assert decide(entity_of("topics/none"), znode(a="1"), IMAGE) is None
-    assert decide(entity_of("users/alice"), znode(consumer_byte_rate="1024"), IMAGE) is None
-    assert decide(entity_of("users/alice"), znode(consumer_byte_rate="1024.0"), IMAGE) is None
+    assert decide(entity_of("topics/t"), same, IMAGE) == []
+    assert decide(entity_of("topics/none"), znode(a="1"), IMAGE) == []
+    assert decide(entity_of("users/alice"), znode(consumer_byte_rate="1024"), IMAGE) == []
+    assert decide(entity_of("users/alice"), znode(consumer_byte_rate="1024.0"), IMAGE) == []
 
 
 def test_secrets_of_brokers_are_left_alone():
-    order = decide(entity_of("brokers/1"), znode(log__cleaner__threads="3"), IMAGE)
+    (order,) = decide(entity_of("brokers/1"), znode(log__cleaner__threads="3"), IMAGE)
     assert changes(order) == {"log.cleaner.threads": (0, "3")}
-    order = decide(
+    (order,) = decide(
         entity_of("brokers/1"),
         znode(log__cleaner__threads="2", ssl__keystore__password="encoded"),
         IMAGE,
@@ -109,7 +109,7 @@ def test_secrets_of_brokers_are_left_alone():
 
 def test_quotas():
     data = znode(producer_byte_rate="5", request_percentage="12.5")
-    order = decide(entity_of("users/alice"), data, IMAGE)
+    (order,) = decide(entity_of("users/alice"), data, IMAGE)
     assert order.kind is Kind.QUOTA
     (entry,) = order.asks[0].request.entries
     assert [(e.entity_type, e.entity_name) for e in entry.entity] == [("user", "alice")]
@@ -118,33 +118,35 @@ def test_quotas():
         "producer_byte_rate": (False, 5.0),
         "request_percentage": (False, 12.5),
     }
-    client = decide(entity_of("users/alice/clients/app"), znode(), IMAGE)
+    (client,) = decide(entity_of("users/alice/clients/app"), znode(), IMAGE)
     assert [o.key for o in client.asks[0].request.entries[0].ops] == ["producer_byte_rate"]
 
 
-def test_scram_is_refused_in_words_without_the_secret():
+def test_credentials_are_an_order_of_their_own():
     data = EntityConfig(
-        {"SCRAM-SHA-256": "salt=s,stored_key=k,server_key=v", "consumer_byte_rate": "1024"}
+        {"SCRAM-SHA-256": "salt=s,stored_key=k,server_key=v", "consumer_byte_rate": "1"}
     ).encode()
-    order = decide(entity_of("users/alice"), data, IMAGE)
-    assert not order.asks
-    assert "SCRAM-SHA-256 cannot be taken from ZooKeeper" in order.refused[0]
-    assert "stored_key" not in order.refused[0]
+    credentials, quotas = decide(entity_of("users/alice"), data, IMAGE)
+    assert (quotas.kind, credentials.kind) == (Kind.QUOTA, Kind.SCRAM)
+    assert not quotas.refused
+    for path in ("users/<default>", "users/alice/clients/app", "clients/app"):
+        (order,) = decide(entity_of(path), data, IMAGE)
+        assert order.refused[0].endswith("SCRAM-SHA-256 is no quota")
 
 
 @pytest.mark.parametrize("data", [None, b"x", b"{}", b'{"version":1,"config":[]}'])
 def test_nonsense_is_refused(data):
     for path in ("topics/t", "users/alice"):
-        order = decide(entity_of(path), data, IMAGE)
+        (order,) = decide(entity_of(path), data, IMAGE)
         assert not order.asks
         assert order.refused
-    order = decide(entity_of("users/alice"), znode(consumer_byte_rate="much", other="1"), IMAGE)
+    (order,) = decide(entity_of("users/alice"), znode(consumer_byte_rate="much", other="1"), IMAGE)
     assert not order.asks
     assert len(order.refused) == 2
 
 
 def test_what_the_quorum_says():
-    (ask,) = decide(entity_of("topics/t"), znode(a="1"), IMAGE).asks
+    (ask,) = decide(entity_of("topics/t"), znode(a="1"), IMAGE)[0].asks
     one = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,
         error_message="no such key",

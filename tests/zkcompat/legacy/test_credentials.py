@@ -1,0 +1,198 @@
+"""Credentials that tools write to ZooKeeper: what is asked for, and a real controller that stores them."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+from kazoo.security import make_digest_acl
+
+from tests.cluster.in_process import cluster
+from tests.cluster.nodes import CLUSTER_ID
+from tests.zkcompat import build
+from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
+from tests.zkcompat.rig import connected
+from wire.errors import ErrorCode
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from wire.records.security import UserScramCredentialRecord
+from wire.security.scram import credential_of
+from zkcompat.in_controller import Controller, OwnController
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.credentials import decide
+from zkcompat.legacy.orders import Kind
+from zkcompat.sections.quotas import quotas_of
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+
+PATH = "/config/users/alice"
+NOTE = ("/config/changes/config_change_", b'{"version":2,"entity_path":"users/alice"}')
+AUTH = (("digest", "mirror:secret"),)
+OWN = [make_digest_acl("mirror", "secret", all=True)]
+IMAGE = build.image_of(build.scram("alice"))
+STORED = scram_text(build.scram("alice"))
+
+
+def record(password, mechanism=1, iterations=4096):
+    digest = {1: "sha256", 2: "sha512"}[mechanism]
+    found = credential_of(digest, password, b"salt-of-alice", iterations)
+    return UserScramCredentialRecord(
+        name="alice",
+        mechanism=mechanism,
+        salt=found.salt,
+        stored_key=found.stored_key,
+        server_key=found.server_key,
+        iterations=found.iterations,
+    )
+
+
+def znode(**config):
+    """A user's znode with credentials of these passwords."""
+    texts = {
+        SCRAM_KEYS[{"sha256": 1, "sha512": 2}[name]]: scram_text(
+            record(word, {"sha256": 1, "sha512": 2}[name])
+        )
+        for name, word in config.items()
+    }
+    return EntityConfig({**texts, "consumer_byte_rate": "8"}).encode()
+
+
+def test_what_differs_is_stored_and_what_is_gone_is_removed_where_all_is_shown():
+    wanted = {"SCRAM-SHA-512": scram_text(record("new", 2))}
+    order = decide(PATH, "alice", wanted, IMAGE, shown=True)
+    removal, stored = [ask.request for ask in order.asks]
+    assert [(one.name, one.mechanism) for one in removal.deletions] == [("alice", 1)]
+    assert stored == record("new", 2)
+    assert order.secrets == order.entities == [PATH]
+    (ask,) = decide(PATH, "alice", wanted, IMAGE, shown=False).asks
+    assert ask.request == stored
+
+
+def test_what_the_image_has_is_nothing_to_do():
+    assert decide(PATH, "alice", {"SCRAM-SHA-256": STORED}, IMAGE, shown=True) is None
+    turned = ",".join(reversed(STORED.split(",")))
+    assert decide(PATH, "alice", {"SCRAM-SHA-256": turned}, IMAGE, shown=True) is None
+    assert decide(PATH, "alice", {}, IMAGE, shown=False) is None
+    assert decide(PATH, "bob", {}, IMAGE, shown=True) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "salt=x", "salt=,stored_key=,server_key=", STORED.replace("8192", "many"),
+     STORED.replace("8192", "9" * 10), STORED.replace("8192", "-1"), STORED + ",more=1",
+     STORED.replace("salt=", "salt=*"), STORED.replace("salt=", "salt=é"), "s" * 100_000,
+     STORED.replace("salt=", "salt=" + "A" * 8000)],
+)  # fmt: skip
+def test_nonsense_is_refused_without_telling_it(text):
+    order = decide(PATH, "alice", {"SCRAM-SHA-256": text}, IMAGE, shown=True)
+    assert not order.asks
+    (sentence,) = order.refused
+    assert sentence.startswith("set SCRAM-SHA-256 of user alice: ")
+    assert len(sentence) < 100
+    assert not text or text not in sentence
+
+
+def test_the_text_says_the_record():
+    assert parse_scram_text("alice", 1, STORED) == build.scram("alice")
+
+
+def test_a_removal_that_somebody_else_was_first_with_is_no_refusal():
+    (ask,) = decide(PATH, "alice", {}, IMAGE, shown=True).asks
+
+    def refusals(code):
+        one = AlterUserScramCredentialsResult(user="alice", error_code=code, error_message="no")
+        return ask.refusals(AlterUserScramCredentialsResponse(results=[one]))
+
+    assert refusals(ErrorCode.RESOURCE_NOT_FOUND) == []
+    said = ["remove SCRAM-SHA-256 of user alice: UNACCEPTABLE_CREDENTIAL: no"]
+    assert refusals(ErrorCode.UNACCEPTABLE_CREDENTIAL) == said
+
+
+@asynccontextmanager
+async def storing(running, connect):
+    """A mirror as inside the one controller."""
+    inside = running.controllers[1]
+
+    def companion(feed):
+        controller = Controller(
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            node=inside.node,
+            loader=inside.loader,
+            directory=inside.directory.path,
+            quorum=inside.context.controller,
+        )
+        return LegacyAdmin(OwnController(controller, feed), ALL | {Kind.SCRAM})
+
+    async with (
+        mirroring(running, connect, companion=companion, auth=AUTH) as (feed, mirror),
+        connected(connect, auth=AUTH) as hands,
+    ):
+        admin = Admin(running, feed, mirror, hands, connect)
+        await mirror.wait_status(lambda s: s.state == "in step")
+        yield admin
+
+
+def stored(image):
+    return {mechanism: scram_text(one) for (_, mechanism), one in image.scram.items()}
+
+
+def quotas(image):
+    return quotas_of(image.quotas, (("user", "alice"),))
+
+
+async def told(admin, data):
+    await admin.write(PATH, data)
+    await admin.note(*NOTE)
+
+
+async def shows(admin, data):
+    async def same():
+        found = await admin.hands.read(PATH)
+        return found is not None and found.data == data
+
+    await admin.until_tree(same)
+
+
+async def test_a_credential_lives_by_what_tools_write(tmp_path, connect, caplog):
+    async with cluster(tmp_path) as running, storing(running, connect) as admin:
+        await told(admin, znode(sha256="first", sha512="other"))
+        both = {1: scram_text(record("first")), 2: scram_text(record("other", 2))}
+        await admin.until(lambda image: stored(image) == both)
+        await admin.until(quotas)
+        await shows(admin, znode(sha256="first", sha512="other"))
+        acl, _ = await admin.hands._answer(admin.hands._client.get_acls_async(PATH))
+        assert acl == OWN
+        await told(admin, znode(sha256="second", sha512="other"))
+        await admin.until(lambda image: stored(image)[1] == scram_text(record("second")))
+        await admin.in_step()
+        await told(admin, znode(sha512="other"))
+        await admin.until(lambda image: stored(image) == {2: both[2]})
+        await admin.in_step()
+
+        weak = {"SCRAM-SHA-256": scram_text(record("weak", 1, 1)), "SCRAM-SHA-512": both[2]}
+        await told(admin, EntityConfig(weak).encode())
+        await shows(admin, EntityConfig({"SCRAM-SHA-512": both[2]}).encode())
+        assert "SCRAM-SHA-256 of user alice: UNACCEPTABLE_CREDENTIAL: Too few" in caplog.text
+        for text in (both[1], both[2]):
+            assert text.partition(",")[2] not in caplog.text
+
+
+async def test_what_may_be_the_credential_of_long_ago_is_refused(tmp_path, connect, caplog):
+    """Written while no mirror led, beside a quota: the tool wrote again what it had read."""
+    async with cluster(tmp_path) as running:
+        async with storing(running, connect) as admin:
+            await told(admin, znode(sha256="revoked"))
+            await admin.until(stored)
+            await admin.until(quotas)
+            await admin.in_step()
+        async with connected(connect, auth=AUTH) as hands:
+            tool = Admin(running, None, None, hands, connect)
+            old = EntityConfig({"SCRAM-SHA-256": scram_text(record("older"))})
+            await told(tool, EntityConfig({**old.config, "consumer_byte_rate": "9"}).encode())
+        async with storing(running, connect) as admin:
+            await admin.until(lambda image: quotas(image) == {"consumer_byte_rate": "9"})
+            kept = EntityConfig.decode(znode(sha256="revoked")).config
+            await shows(admin, EntityConfig({**kept, "consumer_byte_rate": "9"}).encode())
+            assert stored(admin.image) == {1: scram_text(record("revoked"))}
+            assert "written while no mirror led; write it again" in caplog.text
