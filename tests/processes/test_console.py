@@ -20,9 +20,11 @@ def page(url):
 
 
 def test_the_console_of_a_local_cluster_starts_and_ends_with_it(tmp_path):
-    with LocalCluster(tmp_path, *SMALL, "--console") as cluster:
+    with LocalCluster(tmp_path, *SMALL, "--console", "--metrics") as cluster:
         assert page(cluster.started["console"])["level"] == "good"
         assert page(f"{cluster.started['console']}metadata")["summary"]["topics"] == 0
+        charts = f"{cluster.started['console']}charts"
+        until(lambda: page(charts)["charts"], "the metrics of its nodes are drawn")
         cluster.run("chaos", "kill", "console")
         cluster.run("chaos", "restart", "console")
         until(lambda: cluster.state.node("console").state == "running", "it serves again")

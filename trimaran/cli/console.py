@@ -25,7 +25,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from trimaran.console.cluster import Cluster
     from trimaran.console.login import Login
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Listen = Annotated[str, Parameter(name="--listen")]
 AllowWrites = Annotated[bool, Parameter(name="--allow-writes", negative=())]
 Host = Annotated[list[str] | None, Parameter(name="--host", negative=())]
+Metrics = Annotated[list[str] | None, Parameter(name="--metrics", negative=())]
 PasswordFile = Annotated[Path | None, Parameter(name="--password-file")]
 TlsCert = Annotated[Path | None, Parameter(name="--tls-cert")]
 TlsKey = Annotated[Path | None, Parameter(name="--tls-key")]
@@ -45,6 +46,7 @@ def console(
     brokers: Brokers = BROKERS,
     controllers: ControllerBootstrap = None,
     zookeeper: Zookeeper = None,
+    metrics: Metrics = None,
     listen: Listen = "127.0.0.1:8090",
     host: Host = None,
     allow_writes: AllowWrites = False,
@@ -58,6 +60,7 @@ def console(
 
     Args:
         zookeeper: the ZooKeeper that a mirror writes to, host:port with an optional chroot.
+        metrics: HOST:PORT of trimaran.metrics.listener of a node, or of a JMX exporter, for charts; once for each node.
         listen: HOST:PORT; port 0 takes a free one. Beyond this machine it wants a password, and should have TLS.
         host: a further name that browsers call the console by.
         allow_writes: create and delete topics, alter their configs, elect leaders, reset offsets; each is logged.
@@ -76,7 +79,7 @@ def console(
     tls = checked_tls(tls_cert, tls_key) if tls_cert is not None else None
     password = _password(password_file)
     _ensure_guarded(address[0], is_guarded=bool(password), is_secure=tls is not None)
-    cluster = _cluster(brokers, controllers, zookeeper)
+    cluster = _cluster(brokers, controllers, zookeeper, metrics)
     listener = listen_on(address)
     told = listener.getsockname()
     url = f"{'http' if tls is None else 'https'}://{text_of(told)}/"
@@ -156,6 +159,7 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
         plan.addresses("controller"),
         plan.addresses("zookeeper") or None,
         data=plan.data,
+        metrics=_metrics_of(plan.data),
     )
     assert node.port is not None, "a console has an address"
     login = _login(_password(None), node.port, is_secure=False)
@@ -178,7 +182,9 @@ def ensure_installed() -> None:
     del hypercorn, jinja2, starlette
 
 
-def _cluster(brokers: Brokers, controllers: str | None, zookeeper: str | None) -> Cluster:
+def _cluster(
+    brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
+) -> Cluster:
     """Of a cluster that was named itself nothing of the local one is taken."""
     from trimaran.console.cluster import Cluster
 
@@ -193,6 +199,8 @@ def _cluster(brokers: Brokers, controllers: str | None, zookeeper: str | None) -
     _ensure_addresses(bootstrap, "-b")
     if controllers is not None:
         _ensure_addresses(controllers, "-B")
+    for one in metrics or ():
+        _ensure_addresses(one, "--metrics")
     data = None if is_named else state_file.nearest(brokers.data)
     return Cluster(
         bootstrap,
@@ -201,7 +209,22 @@ def _cluster(brokers: Brokers, controllers: str | None, zookeeper: str | None) -
         settings=brokers.settings(),
         command_config=brokers.command_config,
         data=data,
+        metrics=_metrics_of(data) if metrics is None else lambda: {one: one for one in metrics},
     )
+
+
+def _metrics_of(data: Path | None) -> Callable[[], Mapping[str, str]]:
+    """Of the nodes of a local cluster, each time as it is then."""
+
+    def found() -> Mapping[str, str]:
+        if data is None:
+            return {}
+        with contextlib.suppress(UserError):
+            nodes = state_file.read(data).nodes
+            return {node.name: node.metrics for node in nodes if node.metrics != "-"}
+        return {}
+
+    return found
 
 
 def _address(text: str) -> tuple[str, int]:

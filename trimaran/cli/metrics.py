@@ -12,12 +12,9 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_rows
+from trimaran.client.metrics_text import text_of
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
-
-_TIMEOUT_SECONDS = 10.0
-# A node of a hundred thousand partitions has 40 MB of text.
-_BYTES_MAX = 128 << 20
 
 Addresses = Annotated[list[str] | None, Parameter(name=["-a", "--address"], negative=())]
 
@@ -89,30 +86,12 @@ def _samples(address: str, only: str) -> dict[Key, float]:
     from prometheus_client.parser import text_string_to_metric_families
 
     found = {}
-    for family in text_string_to_metric_families(_text(address)):
+    for family in text_string_to_metric_families(text_of(address)):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
             if only in f"{sample.name} {labels}" if only else "le" not in sample.labels:
                 found[sample.name, labels] = float(sample.value)
     return found
-
-
-def _text(address: str) -> str:
-    import http.client
-    import urllib.request
-
-    try:
-        with urllib.request.urlopen(
-            f"http://{address}/metrics", timeout=_TIMEOUT_SECONDS
-        ) as response:
-            return str(response.read(_BYTES_MAX), "utf-8")
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise UserError(
-            f"no metrics from {address}",
-            str(getattr(error, "reason", None) or error),
-            "is trimaran.metrics.listener set there, and does the node run?",
-            exit_code=Exit.CANNOT_CONNECT,
-        ) from error
 
 
 def _show(found: Mapping[str, Mapping[Key, float]], output: Format) -> None:

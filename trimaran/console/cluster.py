@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from trimaran.client.connect import NO_SETTINGS, connected
 from trimaran.client.partitions import topics_of
 from trimaran.console.metadata_log import MetadataLog
+from trimaran.console.samples import Samples
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Cluster:
     """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so.
 
     `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
-    cluster.
+    cluster. `metrics` gives the addresses of metrics by the name of their node.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Cluster:
         settings: Mapping[str, Setting] = NO_SETTINGS,
         command_config: Path | None = None,
         data: Path | None = None,
+        metrics: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.bootstrap = bootstrap
         self.controllers = controllers
@@ -74,6 +76,7 @@ class Cluster:
         self.command_config = command_config
         self.data = data
         self.log = MetadataLog(self.controller_client, controllers or "")
+        self.samples = Samples(metrics)
         self._topics = Kept(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:

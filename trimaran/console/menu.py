@@ -24,6 +24,7 @@ _PLACES = (
     ("/brokers", "Brokers", "b", ""),
     ("/topics", "Topics", "t", ""),
     ("/groups", "Groups", "r", ""),
+    ("/charts", "Charts", "c", ""),
     ("/events", "Events", "e", _CONTROLLERS),
     ("/metadata", "Metadata log", "m", _CONTROLLERS),
     ("/access", "Access", "a", ""),

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from node.runtime.clock import now_ms
+from trimaran.console.lines import path_of
 from trimaran.text import bounded, one_line
 
 TEXT_CHARACTERS_MAX = 400
@@ -37,6 +38,9 @@ def environment() -> Environment:
         duration=duration,
         ago=ago,
         clock=clock,
+        clock_short=lambda timestamp_ms: clock(timestamp_ms)[11:19],
+        measured=measured,
+        path_of=path_of,
         text=text,
         ids=ids,
         compact=compact,
@@ -62,6 +66,17 @@ def size(value: int | None) -> str:
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{value} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def measured(value: float | None, unit: str) -> str:
+    """With its unit: `1.5 MiB/s`, `310 /s`, `12 ms`."""
+    if value is None:
+        return _ABSENT
+    if unit == "bytes/s":
+        return f"{size(round(value))}/s"
+    if unit == "ms":
+        return f"{value:.2g} ms" if value < 10 else f"{value:,.0f} ms"
+    return f"{value:.2g} /s" if value < 10 else f"{value:,.0f} /s"
 
 
 def duration(seconds: float | None) -> str:

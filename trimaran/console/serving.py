@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from trimaran.console.login import Login
 from trimaran.console.menu import menu_of
 from trimaran.console.page import NotHere, Page, Question
 from trimaran.console.pages.registry import PAGES
+from trimaran.console.samples import keep_sampling
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
 
@@ -115,7 +117,19 @@ def application(
     ]
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
-    return Guard(gate.Gate(Starlette(routes=routes, exception_handlers=handlers), login), names)
+    app = Starlette(
+        routes=routes, exception_handlers=handlers, lifespan=partial(_sampling, cluster)
+    )
+    return Guard(gate.Gate(app, login), names)
+
+
+@asynccontextmanager
+async def _sampling(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
+    """As long as the application is served."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_sampling, cluster.samples)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 async def _respond(console: Console, page: Page, request: Request) -> Response:

@@ -11,6 +11,7 @@ from trimaran.client.health import count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, is_under_replicated, partitions_of
 from trimaran.client.quorum import ask_quorum
 from trimaran.console.page import Page, Question
+from trimaran.console.pages.charts import sparks
 from trimaran.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def view(question: Question) -> dict[str, Any]:
         "brokers": brokers,
         "counts": counts,
         "under_min_isr": under_min_isr,
+        "sparks": sparks(question),
         **_last_events(question, has_leader=quorum is not None),
     }
 

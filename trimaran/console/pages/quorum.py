@@ -32,6 +32,8 @@ def view(question: Question) -> dict[str, Any]:
     for row, replica in zip(rows, replicas, strict=True):
         known = replica.replica_directory_id != NIL_UUID
         row["directory_id"] = uuid_to_text(replica.replica_directory_id) if known else None
+    # The leader tells observers in no order.
+    rows.sort(key=lambda row: (row["role"] == "observer", row["id"]))
     return {**quorum_fields(partition), "rows": rows, **_of_the_log(question)}
 
 

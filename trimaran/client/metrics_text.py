@@ -1,0 +1,26 @@
+"""What a node serves as metrics: the text at its `trimaran.metrics.listener`, or of a JMX exporter."""
+
+from __future__ import annotations
+
+from trimaran.errors import Exit, UserError
+
+TIMEOUT_SECONDS = 10.0
+# A node of a hundred thousand partitions has 40 MB of text.
+BYTES_MAX = 128 << 20
+
+
+def text_of(address: str, timeout: float = TIMEOUT_SECONDS) -> str:
+    """In the format of Prometheus. Raises UserError: nobody answers at HOST:PORT, or something else does."""
+    import http.client
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=timeout) as response:
+            return str(response.read(BYTES_MAX), "utf-8")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UserError(
+            f"no metrics from {address}",
+            str(getattr(error, "reason", None) or error),
+            "is trimaran.metrics.listener set there, and does the node run?",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error

@@ -1,0 +1,98 @@
+"""Lines over time; templates draw them as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trimaran.console.samples import Point
+
+WIDTH, HEIGHT = 1000, 100  # of the plot, in the units of its view box
+COLOURS = 8  # that can be told apart; the ninth line has that of the first
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`last` is the newest value."""
+
+    name: str
+    points: Sequence[Point]
+    last: float | None
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Of values from 0 to `top`."""
+
+    title: str
+    unit: str
+    lines: list[Line]
+    top: float
+    from_ms: int
+    to_ms: int
+
+
+def chart(title: str, unit: str, series: Mapping[str, Sequence[Point]]) -> Chart | None:
+    """None without two points of time."""
+    times = [point.at_ms for points in series.values() for point in points]
+    if not times or max(times) == min(times):
+        return None
+    start, end = min(times), max(times)
+    known = [
+        point.value for points in series.values() for point in points if point.value is not None
+    ]
+    top = round_up(max(known, default=0.0), unit)
+    lines = [
+        Line(name, points, points[-1].value, place % COLOURS)
+        for place, (name, points) in enumerate(series.items())
+        if points
+    ]
+    return Chart(title, unit, lines, top, start, end)
+
+
+def round_up(value: float, unit: str) -> float:
+    """To 1, 2 or 5 times a power of ten, of bytes also of 1024: then the axis says a round number. 1 of nothing."""
+    if value <= 0:
+        return 1.0
+    whole = 1.0
+    while unit == "bytes/s" and value / whole >= 1024:
+        whole *= 1024
+    power = 10.0 ** math.floor(math.log10(value / whole))
+    # The last step is for a logarithm that was rounded.
+    return next(step * power * whole for step in (1, 2, 5, 10, 20) if step * power * whole >= value)
+
+
+def summed(series: Mapping[str, Sequence[Point]]) -> list[Point]:
+    """Of all nodes at each time; None where none told."""
+    return [Point(at, sum(values) if values else None) for at, values in _by_time(series)]
+
+
+def worst(series: Mapping[str, Sequence[Point]]) -> list[Point]:
+    """The largest of all nodes at each time; None where none told."""
+    return [Point(at, max(values, default=None)) for at, values in _by_time(series)]
+
+
+def _by_time(series: Mapping[str, Sequence[Point]]) -> Iterator[tuple[int, list[float]]]:
+    found: dict[int, list[float]] = {}
+    for points in series.values():
+        for point in points:
+            values = found.setdefault(point.at_ms, [])
+            if point.value is not None:
+                values.append(point.value)
+    yield from sorted(found.items())
+
+
+def path_of(line: Line, of: Chart) -> str:
+    """As SVG, with gaps where nobody told."""
+    words, is_down = [], False
+    for point in line.points:
+        if point.value is None:
+            is_down = False
+            continue
+        x = (point.at_ms - of.from_ms) * WIDTH / (of.to_ms - of.from_ms)
+        y = HEIGHT - point.value * HEIGHT / of.top
+        words.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
+        is_down = True
+    return "".join(words)

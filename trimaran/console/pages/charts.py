@@ -1,0 +1,54 @@
+"""Throughput and times as the nodes' metrics tell them, over the last minutes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from node.runtime.clock import now_ms
+from trimaran.console.lines import Chart, chart, summed, worst
+from trimaran.console.page import Page, Question
+from trimaran.console.samples import SERIES
+
+MINUTES = ("15", "5", "60")
+SPARKS = ("bytes-in", "bytes-out", "messages-in", "produce-time", "commit-time")
+SPARK_MINUTES = 15
+NODES_MAX = 12  # lines that a person can tell apart; of more nodes the sum or the worst is drawn
+
+
+def view(question: Question) -> dict[str, Any]:
+    minutes = int(question.choice("minutes", MINUTES))
+    samples = question.cluster.samples
+    has_sources = samples.look()
+    since = now_ms() - minutes * 60_000
+    found = [_of_nodes(question, one, since) for one in SERIES] if has_sources else []
+    return {
+        "minutes": minutes,
+        "choices": sorted(map(int, MINUTES)),
+        "has_sources": has_sources,
+        "charts": [one for one in found if one is not None],
+    }
+
+
+def sparks(question: Question) -> list[Chart]:
+    """A line for the cluster each; what no node tells is left out."""
+    samples = question.cluster.samples
+    if not samples.look():
+        return []
+    since = now_ms() - SPARK_MINUTES * 60_000
+    found = [_of_cluster(question, one, since) for one in SERIES if one.name in SPARKS]
+    return [one for one in found if one is not None]
+
+
+def _of_cluster(question: Question, series: Any, since: int) -> Chart | None:
+    told = question.cluster.samples.of(series, since)
+    return chart(series.title, series.unit, {"all": (summed if series.is_total else worst)(told)})
+
+
+def _of_nodes(question: Question, series: Any, since: int) -> Chart | None:
+    told = question.cluster.samples.of(series, since)
+    if len(told) > NODES_MAX:
+        return _of_cluster(question, series, since)
+    return chart(series.title, series.unit, told)
+
+
+PAGE = Page("/charts", "Charts", "charts.html", view)

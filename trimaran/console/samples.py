@@ -1,0 +1,174 @@
+"""What the nodes' metrics said during the last hour, so that pages can draw it.
+
+Nodes are asked while somebody looks, and a quarter of an hour after. One that takes long to tell its metrics is asked
+less often.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import trio
+
+from node.runtime.clock import now_ms
+from trimaran.client.metrics_text import text_of
+from trimaran.errors import UserError
+
+SAMPLE_SECONDS = 5.0
+# An hour; a sample of a node is five numbers.
+SAMPLES_MAX = 720
+LOOKED_SECONDS = 900.0
+# Of its time a node spends a twentieth on our questions, however many metrics it has.
+PAUSE_PER_SECOND = 20.0
+ANSWER_SECONDS = 3.0
+NODES_MAX = 100
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One number of a node by its metric. `unit`: bytes/s, 1/s or ms; with `is_total` it counts up, and its rate is
+    shown. `times` makes it that unit.
+    """
+
+    name: str
+    title: str
+    metric: str
+    labels: Labels
+    unit: str
+    is_total: bool = False
+    times: float = 1.0
+
+
+_TOPICS = "kafka_server_brokertopicmetrics"
+_P99 = {"quantile": "0.99"}
+SERIES = (
+    Series("bytes-in", "Bytes in", f"{_TOPICS}_bytesin_total", {}, "bytes/s", is_total=True),
+    Series("bytes-out", "Bytes out", f"{_TOPICS}_bytesout_total", {}, "bytes/s", is_total=True),
+    Series("messages-in", "Messages in", f"{_TOPICS}_messagesin_total", {}, "1/s", is_total=True),
+    Series(
+        "produce-time",
+        "Produce, 99 %",
+        "kafka_network_requestmetrics_totaltimems",
+        {**_P99, "request": "Produce"},
+        "ms",
+    ),
+    Series(
+        "commit-time",
+        "Metadata commit",
+        "kafka_server_raftmetrics_commit_latency_avg",
+        {},
+        "ms",
+    ),
+    Series(
+        "loop-lag", "Event loop lag, 99 %", "trimaran_trio_loop_lag_seconds", _P99, "ms", times=1000
+    ),
+)
+Values = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`value` is None where nobody told."""
+
+    at_ms: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at_ms: int
+    nodes: Mapping[str, Values]
+
+
+class Samples:
+    """Thread-safe. `sources` gives the addresses of metrics by the name of their node, each time anew: nodes come."""
+
+    def __init__(self, sources: Callable[[], Mapping[str, str]]) -> None:
+        self._sources = sources
+        self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
+        self._looked_at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def look(self) -> bool:
+        """Somebody does, so that samples are taken. Whether anybody said where metrics are."""
+        self._looked_at = time.monotonic()
+        return bool(self._sources())
+
+    @property
+    def is_looked_at(self) -> bool:
+        return time.monotonic() - self._looked_at < LOOKED_SECONDS
+
+    def take(self) -> None:
+        """Asks every node once. One that does not answer is left out."""
+        found = {}
+        for name, address in list(self._sources().items())[:NODES_MAX]:
+            try:
+                found[name] = values_of(text_of(address, ANSWER_SECONDS))
+            except UserError:
+                continue
+        with self._lock:
+            self._samples.append(_Sample(now_ms(), found))
+
+    def of(self, series: Series, since_ms: int = 0) -> dict[str, list[Point]]:
+        """By the node, the oldest first; only nodes that told it."""
+        with self._lock:
+            samples = [one for one in self._samples if one.at_ms >= since_ms]
+        nodes = sorted(
+            {name for one in samples for name, told in one.nodes.items() if series.name in told}
+        )
+        return {name: list(_points(samples, name, series)) for name in nodes}
+
+
+def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Point]:
+    before: tuple[int, float] | None = None
+    for one in samples:
+        value = one.nodes.get(node, {}).get(series.name)
+        if not series.is_total:
+            yield Point(one.at_ms, value)
+            continue
+        if value is None:
+            before = None
+            yield Point(one.at_ms, None)
+        elif before is not None:
+            seconds = max(1, one.at_ms - before[0]) / 1000
+            # A node that was started again counts from nothing.
+            yield Point(one.at_ms, (value - before[1]) / seconds if value >= before[1] else None)
+        if value is not None:
+            before = (one.at_ms, value)
+
+
+def values_of(text: str) -> Values:
+    """The numbers of `SERIES` in a text of metrics. Raises UserError: it is none."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    wanted = tuple(one.metric for one in SERIES)
+    lines = "\n".join(line for line in text.splitlines() if line.startswith(wanted))
+    found: Values = {}
+    try:
+        for family in text_string_to_metric_families(f"{lines}\n"):
+            for sample in family.samples:
+                for one in SERIES:
+                    if sample.name == one.metric and sample.labels == one.labels:
+                        found[one.name] = float(sample.value) * one.times
+    except ValueError as error:
+        raise UserError(
+            "these are no metrics", str(error), "name the address of metrics"
+        ) from error
+    return {
+        name: value for name, value in found.items() if value == value
+    }  # not a number: none yet
+
+
+async def keep_sampling(samples: Samples) -> None:
+    """Until it is cancelled."""
+    while True:
+        started = trio.current_time()
+        if samples.is_looked_at:
+            await trio.to_thread.run_sync(samples.take, abandon_on_cancel=True)
+        took = trio.current_time() - started
+        await trio.sleep(max(SAMPLE_SECONDS - took, took * PAUSE_PER_SECOND))
