@@ -1,11 +1,20 @@
-"""A new local cluster that cannot be made leaves nothing that hinders the next attempt."""
+"""A local cluster that cannot begin leaves nothing that hinders the next attempt; one that is there may get more."""
+
+import os
+from dataclasses import replace
 
 import pytest
 
+from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
+from trimaran.local.children import Child
 from trimaran.local.layout import FreePorts
-from trimaran.local.starting import Wanted, starting
+from trimaran.local.start_failure import StoppedWhileStarting
+from trimaran.local.starting import Wanted, grows_while_it_runs, starting
+from trimaran.local.state_file import ClusterState, start_time
+from trimaran.properties import read_file
 
+NOBODY = 2**30  # no process has this number
 WANTED = Wanted(2, 1, zookeeper=False, fixed_ports=False, overrides=())
 
 
@@ -24,24 +33,138 @@ def test_a_format_that_fails_halfway_is_undone(tmp_path):
         pytest.fail("it is not made")
     assert names(tmp_path) == ["broker-11"]
     hindrance.unlink()
-    with FreePorts() as ports, starting(tmp_path, WANTED, ports) as plan:
-        assert (plan.nodes[0].directory / "meta.properties").exists()
+    with FreePorts() as ports, starting(tmp_path, WANTED, ports) as begun:
+        assert (begun.plan.nodes[0].directory / "meta.properties").exists()
 
 
-def interrupted(path, *written):
-    with FreePorts() as ports, starting(path, WANTED, ports):
-        for name in written:
-            (path / name).write_text("{}")
-        raise KeyboardInterrupt
+def interrupted(path, wanted=WANTED, *, error=KeyboardInterrupt, ready=False):
+    """A start that writes `cluster.json`, as the supervisor does, and fails then."""
+    with FreePorts() as ports, starting(path, wanted, ports) as begun:
+        written(path, begun.plan)
+        if ready:
+            begun.ready()
+        raise error
 
 
-def test_what_fails_before_it_is_written_down_is_undone(tmp_path):
+def written(path, plan, supervisor=NOBODY):
+    nodes = tuple(Child(node).snapshot() for node in plan.nodes)
+    state = ClusterState(
+        plan.cluster_id,
+        "b",
+        "c",
+        None,
+        "socket",
+        supervisor,
+        start_time(supervisor),
+        plan.settings,
+        nodes,
+        False,
+    )
+    state_file.write(path, state)
+
+
+def contents(path):
+    return {one.relative_to(path): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+
+
+def made(path, wanted=WANTED):
+    with FreePorts() as ports, starting(path, wanted, ports) as begun:
+        written(path, begun.plan)
+        return begun.plan
+
+
+def test_a_first_start_that_fails_leaves_what_is_not_its_own_and_logs(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / "broker-11.log").write_text("why")
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path)
-    assert names(tmp_path) == []
+    assert names(tmp_path) == ["broker-11.log", "notes"]
 
 
-def test_what_is_written_down_stays(tmp_path):
+def test_a_later_start_that_fails_leaves_all_as_it_was(tmp_path):
+    made(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        interrupted(tmp_path, state_file.FILE_NAME)
-    assert "controller-1" in names(tmp_path)
+        interrupted(tmp_path, replace(WANTED, brokers=3, overrides=["num.partitions=7"]))
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("how", [{"error": StoppedWhileStarting}, {"ready": True}], ids=str)
+def test_what_was_ready_or_stopped_by_down_stays(tmp_path, how):
+    with pytest.raises((KeyboardInterrupt, StoppedWhileStarting)):
+        interrupted(tmp_path, **how)
+    assert {"controller-1", "broker-11", state_file.FILE_NAME} <= set(names(tmp_path))
+
+
+def test_a_stopped_cluster_gets_brokers_and_a_zookeeper(tmp_path):
+    old = made(tmp_path, replace(WANTED, metrics=True, fixed_ports=True))
+    new = made(
+        tmp_path, replace(WANTED, controllers=None, brokers=3, zookeeper=True, fixed_ports=True)
+    )
+    assert [node.name for node in new.nodes] == [
+        "controller-1",
+        "controller-2",
+        "broker-11",
+        "broker-12",
+        "broker-13",
+        "zookeeper",
+        "mirror",
+    ]
+    assert new.nodes[:3] == old.nodes[:3]
+    brokers = new.of_role("broker")
+    assert [node.port for node in brokers] == [9092, 10092, 11092]
+    assert [node.metrics_port for node in brokers] == [9404, 9405, 9406]
+    ids = {read_file(n.directory / "meta.properties")["cluster.id"].value for n in new.nodes[:5]}
+    assert len(ids) == 1
+    assert "zookeeper.connect" in read_file(brokers[0].properties_file)
+
+
+@pytest.mark.parametrize("brokers", [0, 101])
+def test_a_cluster_neither_shrinks_nor_grows_without_end(tmp_path, brokers):
+    made(tmp_path)
+    with pytest.raises(UserError) as refused:
+        made(tmp_path, replace(WANTED, brokers=brokers))
+    assert refused.value.exit_code is Exit.USAGE
+
+
+def running(path, **asked):
+    written(path, made(path), os.getpid())
+    wanted = replace(WANTED, **{"controllers": None, "brokers": None} | asked)
+    return grows_while_it_runs(path, wanted)
+
+
+@pytest.mark.parametrize(
+    ("asked", "grows"),
+    [
+        ({}, False),
+        ({"controllers": 2, "brokers": 1}, False),
+        ({"brokers": 2}, True),
+        ({"zookeeper": True}, True),
+        ({"console": True}, True),
+    ],
+    ids=str,
+)
+def test_what_a_cluster_that_runs_gets(tmp_path, asked, grows):
+    assert (running(tmp_path, **asked) is not None) == grows
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"brokers": 0},
+        {"brokers": 2, "controllers": 3},
+        {"brokers": 2, "overrides": ["num.partitions=2"]},
+        {"zookeeper": True, "metrics": True},
+    ],
+    ids=str,
+)
+def test_what_a_cluster_that_runs_does_not_get(tmp_path, asked):
+    with pytest.raises(UserError) as refused:
+        running(tmp_path, **asked)
+    assert refused.value.exit_code is Exit.USAGE
+
+
+def test_who_votes_is_decided_at_the_first_start(tmp_path):
+    made(tmp_path)
+    with pytest.raises(UserError, match="has 2 controllers, not 3"):
+        made(tmp_path, replace(WANTED, controllers=3))

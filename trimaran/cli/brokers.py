@@ -1,11 +1,12 @@
-"""`brokers list|describe`."""
+"""`brokers list|describe|add`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, show_data, show_fields, show_rows
+from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
+from trimaran.cli.output import Format, counted, say, show_data, show_fields, show_rows
 from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
+ADDED_COLUMNS = ("role", "id", "address", "dir", "pid", "state")
 DIR_COLUMNS = ("dir", "state", "replicas", "bytes", "usable", "total")
 
 
@@ -47,6 +49,49 @@ def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table
         one["state"] == "online" for one in found["log_dirs"]
     )
     return Exit.OK if is_well else Exit.NO
+
+
+def add(
+    count: int = 1,
+    *,
+    dry_run: DryRun = False,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Adds brokers to the local cluster while it runs, and waits until they serve. They are empty: new topics use them,
+    and trimaran reassign moves others there.
+
+    What fails is undone. On other machines a broker is added by its own file: trimaran config init prints one,
+    trimaran broker run starts it.
+
+    Args:
+        count: how many.
+    """
+    from trimaran.local import state_file
+    from trimaran.local.grow_running import grow_running
+    from trimaran.local.growing import Growth, ensure_brokers_grow
+    from trimaran.local.layout import FIRST_BROKER_ID
+
+    path = state_file.nearest(data)
+    state = state_file.read(path)
+    if count < 1 or not state.is_up():
+        raise UserError(
+            f"cannot add {count} brokers to the cluster in {data}",
+            "it does not run" if count > 0 else "the least is one",
+            f"trimaran up -d --data {data} starts it",
+            exit_code=Exit.USAGE,
+        )
+    there = sum(node.role == "broker" for node in state.nodes)
+    ensure_brokers_grow(state_file.plan_of(path, state), there + count)
+    if dry_run:
+        ids = range(FIRST_BROKER_ID + there, FIRST_BROKER_ID + there + count)
+        say(f"would add {counted(count, 'broker')}: {', '.join(map(str, ids))}")
+        return Exit.OK
+    new = grow_running(path, state, Growth(brokers=there + count))
+    remember(state_file.read(path))
+    rows = [asdict(node) for node in state_file.read(path).nodes if node.name in new]
+    show_rows(rows, output, columns=ADDED_COLUMNS)
+    return Exit.OK
 
 
 def _described(client: BlockingClient, broker: int) -> dict[str, Any]:

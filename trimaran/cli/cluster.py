@@ -17,27 +17,31 @@ from typing import Annotated, Any, Literal, NoReturn
 from cyclopts import Parameter
 
 from trimaran import profiles
-from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.connect import DEFAULT_DATA, Data, remember
 from trimaran.cli.console import ensure_installed, run_local
-from trimaran.cli.output import Format, say, show_data, show_rows
+from trimaran.cli.output import Format, counted, say, show_data, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
+from trimaran.local.grow_running import grow_running
 from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.removing import remove_cluster
-from trimaran.local.start_failure import last_words
-from trimaran.local.starting import Wanted, lock_directory, refuse_if_running, starting
+from trimaran.local.start_failure import StoppedWhileStarting, last_words
+from trimaran.local.starting import (
+    Beginning,
+    Wanted,
+    grows_while_it_runs,
+    lock_directory,
+    refuse_if_running,
+    starting,
+)
 from trimaran.local.state_file import ClusterState
 
 POLL_SECONDS = 0.02
 READY = "ready"
 MAINS = {"console": run_local}
-STOPPED = (
-    "the cluster was stopped while it started",
-    "by trimaran down, or by a signal to its supervisor",
-    "trimaran up starts it again",
-)
+STOPPED = "stopped"
 
 
 def up(
@@ -54,12 +58,14 @@ def up(
     console: Annotated[bool, Parameter(name="--console", negative=())] = False,
     output: Format = "table",
 ) -> int:
-    """Formats and starts a local cluster, or starts the one of the data directory again.
+    """Formats and starts a local cluster, or starts the one of the data directory again, or lets one that runs grow.
+
+    What fails is undone: its nodes are stopped, what it formatted is removed; logs stay.
 
     Args:
         controllers: how many controllers vote; 3 in a new cluster.
-        brokers: how many brokers serve; 3 in a new cluster.
-        zk: also start a real ZooKeeper and mirror the metadata into it.
+        brokers: how many brokers serve; 3 in a new cluster. One that is there already, running or not, gets more.
+        zk: also start a real ZooKeeper and mirror the metadata into it; one that is there gets them, too.
         data: the directory of the cluster.
         ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
         detach: return when the cluster is ready; it runs on in the background.
@@ -77,20 +83,33 @@ def up(
     if console:
         ensure_installed()
     path = data.resolve()
+    if (running := grows_while_it_runs(path, wanted)) is not None:
+        new = grow_running(path, running, wanted.growth())
+        _show_ready(path, began, output, f"{counted(len(new), 'new node')}: {', '.join(new)}; ")
+        return Exit.OK
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
         refuse_if_running(path)
-        with starting(path, wanted, free_ports) as plan:
+        with starting(path, wanted, free_ports) as beginning:
             private_fds = [lock.fd, *free_ports.descriptors()]
             if detach:
-                _supervise_in_background(plan, private_fds)
-                _show_ready(plan.data, began, output)
+                _supervise_in_background(beginning.plan, private_fds)
+                beginning.ready()
+                _show_ready(path, began, output)
             else:
-                supervise = _supervisor()
-                tell = partial(_tell_ready, plan.data, began, output)
-                if not supervise(plan, tell, private_fds, MAINS):
-                    raise UserError(*STOPPED)
+                _supervise_here(beginning, private_fds, partial(_tell_ready, path, began, output))
     return Exit.OK
+
+
+def _supervise_here(
+    beginning: Beginning, private_fds: list[int], tell_ready: Callable[[], None]
+) -> None:
+    def on_ready() -> None:
+        beginning.ready()
+        tell_ready()
+
+    if not _supervisor()(beginning.plan, on_ready, private_fds, MAINS):
+        raise StoppedWhileStarting
 
 
 def _supervisor() -> Callable[..., bool]:
@@ -120,17 +139,25 @@ def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
         raise
-    if said != READY:
-        what, why, fix = said.splitlines() if said.count("\n") == 2 else _died(plan.data)
-        raise UserError(what, why, fix)
+    if said == READY:
+        return
+    os.waitpid(pid, 0)  # all its nodes have ended by then
+    if said == STOPPED:
+        raise StoppedWhileStarting
+    raise _told(said) if said else _died(plan.data)
 
 
-def _died(data: Path) -> tuple[str, str, str]:
+def _told(said: str) -> UserError:
+    what, why, fix, code = said.splitlines()
+    return UserError(what, why, fix, exit_code=Exit(int(code)))
+
+
+def _died(data: Path) -> UserError:
     """Of a supervisor that could not even say why."""
-    return (
+    return UserError(
         "the cluster did not start",
         f"its supervisor exited during startup: {last_words(data / SUPERVISOR_LOG)}",
-        f"see {data / SUPERVISOR_LOG}; trimaran purge removes what is left, trimaran doctor checks the machine",
+        f"see {data / SUPERVISOR_LOG}; trimaran doctor checks the machine",
     )
 
 
@@ -141,14 +168,14 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
         os.setsid()
         redirect_output(plan.data / SUPERVISOR_LOG)
         if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds, MAINS):
-            _report(report_fd, "\n".join(STOPPED))
+            _report(report_fd, STOPPED)
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
         from trimaran.failures import explain
 
         told = explain(error)
         if told is not None:
-            lines = (told.what, told.why, told.fix)
+            lines = (told.what, told.why, told.fix, str(int(told.exit_code)))
             _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
         with contextlib.suppress(OSError):  # the log may be on the disk that is full
             traceback.print_exc()
@@ -163,16 +190,9 @@ def _report(fd: int, text: str) -> None:
         os.close(fd)
 
 
-def _show_ready(data: Path, began: float, output: str) -> None:
+def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     state = state_file.read(data)
-    profiles.write(
-        profiles.LOCAL,
-        {
-            profiles.BROKERS: state.bootstrap,
-            profiles.CONTROLLERS: state.controller_bootstrap,
-            profiles.ZOOKEEPER: state.zookeeper,
-        },
-    )
+    remember(state)
     with _reader_may_go():
         if not show_data(_as_json(state), output):
             columns = _columns(state)
@@ -180,7 +200,7 @@ def _show_ready(data: Path, began: float, output: str) -> None:
         sys.stdout.flush()
     if output not in ("table", "wide"):
         return
-    say(f"ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
+    say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
     if (url := _console_url(state)) is not None:
         say(f"console {url}")
     say(

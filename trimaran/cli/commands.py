@@ -206,6 +206,11 @@ COMMANDS = (
         "State, partitions, disks and configs of a broker.",
     ),
     (
+        ("brokers", "add"),
+        "trimaran.cli.brokers:add",
+        "Add brokers to the local cluster while it runs.",
+    ),
+    (
         ("log-dirs",),
         "trimaran.cli.log_dirs:log_dirs",
         "Log directories of brokers: how full, and what lies in them.",

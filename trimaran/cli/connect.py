@@ -84,6 +84,18 @@ Timeout = Annotated[
 ]
 
 
+def remember(state: state_file.ClusterState) -> None:
+    """Makes a local cluster the one that the profile `local` names."""
+    profiles.write(
+        profiles.LOCAL,
+        {
+            profiles.BROKERS: state.bootstrap,
+            profiles.CONTROLLERS: state.controller_bootstrap,
+            profiles.ZOOKEEPER: state.zookeeper,
+        },
+    )
+
+
 class _Target:
     """What commands that ask brokers and commands that ask controllers have in common."""
 

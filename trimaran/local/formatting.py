@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from node.config.config_def import ConfigError
 from node.config.server import parse
@@ -24,8 +24,15 @@ from trimaran.properties import Setting, read_file
 def format_cluster(plan: ClusterPlan) -> None:
     """Writes every node's properties file and formats its directory."""
     write_all_properties(plan)
-    voters = None if plan.static_quorum else _first_voters(plan)
-    for node in _servers(plan):
+    format_nodes(plan, _servers(plan))
+
+
+def format_nodes(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
+    """Formats the directories of those among `nodes` that have one; their properties files are there."""
+    servers = [node for node in nodes if node in _servers(plan)]
+    controllers = [node for node in servers if node.role == "controller"]
+    voters = _first_voters(plan) if controllers and not plan.static_quorum else None
+    for node in servers:
         config = parse_config(read_file(node.properties_file))
         format_directories(
             config, plan.cluster_id, voters=voters if node.role == "controller" else None

@@ -93,24 +93,33 @@ def plan_cluster(
     static_quorum: bool = False,
 ) -> ClusterPlan:
     """Chooses ids, ports and directories of a new cluster; the ports are fixed ones where none are given."""
-
-    def node(role: str, index: int, first_id: int) -> NodePlan:
-        port = FIXED_PORTS[role] + 1000 * index if ports is None else next(ports)
-        return NodePlan(
-            f"{role}-{first_id + index}",
-            role,
-            first_id + index,
-            port,
-            data / f"{role}-{first_id + index}",
-        )
-
-    nodes = [node("controller", i, FIRST_CONTROLLER_ID) for i in range(controllers)]
-    nodes += [node("broker", i, FIRST_BROKER_ID) for i in range(brokers)]
+    nodes = [_server("controller", data, i, FIRST_CONTROLLER_ID, ports) for i in range(controllers)]
+    nodes += [broker_node(data, i, ports) for i in range(brokers)]
     if zookeeper:
-        port = FIXED_PORTS["zookeeper"] if ports is None else next(ports)
-        nodes.append(NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"))
-        nodes.append(NodePlan("mirror", "mirror", None, None, data / "mirror"))
+        nodes += zookeeper_nodes(data, ports)
     return ClusterPlan(data, cluster_id, tuple(nodes), settings, static_quorum)
+
+
+def broker_node(data: Path, index: int, ports: Iterator[int] | None) -> NodePlan:
+    """The broker that comes after `index` others."""
+    return _server("broker", data, index, FIRST_BROKER_ID, ports)
+
+
+def zookeeper_nodes(data: Path, ports: Iterator[int] | None) -> list[NodePlan]:
+    """A ZooKeeper and the mirror into it."""
+    port = FIXED_PORTS["zookeeper"] if ports is None else next(ports)
+    return [
+        NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"),
+        NodePlan("mirror", "mirror", None, None, data / "mirror"),
+    ]
+
+
+def _server(
+    role: str, data: Path, index: int, first_id: int, ports: Iterator[int] | None
+) -> NodePlan:
+    port = FIXED_PORTS[role] + 1000 * index if ports is None else next(ports)
+    name = f"{role}-{first_id + index}"
+    return NodePlan(name, role, first_id + index, port, data / name)
 
 
 def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
@@ -118,10 +127,12 @@ def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
     seen: Counter[str] = Counter()
 
     def served(node: NodePlan) -> NodePlan:
-        if node.role not in FIXED_METRICS_PORTS or node.metrics_port is not None:
+        if node.role not in FIXED_METRICS_PORTS:
             return node
         fixed = FIXED_METRICS_PORTS[node.role] + seen[node.role]
         seen[node.role] += 1
+        if node.metrics_port is not None:
+            return node
         return replace(node, metrics_port=fixed if ports is None else next(ports))
 
     return replace(plan, nodes=tuple(served(node) for node in plan.nodes))

@@ -7,13 +7,25 @@ from pathlib import Path
 from trimaran.errors import UserError
 from trimaran.local.layout import NodePlan
 
+
+class StoppedWhileStarting(UserError):
+    """By somebody who wanted that; what was formatted stays."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the cluster was stopped while it started",
+            "by trimaran down, or by a signal to its supervisor",
+            "trimaran up starts it again",
+        )
+
+
 TAIL_BYTES = 64 * 1024  # a log may be gigabytes; an error and its traceback are a few KiB
 
 
-def died_while_starting(node: NodePlan) -> UserError:
-    """For the user of `up`, which stops the other nodes."""
+def died_while_starting(node: NodePlan, consequence: str) -> UserError:
+    """For the user of `up`; `consequence` is what it did about it."""
     return UserError(
-        f"{node.name} exited during startup; the cluster was stopped",
+        f"{node.name} exited during startup; {consequence}",
         last_words(node.log_file),
         f"mend that and start again; {node.log_file} has the whole story",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
+from trimaran.local.growing import BROKERS_MAX, Growth, ensure_brokers_grow, grow
 from trimaran.local.layout import (
     NODES_MAX,
     ClusterPlan,
@@ -22,13 +23,12 @@ from trimaran.local.layout import (
 )
 from trimaran.local.lock import ClusterLock
 from trimaran.local.orphans import orphans_of
+from trimaran.local.start_failure import StoppedWhileStarting
+from trimaran.local.state_file import ClusterState
+from trimaran.local.undo import Undo
 from trimaran.properties import from_overrides
 
 NODES_OF_A_NEW_CLUSTER = 3
-ROLES = (
-    "controller",
-    "broker",
-)  # of nodes that are formatted; names of their files begin with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class Wanted:
     metrics: bool = False
     console: bool = False
 
+    def growth(self) -> Growth:
+        """What may come later, too."""
+        return Growth(self.brokers, self.zookeeper, self.console, self.fixed_ports)
+
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
 
@@ -57,7 +61,8 @@ def refuse_if_running(data: Path) -> None:
         raise UserError(
             f"the cluster in {data} is already up",
             f"its supervisor runs as process {state.supervisor_pid}",
-            "trimaran ps shows it, trimaran down stops it; or choose another --data",
+            "trimaran ps shows it, trimaran brokers add lets it grow, trimaran down stops it; "
+            "or choose another --data",
         )
     if left := orphans_of(state):
         names = ", ".join(f"{node.name} (pid {node.pid})" for node in left)
@@ -66,6 +71,35 @@ def refuse_if_running(data: Path) -> None:
             f"their supervisor is not running: {names}",
             f"stop them first: trimaran down --data {data}",
         )
+
+
+def grows_while_it_runs(data: Path, wanted: Wanted) -> ClusterState | None:
+    """The state of a cluster that runs, if nodes are wanted that it has not.
+
+    Raises:
+        UserError: what is wanted besides needs a stop of its nodes.
+    """
+    if not (data / state_file.FILE_NAME).exists():
+        return None
+    state = state_file.read(data)
+    roles = Counter(node.role for node in state.nodes)
+    if not state.is_up() or not (
+        (wanted.brokers is not None and wanted.brokers != roles["broker"])
+        or (wanted.zookeeper and not roles["zookeeper"])
+        or (wanted.console and not roles["console"])
+    ):
+        return None
+    if wanted.overrides or wanted.metrics or wanted.static_quorum:
+        raise UserError(
+            f"the cluster in {data} runs",
+            "it gets brokers, ZooKeeper and a console while it runs; nodes read their settings when they start",
+            f"leave the option out, or trimaran down --data {data} first",
+            exit_code=Exit.USAGE,
+        )
+    plan = state_file.plan_of(data, state)
+    _ensure_same_controllers(plan, wanted.controllers)
+    ensure_brokers_grow(plan, wanted.brokers)
+    return state
 
 
 def lock_directory(data: Path) -> ClusterLock:
@@ -82,29 +116,35 @@ def lock_directory(data: Path) -> ClusterLock:
         ) from error
 
 
+class Beginning:
+    """A cluster that begins. Once it is `ready`, nothing that happens undoes it."""
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self.plan = plan
+        self.is_ready = False
+
+    def ready(self) -> None:
+        self.is_ready = True
+
+
 @contextmanager
-def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[ClusterPlan]:
-    """`plan_of`, for the block in which the cluster begins: one that fails before `cluster.json` is there leaves no
-    nodes behind.
+def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[Beginning]:
+    """`plan_of`, for the block in which the cluster begins.
 
-    Without that file nobody could start, stop or purge what is half made.
+    If that fails before it is ready, the directory is as it was before: what was formatted goes, settings that nodes
+    did not start with are forgotten. Only who stopped it by `down` keeps it. The block ends when no node runs.
     """
-    before = set(data.iterdir())
+    undo = Undo(data)
+    beginning: Beginning | None = None
     try:
-        yield plan_of(data, wanted, free_ports)
-    except BaseException:
-        if not (data / state_file.FILE_NAME).exists():
-            made = {path for role in ROLES for path in data.glob(f"{role}-*")}
-            for path in made - before:
-                _remove(path)
+        beginning = Beginning(plan_of(data, wanted, free_ports))
+        yield beginning
+    except StoppedWhileStarting:
         raise
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    except BaseException:
+        if beginning is None or not beginning.is_ready:
+            undo.run()
+        raise
 
 
 def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
@@ -112,15 +152,13 @@ def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
     wanted.
     """
     if (data / state_file.FILE_NAME).exists():
-        return _existing(data, wanted, None if wanted.fixed_ports else free_ports)
+        return _existing(data, wanted, free_ports)
     return _new(data, wanted, None if wanted.fixed_ports else free_ports)
 
 
-def _existing(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
+def _existing(data: Path, wanted: Wanted, ports: FreePorts) -> ClusterPlan:
     plan = state_file.plan_of(data, state_file.read(data))
-    _ensure_same(plan, "controllers", "controller", wanted.controllers)
-    _ensure_same(plan, "brokers", "broker", wanted.brokers)
-    _ensure_same(plan, "ZooKeepers", "zookeeper", 1 if wanted.zookeeper else None)
+    _ensure_same_controllers(plan, wanted.controllers)
     if wanted.static_quorum and not plan.static_quorum:
         raise UserError(
             f"the quorum in {plan.data} is dynamic",
@@ -131,18 +169,18 @@ def _existing(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPla
     settings = wanted.settings()
     if settings or wanted.metrics:
         plan = replace(plan, settings=plan.settings | settings)
-        plan = with_metrics(plan, ports) if wanted.metrics else plan
+        plan = with_metrics(plan, None if wanted.fixed_ports else ports) if wanted.metrics else plan
         write_all_properties(plan)
-    return with_console(plan, ports) if wanted.console else plan
+    return grow(plan, wanted.growth(), ports)
 
 
-def _ensure_same(plan: ClusterPlan, nodes: str, role: str, wanted: int | None) -> None:
-    found = len(plan.of_role(role))
+def _ensure_same_controllers(plan: ClusterPlan, wanted: int | None) -> None:
+    found = len(plan.of_role("controller"))
     if wanted is not None and wanted != found:
         raise UserError(
-            f"the cluster in {plan.data} has {found} {nodes}, not {wanted}",
-            "what a local cluster consists of is decided at its first start",
-            f"leave the option out, choose another --data, or trimaran purge --data {plan.data}",
+            f"the cluster in {plan.data} has {found} controllers, not {wanted}",
+            "who votes is decided at its first start",
+            f"leave --controllers out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )
 
@@ -150,10 +188,10 @@ def _ensure_same(plan: ClusterPlan, nodes: str, role: str, wanted: int | None) -
 def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     controllers = NODES_OF_A_NEW_CLUSTER if wanted.controllers is None else wanted.controllers
     brokers = NODES_OF_A_NEW_CLUSTER if wanted.brokers is None else wanted.brokers
-    if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= NODES_MAX * 10):
+    if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= BROKERS_MAX):
         raise UserError(
             f"cannot start {controllers} controllers and {brokers} brokers",
-            f"a local cluster has 1 to {NODES_MAX} controllers, and brokers up to {NODES_MAX * 10}",
+            f"a local cluster has 1 to {NODES_MAX} controllers, and brokers up to {BROKERS_MAX}",
             "trimaran up --controllers 3 --brokers 3",
             exit_code=Exit.USAGE,
         )

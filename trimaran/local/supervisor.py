@@ -16,23 +16,34 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
-from trimaran.local.layout import ClusterPlan
+from trimaran.local.growing import Growth, added, grow
+from trimaran.local.layout import ClusterPlan, FreePorts
 from trimaran.local.links import Links
-from trimaran.local.readiness import POLL_SECONDS, Acquaintance
+from trimaran.local.readiness import POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
 from trimaran.local.start_failure import died_while_starting
+from trimaran.local.undo import Undo
 from trimaran.ports import ensure_nobody_listens
 
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
 )
 STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
-READY_SECONDS_MAX = 60.0  # a cluster of three brokers takes one; a loaded machine, twenty
 STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """The last growth, which may be taken back: the plan before it, the names of its nodes."""
+
+    before: ClusterPlan
+    names: list[str]
+    undo: Undo
 
 
 class Supervisor:
@@ -54,6 +65,8 @@ class Supervisor:
         self._acquaintance = Acquaintance(
             {node.address: node.id for node in plan.of_role("broker")}, READY_SECONDS_MAX
         )
+        self._announced = False
+        self._grown: _Grown | None = None
         self._stopping = False
         self._state_is_stale = False
 
@@ -86,21 +99,20 @@ class Supervisor:
     # --- the loop
 
     def _loop(self, on_ready: Callable[[], None]) -> bool:
-        announced = False
         while True:
-            for key, _ in self._selector.select(self._pause_seconds(announced)):
+            for key, _ in self._selector.select(self._pause_seconds()):
                 self._dispatch(key.fileobj)
             if self._state_is_stale:
                 self._write_state()
             if self._stopping:
-                return announced
-            if not announced and self._all_serve() and self._acquaintance.made():
-                announced = True
+                return self._announced
+            if not self._announced and self._all_serve() and self._acquaintance.made():
+                self._announced = True
                 on_ready()
 
-    def _pause_seconds(self, announced: bool) -> float | None:
+    def _pause_seconds(self) -> float | None:
         """How long the loop may sleep; None: until something happens."""
-        if not announced and self._all_serve():
+        if not self._announced and self._all_serve():
             return POLL_SECONDS
         return STATE_RETRY_SECONDS if self._state_is_stale else None
 
@@ -208,7 +220,7 @@ class Supervisor:
         """Raises UserError when one died instead."""
         for child in self._children.values():
             if child.state == "dead":
-                raise died_while_starting(child.plan)
+                raise died_while_starting(child.plan, "the cluster was stopped")
         return all(child.state != "starting" for child in self._children.values())
 
     def _stop_all(self) -> None:
@@ -267,6 +279,10 @@ class Supervisor:
         if command == "heal":
             self._links.heal()
             return {"ok": True}
+        if command == "grow":
+            return self._grow(Growth.of(request["growth"]))
+        if command == "shrink":
+            return self._shrink(request["nodes"])
         child = self._child(name)
         match command:
             case "kill" | "pause" | "resume":
@@ -309,6 +325,46 @@ class Supervisor:
                 child.state = "running" if child.state == "paused" else child.state
         self._write_state()
         return {"ok": True, "pid": pid}
+
+    def _grow(self, growth: Growth) -> dict[str, Any]:
+        """Formats and starts what there is not yet, and names it; who asked waits for it, or has it taken back."""
+        if not self._announced:
+            return {"ok": False, "error": "the cluster is still starting"}
+        before, undo = self._plan, Undo(self._plan.data)
+        try:
+            # A port is let go before its node is forked, which must not inherit the hold.
+            with FreePorts() as free_ports:
+                self._follow(grow(before, growth, free_ports))
+            names = [node.name for node in added(before, self._plan)]
+            self._grown = _Grown(before, names, undo)
+            for name in names:
+                self._start(name)
+        except BaseException:
+            self._take_back(before, undo)
+            raise
+        self._write_state()
+        return {"ok": True, "nodes": names}
+
+    def _shrink(self, names: list[str]) -> dict[str, Any]:
+        grown = self._grown
+        if grown is None or grown.names != names:
+            return {"ok": False, "error": "the cluster has grown otherwise since"}
+        self._grown = None
+        self._take_back(grown.before, grown.undo)
+        return {"ok": True}
+
+    def _take_back(self, before: ClusterPlan, undo: Undo) -> None:
+        new = added(before, self._plan)
+        for role in STOP_ORDER:
+            self._stop([node.name for node in new if node.role == role])
+        self._follow(before)
+        undo.run()
+        self._write_state()
+
+    def _follow(self, plan: ClusterPlan) -> None:
+        old = self._children
+        self._plan = plan
+        self._children = {n.name: old[n.name] if n.name in old else Child(n) for n in plan.nodes}
 
     # --- cluster.json
 

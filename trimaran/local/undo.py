@@ -1,0 +1,41 @@
+"""What `up` found in its directory, so that an `up` that fails leaves it as it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from trimaran.local import state_file
+
+# Of nodes with an id, and of the others; logs are not named by these: they say why it failed.
+_MADE = ("controller-*[0-9]", "broker-*[0-9]", "zookeeper", "mirror", "console")
+_WRITTEN = (state_file.FILE_NAME, "controller-*.properties", "broker-*.properties")
+
+
+class Undo:
+    """Remembers names and small files (some 1 KiB a node); data of nodes that were there is never touched."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._before = set(data.iterdir())
+        self._texts = {
+            path: path.read_bytes() for path in _matching(data, _WRITTEN) if path.is_file()
+        }
+
+    def run(self) -> None:
+        """Removes what was formatted since, and puts back what was written over. Call it when no new node runs."""
+        for path in _matching(self._data, (*_MADE, *_WRITTEN)) - self._before:
+            _remove(path)
+        for path, text in self._texts.items():
+            path.write_bytes(text)
+
+
+def _matching(data: Path, patterns: tuple[str, ...]) -> set[Path]:
+    return {path for pattern in patterns for path in data.glob(pattern)}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
