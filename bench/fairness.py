@@ -206,8 +206,13 @@ def _make_topics(node: Peer) -> None:
         )
         for name, count in names.items()
     ]
-    made = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
-    assert not any(one.error_code for one in made.topics), made
+
+    def made() -> bool:
+        """Not before the broker is let in."""
+        answer = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
+        return not any(one.error_code for one in answer.topics)
+
+    eventually("topics", made)
     wanted = [MetadataRequestTopic(name=name) for name in names]
 
     def led() -> bool:

@@ -157,7 +157,7 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         most = ctx.quotas.fetch_bytes_max(call, most)
     refused = _refusal(replica_id, epoch, ctx, call)
     if replica_id >= 0 and not refused:
-        call.loop_seconds = None  # replication is not to wait for what clients may have
+        call.is_exempt = True  # replication is not to wait for what clients may have
     return FetchTerms(
         min_bytes=request.min_bytes,
         max_bytes=max(0, most),

@@ -4,6 +4,7 @@ of Kafka.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -31,6 +32,8 @@ class ClientQuotas:
 
     windows: Windows = field(default_factory=Windows)
     now: Callable[[], float] = trio.current_time
+    # That of `LoopTime`.
+    loop_clock: Callable[[], float] = time.perf_counter
     produce: ClientQuota = field(init=False)
     fetch: ClientQuota = field(init=False)
     requests: ClientQuota = field(init=False)
@@ -86,19 +89,20 @@ class ClientQuotas:
     @property
     def hooks(self) -> Hooks:
         """What measures and throttles every request, where there is a `request_percentage`."""
-        return Hooks(before=self._begun, charge=self._charged)
-
-    def _begun(self, call: Call) -> float:
-        if self.requests.is_set and call.header.api_key not in EXEMPT:
-            call.loop_seconds = 0.0
-        return 0.0
+        return Hooks(charge=self._charged)
 
     def _charged(self, call: Call, response: Response) -> float:
-        """Seconds of silence, at most a window, as in Kafka. A producer that wants no answer is told nothing."""
-        if call.loop_seconds is None or response is None:
+        """Seconds of silence, at most a window, as in Kafka. A producer that wants no answer is told nothing.
+
+        A request pays for itself, but for encoding and sending its answer: for those the next one of its connection
+        does.
+        """
+        taken = call.connection.loop_time.take(self.loop_clock())
+        if not self.requests.is_set or response is None:
             return 0.0
-        percent_seconds = call.loop_seconds * 100
-        delay = self.requests.use(*_client(call), percent_seconds, self.now())
+        if call.is_exempt or call.header.api_key in EXEMPT:
+            return 0.0
+        delay = self.requests.use(*_client(call), taken * 100, self.now())
         return min(delay, self.windows.seconds)
 
     def fetch_bytes_max(self, call: Call, asked: int) -> int:

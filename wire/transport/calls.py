@@ -19,6 +19,7 @@ import trio
 from wire.errors import ErrorCode
 from wire.schema import Message
 from wire.security.principal import ANONYMOUS, Principal
+from wire.transport.loop_time import LoopTime
 from wire.transport.memory import ANSWER_BYTES_MAX, MemoryPool
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class ConnectionInfo:
     muted_until: float | None = None
     # Of the answers that all connections of this kind of listener hold; for who makes large ones.
     answers: MemoryPool = field(default_factory=lambda: MemoryPool(ANSWER_BYTES_MAX))
+    loop_time: LoopTime = field(default_factory=LoopTime)
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 
     def on_close(self, callback: Callback) -> None:
@@ -132,13 +134,8 @@ class Call:
     frame_bytes: int = 0
     # When it was decoded, on the clock of `time.monotonic`.
     began: float = field(default_factory=time.monotonic)
-    # For how long its handler kept the event loop, where somebody asks for that; None where nobody does.
-    loop_seconds: float | None = None
-
-    def kept_loop(self, seconds: float) -> None:
-        """Adds them, where somebody asks for that."""
-        if self.loop_seconds is not None:
-            self.loop_seconds += seconds
+    # What it takes of the event loop counts for no quota.
+    is_exempt: bool = False
 
     def throttle(self, seconds: float) -> int:
         """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""

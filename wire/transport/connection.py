@@ -36,12 +36,13 @@ from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.loop_time import LoopTimed
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
 from wire.transport.sending import SendQueue
 from wire.transport.session import Session
-from wire.transport.turn import Turn
+from wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
 
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
@@ -85,6 +86,7 @@ class Connection:
         counters: Counters,
         limited_log: LimitedLog,
         security: ListenerSecurity = PLAINTEXT_LISTENER,
+        turns: TurnQueue | None = None,
     ) -> None:
         self.info = info
         self._endpoint = endpoint
@@ -122,7 +124,7 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
-        self._turn = Turn()
+        self._turn = Turn(turns or TurnQueue(), info.loop_time)
         # On the clock of `time.perf_counter`.
         self.received_at = time.perf_counter()
 
@@ -149,7 +151,8 @@ class Connection:
                 await self._endpoint.aclose()
 
     def _let_go(self) -> None:
-        """Of all memory, now: what is left of a connection may be a cycle, which waits long for the collector."""
+        """Of its turn, and all memory, now: what is left of it may be a cycle, which waits long for the collector."""
+        self._turn.end()
         self._frames.drop()
         self._owed.clear()
         self._unsent = SendQueue()
@@ -233,6 +236,9 @@ class Connection:
 
     async def _read_requests(self) -> None:
         while await self._endpoint.receive(self._frames):
+            self.received_at = time.perf_counter()
+            self._turn.add(self._endpoint.take_seconds())
+            await self._turn.begin()
             await self._begin_received()
             if self._frames.coming > self._share.frame:
                 self._frames.shrink()
@@ -244,15 +250,15 @@ class Connection:
 
     async def _begin_received(self) -> None:
         try:
-            self.received_at = time.perf_counter()
-            turn_ends = self.received_at + self._turn.seconds
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
                 self._has_frame = True
                 if self.info.muted_until is not None:
                     await self._wait_unmuted()
+                    await self._turn.begin()
                 if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
                     await self._wait_for_memory()
+                    await self._turn.begin()
                 if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
                     await self._begin_heavy(frame)
                 elif self._sasl is not None and self._sasl.blocks and self._is_at_login(frame):
@@ -264,11 +270,10 @@ class Connection:
                 if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
-                elif (ended := time.perf_counter()) > turn_ends:
+                    await self._turn.begin()
+                elif self._turn.is_over():
                     self._send_or_wake()
-                    await yield_to_loop()
-                    begins = time.perf_counter()
-                    turn_ends = begins + self._turn.hand_over(begins - ended)
+                    await self._turn.begin()
         finally:
             frame = None  # a traceback would keep it
             self._send_or_wake()
@@ -300,7 +305,8 @@ class Connection:
             self._requests += 1
             self._counters.requests += 1
             async with holding(self._memory.requests, len(frame)):
-                answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
+                handling = self._registry.dispatch_heavy(frame, self._context, self.info)
+                answer = await LoopTimed(handling, self._turn)
                 self._owe(answer)
             if isinstance(answer, DeferredFrame) and answer.alone:
                 self._send_or_wake()
@@ -407,6 +413,7 @@ class Connection:
         self._serving.deadline = math.inf
 
     def _send_or_wake(self) -> None:
+        """Ends what is begun for now: the reader is about to wait."""
         if self._unsent and not self._writer_sends:
             self._endpoint.send_nowait(self._unsent)
         if self._owed or self._unsent:
@@ -414,6 +421,7 @@ class Connection:
             self._count_answers()
         elif self._share.answers:
             self._count_answers()
+        self._turn.end()
 
     def _is_full(self) -> bool:
         return (
@@ -465,6 +473,7 @@ class Connection:
 
     async def _finish_first(self) -> None:
         """Awaits the answer at the front, and those behind it that need no wait."""
+        began = self.info.loop_time.seconds
         while self._owed:
             self._take_ready()
             if not self._owed:
@@ -476,7 +485,7 @@ class Connection:
             if self._memory.answers.is_full and not self._share.answers:
                 async with holding(self._memory.answers, EXPECTED_BYTES):
                     pass
-            answer = await deferred.finish()
+            answer = await LoopTimed(deferred.finish(), self._turn)
             self._owed.popleft()
             self._finished += 1
             self._share.give_back_request(deferred.held)
@@ -484,5 +493,6 @@ class Connection:
             if answer is not None:
                 self._unsent.add_frame(answer)
                 self._count_answers()
-            if self._unsent.size >= self._limits.unsent_bytes_max:
+            has_taken = self.info.loop_time.seconds - began
+            if self._unsent.size >= self._limits.unsent_bytes_max or has_taken > TURN_SECONDS:
                 return

@@ -7,7 +7,6 @@ decoded and encoded in a thread, and handled in slices.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,6 @@ from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.events import yield_to_loop
 from wire.transport.heavy import FROZEN_ELEMENTS_MIN, HEAVY_BYTES, run_apart
-from wire.transport.loop_time import LoopTimed
 from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.route import Route
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
@@ -54,10 +52,7 @@ class DeferredFrame:
             CloseConnection: there is no answer for what went wrong.
         """
         try:
-            finishing = self.deferred.finish()
-            if self.call.loop_seconds is not None:
-                finishing = LoopTimed(finishing, self.call)
-            response: Message | Outgoing | None = await finishing
+            response: Message | Outgoing | None = await self.deferred.finish()
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
@@ -164,9 +159,6 @@ def _stage_one(
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         return route.as_kafka_error(error)
-    finally:
-        if call.loop_seconds is not None:
-            call.kept_loop(time.monotonic() - call.began)
     if isinstance(response, DeferredResponse):
         held = decoded.size if response.holds_request else 0
         return DeferredFrame(response, route, call, held)

@@ -11,6 +11,7 @@ import enum
 import os
 import socket
 import ssl
+import time
 from typing import Protocol
 
 import trio
@@ -67,6 +68,9 @@ class Endpoint(Protocol):
     async def send(self, queue: SendQueue) -> None:
         """Sends until the queue is empty, what is added meanwhile included; no checkpoint where one turn is enough."""
 
+    def take_seconds(self) -> float:
+        """For how long `receive` and `send` kept the loop since this was last asked."""
+
     def peer_is_gone(self) -> bool:
         """Whether the peer will send no more, as far as that shows without reading."""
 
@@ -83,10 +87,11 @@ class SocketEndpoint:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._fd = sock.fileno()
+        self._seconds = 0.0
 
     async def receive(self, frames: FrameBuffer) -> int:
         try:
-            count = self._socket.recv_into(frames.room())
+            count = self._receive_some(frames)
         except BlockingIOError:
             frames.rest()
         else:
@@ -96,11 +101,18 @@ class SocketEndpoint:
         while True:
             await trio.lowlevel.wait_readable(self._socket)
             try:
-                count = self._socket.recv_into(frames.room())
+                count = self._receive_some(frames)
             except BlockingIOError:
                 continue
             frames.received(count)
             return count
+
+    def _receive_some(self, frames: FrameBuffer) -> int:
+        began = time.perf_counter()
+        try:
+            return self._socket.recv_into(frames.room())
+        finally:
+            self._seconds += time.perf_counter() - began
 
     async def handshake(self) -> Principal:
         return ANONYMOUS
@@ -110,7 +122,9 @@ class SocketEndpoint:
 
     async def send(self, queue: SendQueue) -> None:
         while queue:
+            began = time.perf_counter()
             wanted = self._send_some(queue)
+            self._seconds += time.perf_counter() - began
             if queue:
                 await _wait(self._socket, wanted, queue)
 
@@ -151,6 +165,10 @@ class SocketEndpoint:
             raise OSError("a file ends before the end of a slice of it")
         queue.sent_of_file(sent)
 
+    def take_seconds(self) -> float:
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
 
@@ -189,6 +207,7 @@ class TlsEndpoint:
             server_hostname=server_name,
             do_handshake_on_connect=False,
         )
+        self._seconds = 0.0
 
     async def handshake(self) -> Principal:
         while True:
@@ -212,8 +231,10 @@ class TlsEndpoint:
     async def receive(self, frames: FrameBuffer) -> int:
         waited = False
         while True:
+            began = time.perf_counter()
             try:
                 count = self._socket.recv_into(frames.room())
+                self._seconds += time.perf_counter() - began
             except ssl.SSLWantReadError:
                 frames.rest()
                 await trio.lowlevel.wait_readable(self._socket)
@@ -231,7 +252,9 @@ class TlsEndpoint:
 
     async def send(self, queue: SendQueue) -> None:
         while queue:
+            began = time.perf_counter()
             wanted = self._send_some(queue)
+            self._seconds += time.perf_counter() - began
             if queue:
                 await _wait(self._socket, wanted, queue)
 
@@ -257,6 +280,10 @@ class TlsEndpoint:
                 return _Next.READABLE
             queue.sent_bytes(sent)
         return _Next.TURN
+
+    def take_seconds(self) -> float:
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
@@ -334,6 +361,9 @@ class StreamEndpoint:
                 size = len(piece)
                 await self._stream.send_all(bytes(piece))
                 queue.sent_bytes(size)
+
+    def take_seconds(self) -> float:
+        return 0.0
 
     def peer_is_gone(self) -> bool:
         return False

@@ -1,38 +1,67 @@
-"""How long a request keeps the event loop: the time of its own steps, not of what it waits for."""
+"""How long a connection keeps the event loop: reading, decoding, handling, encoding and sending, not what it waits for,
+nor work in threads.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
-
-from wire.transport.calls import Call
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
+class LoopTime:
+    """Of one connection, in seconds. Source: Kafka counts the time of its network threads, too, for
+    `request_percentage` (`KafkaChannel.addNetworkThreadTimeNanos`).
+    """
+
+    __slots__ = ("began", "seconds", "taken")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.taken = 0.0
+        # Of the step that runs; None between two.
+        self.began: float | None = None
+
+    def take(self, now: float) -> float:
+        """What has come since this was last asked, the step that runs included."""
+        seconds = self.seconds if self.began is None else self.seconds + now - self.began
+        before, self.taken = self.taken, seconds
+        return seconds - before
+
+
+class Timed(Protocol):
+    """Whose steps are counted."""
+
+    def resume(self) -> object:
+        """A step begins."""
+
+    def pause(self) -> object:
+        """It has ended."""
+
+
 class LoopTimed(Generic[T]):
-    """Awaits `awaitable`, and adds its steps to `loop_seconds` of the call. Work in threads is not among them."""
+    """Awaits `awaitable`, and tells `timed` of each of its steps."""
 
-    __slots__ = ("_awaitable", "_call")
+    __slots__ = ("_awaitable", "_timed")
 
-    def __init__(self, awaitable: Awaitable[T], call: Call) -> None:
+    def __init__(self, awaitable: Awaitable[T], timed: Timed) -> None:
         self._awaitable = awaitable
-        self._call = call
+        self._timed = timed
 
     def __await__(self) -> Generator[Any, Any, T]:
         steps = self._awaitable.__await__()
         step: Callable[[], Any] = partial(next, steps)
         while True:
-            began = time.perf_counter()
+            self._timed.resume()
             try:
                 awaited = step()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self._call.kept_loop(time.perf_counter() - began)
+                self._timed.pause()
             try:
                 step = partial(steps.send, (yield awaited))
             except BaseException as error:  # noqa: BLE001 - it is for the awaited to handle

@@ -24,6 +24,7 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
 from wire.transport.registry import Registry
+from wire.transport.turn import TurnQueue, counting_turns
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,7 @@ class Server:
         self._drained = trio.Event()
         self._drain_seconds = 0.0
         # For clients and for nodes: neither waits for the other.
+        self._turns = {for_nodes: TurnQueue() for for_nodes in (False, True)}
         self._memory = {
             for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
             for for_nodes in (False, True)
@@ -145,6 +147,10 @@ class Server:
     def pools(self) -> list[MemoryPool]:
         """All memory that connections may wait for."""
         return [pool for memory in self._memory.values() for pool in memory.pools()]
+
+    def turn_queues(self) -> list[TurnQueue]:
+        """To be told of the turns of the loop."""
+        return [*self._turns.values()]
 
     async def drain(self, seconds: float) -> None:
         """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
@@ -274,6 +280,7 @@ class _Acceptor(Server):
             self.counters,
             self._log,
             listener.security,
+            self._turns[listener.for_nodes],
         )
         self.connections[info.id] = connection
         self._quotas.opened(listener.name, ip)
@@ -393,14 +400,15 @@ async def serve_listener(
         listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
     )
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(acceptor.accept_all, listeners, nursery)
-            nursery.start_soon(acceptor.close_idle)
-            nursery.start_soon(acceptor.close_excess)
-            for pool in acceptor.pools():
-                nursery.start_soon(acceptor.relieve, pool)
-            task_status.started(acceptor)
-            await acceptor.wait_drained()
-            nursery.cancel_scope.cancel()
+        with counting_turns(acceptor.turn_queues()):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(acceptor.accept_all, listeners, nursery)
+                nursery.start_soon(acceptor.close_idle)
+                nursery.start_soon(acceptor.close_excess)
+                for pool in acceptor.pools():
+                    nursery.start_soon(acceptor.relieve, pool)
+                task_status.started(acceptor)
+                await acceptor.wait_drained()
+                nursery.cancel_scope.cancel()
     finally:
         acceptor._drained.set()  # noqa: SLF001 - same module

@@ -1,11 +1,16 @@
 """What a request is charged for keeping the event loop, and which are exempt."""
 
+import time
+
 import pytest
 
 from broker.metadata.client_quotas import ClientQuotas
 from tests.broker.calls import call
+from tests.wire.transport.support import Toy, heartbeat, heartbeat_frame, open_raw, open_server
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from wire.transport.access import open_to_all
+from wire.transport.registry import Registry, handles
 
 PERCENT = 10.0
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -14,15 +19,18 @@ MARKERS = WriteTxnMarkersRequest(markers=[])
 
 @pytest.fixture
 def quotas():
-    made = ClientQuotas(now=lambda: 0.0)
+    made = ClientQuotas(now=lambda: 0.0, loop_clock=lambda: 0.0)
     made.requests.set_limits({(("user", None),): PERCENT})
     return made
 
 
-def asked(quotas, request, seconds, response, version=1):
+def asked(quotas, request, seconds, response, version=1, connection=None):
+    """Its connection keeps the loop for so long before the answer is known."""
     at = call(request, version)
+    if connection is not None:
+        at.connection = connection
     quotas.hooks.begin(at)
-    at.kept_loop(seconds)
+    at.connection.loop_time.seconds += seconds
     quotas.hooks.end(at, response)
     return at
 
@@ -49,6 +57,45 @@ async def test_what_is_exempt_is_not_charged(quotas, request_, response):
     assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse()).throttle_ms == 0
 
 
-async def test_without_such_a_quota_nothing_is_measured():
+async def test_what_was_taken_before_there_was_a_quota_is_not_charged(quotas):
     at = asked(ClientQuotas(), HEARTBEAT, 100.0, HeartbeatResponse())
-    assert (at.loop_seconds, at.throttle_ms) == (None, 0)
+    assert at.throttle_ms == 0
+    assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse(), 1, at.connection).throttle_ms == 0
+
+
+async def test_encoding_and_sending_an_answer_is_charged_to_the_next_request(quotas):
+    first = asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse())
+    first.connection.loop_time.seconds += 0.5
+    second = asked(quotas, HEARTBEAT, 0.05, HeartbeatResponse(), 1, first.connection)
+    assert (first.throttle_ms, second.throttle_ms) == (0, 500)
+
+
+async def test_all_that_a_connection_takes_of_the_loop_is_charged(quotas, monkeypatch):
+    """Over a socket: the sum of what its requests are charged for is what its reader and its writer took, and more than
+    what their handlers took.
+    """
+    charged, handled = [], []
+    monkeypatch.setattr(quotas, "loop_clock", time.perf_counter)
+    monkeypatch.setattr(
+        quotas.requests, "use", lambda _user, _client, amount, _now: charged.append(amount) or 0.0
+    )
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    def measured(request, toy, call):
+        began = time.perf_counter()
+        response = heartbeat(request, toy, call)
+        handled.append(time.perf_counter() - began)
+        return response
+
+    registry = Registry([measured], hooks=quotas.hooks)
+    async with open_server(registry, context=Toy()) as server, open_raw(server) as client:
+        for _ in range(20):
+            await client.send(heartbeat_frame("g") * 20)
+            for _ in range(20):
+                await client.heartbeat()
+        (connection,) = server.connections.values()
+        taken = connection.info.loop_time.seconds
+        left = connection.info.loop_time.take(0.0)
+    assert len(charged) == len(handled) == 400
+    assert sum(charged) / 100 == pytest.approx(taken - left)
+    assert sum(handled) < taken - left

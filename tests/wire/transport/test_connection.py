@@ -2,6 +2,8 @@
 
 import logging
 import socket
+import time
+from contextlib import AsyncExitStack
 
 import pytest
 import trio
@@ -33,6 +35,7 @@ from wire.transport.access import open_to_all
 from wire.transport.calls import CloseConnection, DeferredResponse
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import Registry, handles
+from wire.transport.turn import TURN_SECONDS
 
 
 async def test_pipelined_requests_are_answered_in_order():
@@ -379,6 +382,34 @@ def produce(request, toy, call):
             raise CloseConnection("acks=0 with an error")
         return None
     return ProduceResponse(responses=[])
+
+
+@pytest.mark.parametrize("ends", ["resets", "sends nonsense"])
+async def test_a_connection_that_ends_in_its_turn_keeps_nobody_waiting(ends):
+    """The turn of a busy one is passed on, however it ends."""
+    toy, crowd = Toy(), 8
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    def busy(request, toy, call):
+        until = time.perf_counter() + TURN_SECONDS
+        while time.perf_counter() < until:
+            pass
+        return heartbeat(request, toy, call)
+
+    async with open_server(busy, context=toy) as server, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(open_raw(server)) for _ in range(crowd)]
+        for client in clients:
+            await client.send(heartbeat_frame("g") * 20)
+        while len(toy.begun) < crowd:
+            await trio.lowlevel.checkpoint()
+        for client in clients[1:]:
+            if ends == "resets":
+                client.reset()
+            else:
+                await client.send(b"\xff" * 8)
+        with trio.fail_after(30):
+            for _ in range(20):
+                await clients[0].heartbeat()
 
 
 async def test_acks_0_is_not_answered_and_an_error_closes():

@@ -1,89 +1,91 @@
-"""A request's own steps are counted, what it waits for is not; and it is awaited as if nobody counted."""
+"""The steps of a connection are counted, what it waits for is not; and it is awaited as if nobody counted."""
 
 from __future__ import annotations
 
 import pytest
 import trio
 
-from tests.broker.calls import call
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.transport import loop_time
-from wire.transport.calls import Call
-from wire.transport.loop_time import LoopTimed
+from wire.transport.loop_time import LoopTime, LoopTimed
 
 
-class Clock:
-    """Stands still but for what the awaited says that it took."""
+class Steps:
+    """What is timed, by a clock that stands still but for what the awaited says that it took."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = self._began = 0.0
+        self.lengths: list[float] = []
 
-    def perf_counter(self) -> float:
-        return self.now
+    def resume(self) -> None:
+        self._began = self.now
 
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(loop_time, "time", clock)
-    return clock
+    def pause(self) -> None:
+        self.lengths.append(self.now - self._began)
 
 
 @pytest.fixture
-def measured() -> Call:
-    made = call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
-    made.loop_seconds = 0.0
-    return made
+def steps() -> Steps:
+    return Steps()
 
 
-async def test_steps_count_and_waits_do_not(clock: Clock, measured: Call) -> None:
+async def test_steps_count_and_waits_do_not(steps: Steps) -> None:
     async def answer() -> str:
-        clock.now += 1
+        steps.now += 1
         await trio.lowlevel.checkpoint()
-        clock.now += 2
+        steps.now += 2
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
-        clock.now += 4
+        steps.now += 4
         return "answer"
 
     async def others() -> None:
-        clock.now += 100
+        steps.now += 100
 
-    assert await LoopTimed(answer(), measured) == "answer"
-    assert measured.loop_seconds == 7
+    assert await LoopTimed(answer(), steps) == "answer"
+    assert sum(steps.lengths) == 7
 
 
-async def test_what_is_raised_comes_through_and_counts(clock: Clock, measured: Call) -> None:
+async def test_what_is_raised_comes_through_and_counts(steps: Steps) -> None:
     async def answer() -> None:
         await trio.lowlevel.checkpoint()
-        clock.now += 3
+        steps.now += 3
         raise KeyError("why")
 
     with pytest.raises(KeyError, match="why"):
-        await LoopTimed(answer(), measured)
-    assert measured.loop_seconds == 3
+        await LoopTimed(answer(), steps)
+    assert steps.lengths == [0, 3]
 
 
-async def test_who_is_cancelled_cleans_up(clock: Clock, measured: Call) -> None:
+async def test_who_is_cancelled_cleans_up(steps: Steps) -> None:
     cleaned = []
 
     async def answer() -> None:
         try:
             await trio.sleep_forever()
         finally:
-            clock.now += 5
+            steps.now += 5
             cleaned.append(True)
 
     with trio.CancelScope() as scope:
         scope.cancel()
-        await LoopTimed(answer(), measured)
-    assert (cleaned, scope.cancelled_caught, measured.loop_seconds) == ([True], True, 5)
+        await LoopTimed(answer(), steps)
+    assert (cleaned, scope.cancelled_caught, sum(steps.lengths)) == ([True], True, 5)
 
 
-async def test_what_does_not_wait_is_one_step(clock: Clock, measured: Call) -> None:
+async def test_what_does_not_wait_is_one_step(steps: Steps) -> None:
     async def answer() -> int:
-        clock.now += 2
+        steps.now += 2
         return 1
 
-    assert await LoopTimed(answer(), measured) == 1
-    assert measured.loop_seconds == 2
+    assert await LoopTimed(answer(), steps) == 1
+    assert steps.lengths == [2]
+
+
+def test_each_second_is_taken_once_those_of_the_step_that_runs_included() -> None:
+    time = LoopTime()
+    time.seconds = 3.0
+    assert time.take(10.0) == 3.0
+    time.began = 10.0
+    assert time.take(12.0) == 2.0
+    assert time.take(13.0) == 1.0
+    time.began, time.seconds = None, time.seconds + 4.0
+    assert time.take(20.0) == 1.0

@@ -1,38 +1,206 @@
-"""How long a connection keeps the loop when others have as much to do."""
+"""Whose requests begin, and how long others wait for theirs."""
+
+import math
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
-from wire.transport.turn import Turn
+from tests.checks import check_each
+from wire.transport.loop_time import LoopTime
+from wire.transport.turn import MEMORY_SECONDS, TURN_SECONDS, Turn, TurnQueue, counting_turns
 
-LONGEST, SHORTEST = 0.002, 0.0002
-
-
-def rounds(count):
-    """The time of a round of so many connections that never have nothing to do, after a while."""
-    turns = [Turn() for _ in range(count)]
-    for _ in range(20):
-        whole = sum(one.seconds for one in turns)
-        for one in turns:
-            one.hand_over(whole - one.seconds)
-    return sum(one.seconds for one in turns)
+LITTLE = TURN_SECONDS / 10
+# What a turn of the loop may take: what was begun in time may end later, and one more was let in.
+LONGEST = 2 * TURN_SECONDS
+# A rest after which what was taken before hardly counts.
+LONG = 20 * MEMORY_SECONDS
 
 
-@pytest.mark.parametrize("count", [2, 4, 8, 16])
-def test_many_share_a_few_milliseconds(count):
-    assert rounds(count) <= 2 * LONGEST + count * SHORTEST
+class Clock:
+    """Goes on only while somebody works."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
 
 
-def test_a_turn_is_never_too_short_to_do_something():
-    assert rounds(100) == pytest.approx(100 * SHORTEST)
+@pytest.fixture
+def clock():
+    return Clock()
 
 
-def test_who_is_alone_soon_has_the_longest_turn():
-    turn = Turn()
-    assert turn.seconds < LONGEST
-    assert [turn.hand_over(0.0001) for _ in range(3)][-1] == LONGEST
+@pytest.fixture
+async def queue(clock):
+    queue = TurnQueue(clock)
+    with counting_turns([queue]):
+        yield queue
 
 
-def test_a_long_wait_makes_the_next_turn_shorter():
-    turn = Turn()
-    before = turn.seconds
-    assert turn.hand_over(0.05) == before / 2
+async def work(turn, clock, seconds):
+    await turn.begin()
+    clock.now += seconds
+    turn.end()
+
+
+def made(queue):
+    return Turn(queue, LoopTime())
+
+
+class Busy:
+    """Connections that always have a slice to do. `slices` of each so far."""
+
+    def __init__(self, queue, clock, count, seconds=TURN_SECONDS):
+        self.turns = [made(queue) for _ in range(count)]
+        self.slices = [0] * count
+        self._clock, self._seconds = clock, seconds
+
+    async def work(self, number):
+        while True:
+            await work(self.turns[number], self._clock, self._seconds)
+            self.slices[number] += 1
+            await trio.lowlevel.checkpoint()  # as for what is to be received
+
+    def start(self, nursery):
+        for number in range(len(self.turns)):
+            nursery.start_soon(self.work, number)
+
+
+@pytest.mark.parametrize("count", [1, 8, 100])
+@pytest.mark.parametrize("slice_seconds", [TURN_SECONDS, LITTLE], ids=["long", "short"])
+async def test_who_asks_for_little_waits_for_two_turns_however_many_are_busy(
+    queue, clock, count, slice_seconds
+):
+    async with trio.open_nursery() as nursery:
+        Busy(queue, clock, count, slice_seconds).start(nursery)
+        honest, waited = made(queue), []
+        for _ in range(60):
+            await trio.lowlevel.checkpoint()
+            began = clock.now
+            await honest.begin()
+            waited.append(clock.now - began)
+            clock.now += LITTLE / 10
+            honest.end()
+            for _ in range(20):
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert max(waited[5:]) <= 2 * LONGEST
+
+
+async def test_the_busy_share_the_loop_alike(queue, clock):
+    """B3; also who takes more at once than others."""
+    async with trio.open_nursery() as nursery:
+        small, large = Busy(queue, clock, 4, TURN_SECONDS), Busy(queue, clock, 4, 5 * TURN_SECONDS)
+        small.start(nursery)
+        large.start(nursery)
+        while clock.now < 2000 * TURN_SECONDS:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    shares = [turn.loop_time.seconds / clock.now for turn in small.turns + large.turns]
+    check_each(shares, lambda share: abs(share - 1 / 8) < 0.02)
+
+
+async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
+    """One slice a turn would make the loop's own work the most of it."""
+    turns = 0
+
+    class Counting(trio.abc.Instrument):
+        def after_io_wait(self, _timeout):
+            nonlocal turns
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        busy = Busy(queue, clock, 50, LITTLE)
+        busy.start(nursery)
+        counting = Counting()
+        trio.lowlevel.add_instrument(counting)
+        while clock.now < 200 * TURN_SECONDS:
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(counting)
+        nursery.cancel_scope.cancel()
+    assert sum(busy.slices) / turns > TURN_SECONDS / LITTLE / 2
+
+
+async def test_who_is_alone_does_not_wait(queue, clock):
+    turn = made(queue)
+    await turn.begin()
+    assert not turn.is_over()
+    clock.now += TURN_SECONDS * 1.1
+    assert turn.is_over()
+    turn.end()
+    assert turn.is_over()
+    await turn.begin()
+    assert not turn.is_over()
+
+
+async def test_who_took_least_lately_is_next(clock):
+    queue = TurnQueue(clock)
+    turns = [made(queue) for _ in range(4)]
+    for seconds, turn in zip((0.9, 0.1, 0.5, 0.3), turns, strict=True):
+        turn.add(seconds)
+    went = []
+
+    async def ask(number):
+        await work(turns[number], clock, TURN_SECONDS)
+        went.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            work, made(queue), clock, TURN_SECONDS
+        )  # the first to wait is in no line
+        await wait_all_tasks_blocked()
+        for number in range(4):
+            nursery.start_soon(ask, number)
+        for _ in turns:
+            await wait_all_tasks_blocked()
+            queue.after_io_wait(0.0)
+            queue.took(0.0, 0.0)
+    assert went == [1, 3, 2, 0]
+
+
+async def test_what_was_taken_long_ago_does_not_count(queue, clock):
+    was_busy, other = made(queue), made(queue)
+    await work(was_busy, clock, 100 * TURN_SECONDS)
+    clock.now += LONG
+    await trio.lowlevel.checkpoint()
+    await work(other, clock, TURN_SECONDS)
+    assert was_busy._order() < other._order()
+    assert math.isfinite(was_busy._order())
+
+
+async def test_who_gives_up_holds_up_nobody(queue, clock):
+    """Connections end while they wait, in whatever order trio runs them: those who stay have their turn."""
+    went = []
+
+    async def ask(turn, scope):
+        with scope:
+            await work(turn, clock, TURN_SECONDS)
+            went.append(turn)
+
+    async def leave(scopes):
+        for scope in scopes:
+            scope.cancel()
+
+    for _ in range(50):
+        stays, *others = [(made(queue), trio.CancelScope()) for _ in range(4)]
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work, made(queue), clock, TURN_SECONDS)
+                nursery.start_soon(leave, [scope for _, scope in others])
+                for turn, scope in (stays, *others):
+                    nursery.start_soon(ask, turn, scope)
+        assert stays[0] in went
+
+
+async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
+    turn, other = made(queue), made(queue)
+    turn.resume()
+    clock.now += TURN_SECONDS
+    assert turn.pause() == TURN_SECONDS
+    turn.add(LITTLE)
+    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
+    assert not queue.has_room()
+    await work(other, clock, LITTLE)
+    assert queue.has_room()
