@@ -7,7 +7,6 @@ the quarantine points at.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,8 +16,9 @@ import trio
 from quorum.metadata.image import MetadataImage
 from zkcompat.changes import Changes
 from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.pace import cpu_seconds
 from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import Slice, visit_entities, visit_tree
+from zkcompat.mirroring.slices import Slice, Visit, visit_entities, visit_tree
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.mirroring.tenure import Tenure
 from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
@@ -114,7 +114,8 @@ class Follower:
             await self.writer.write(self._planned(shown, image, changes), image)
         except TreeDiffersError as problem:
             log.warning("The tree was changed by another client (%s): comparing", problem)
-            await self._compare(self._touched(shown, image, changes), image, dirty=True)
+            settle = partial(self._settle, image=image, dirty=True)
+            await self._visit(self._touched(shown, image, changes), image, settle)
             await self.writer.write((), image)
 
     def _planned(
@@ -132,22 +133,31 @@ class Follower:
                 yield section, name
 
     async def _compare_suspects(self) -> None:
+        """What changes meanwhile waits for one slice of it."""
         image, suspects = self.tenure.shown, dict(self.tenure.suspects)
         if not suspects or image is None:
             return
         self.tenure.suspects.clear()
         self.tenure.comparing = True
-        began = time.process_time()
-        await self._compare([(section, name) for (_, name), section in suspects.items()], image)
+        cost = 0.0
+
+        async def settle(piece: Slice) -> None:
+            nonlocal cost
+            shown, before = self.tenure.shown, self.writer.steps
+            assert shown is not None
+            await self._settle(piece, image=shown, dirty=False)
+            cost += cpu_seconds(len(piece.found), self.writer.steps - before)
+            await self._catch_up()
+
+        entities = [(section, name) for (_, name), section in suspects.items()]
+        await self._visit(entities, image, settle)
         if self._retrying:
-            self.quarantine.tried(time.process_time() - began)
+            self.quarantine.tried(cost)
             self._retrying = False
         self.tenure.compared()
 
-    async def _compare(
-        self, entities: Entities, image: MetadataImage, *, dirty: bool = False
-    ) -> None:
-        """Makes these entities equal to `image`, and what stands whatever the cluster does."""
+    async def _visit(self, entities: Entities, image: MetadataImage, visit: Visit) -> None:
+        """Shows these entities, and what stands whatever the cluster does."""
         by_section: dict[str, tuple[Section, list[str]]] = {}
         for section in self.tenure.sections:
             fixed = [name for name in section.names(image) if section.singles(name)]
@@ -155,8 +165,7 @@ class Follower:
         for section, name in entities:
             by_section[section.label][1].append(name)
         for section, names in by_section.values():
-            settle = partial(self._settle, image=image, dirty=dirty)
-            await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, settle)
+            await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, visit)
 
     async def _settle(self, piece: Slice, image: MetadataImage, *, dirty: bool) -> None:
         """Writes what differs in a slice that was read; reads it again when that is refused."""

@@ -17,6 +17,7 @@ from zkcompat.claim import Step
 from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.sections.notes import NOTE_ROOTS
+from zkcompat.tree import FoundZnode
 from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
@@ -46,21 +47,16 @@ class Sweeper:
             names = sorted(await self.tenure.keeper.children(root), key=_number)
             for start in range(0, len(names), IN_TRANSACTION):
                 part = [f"{root}/{name}" for name in names[start : start + IN_TRANSACTION]]
-                old = await self._old(part, too_many=len(names) - start > NOTES_MAX)
-                await self._delete(old)
-                if len(old) < len(part):
-                    return  # names ascend with time: the rest is younger
+                found = await self.tenure.keeper.read_many(part)
+                limit = now_ms() - LIFETIME_MS
+                too_many = len(names) - start > NOTES_MAX
+                await self._delete(
+                    [path for path, note in found.items() if too_many or _is_old(note, limit)]
+                )
+                if not too_many and any(_is_young(path, found[path], limit) for path in found):
+                    return  # numbers ascend with time: the rest is younger
         except PathRefusedError as refused:
             self.quarantine.add(refused.path, "read", refused.reason)
-
-    async def _old(self, paths: Sequence[str], *, too_many: bool) -> list[str]:
-        found = await self.tenure.keeper.read_many(paths)
-        limit = now_ms() - LIFETIME_MS
-        return [
-            path
-            for path, znode in found.items()
-            if too_many or (znode.created_ms < limit and not znode.refusal)
-        ]
 
     async def _delete(self, paths: Sequence[str]) -> None:
         steps = [Step("delete", path) for path in paths]
@@ -75,6 +71,15 @@ class Sweeper:
                 del steps[refused.index]  # gone, or with children of its own
             else:
                 return
+
+
+def _is_old(note: FoundZnode, limit_ms: int) -> bool:
+    return not note.refusal and note.created_ms < limit_ms
+
+
+def _is_young(path: str, note: FoundZnode, limit_ms: int) -> bool:
+    """One whose place among the others tells that they are, too."""
+    return not note.refusal and note.created_ms >= limit_ms and _number(path)[0] >= 0
 
 
 def _number(name: str) -> tuple[int, str]:

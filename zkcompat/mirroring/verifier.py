@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 
 import trio
 
@@ -29,16 +28,20 @@ class Verifier:
 
     async def run(self) -> None:
         """Round after round, at the pace."""
-        await self.pace.rest()
+        await self.pace.rest(0)
         while True:
             await self._round(self.pace.rest)
             await self.pace.next_round()
 
     async def verify(self) -> None:
         """One pass over the whole tree, now."""
-        await self._round(partial(trio.sleep, PAUSE_SECONDS))
 
-    async def _round(self, rest: Callable[[], Awaitable[None]]) -> None:
+        async def pause(_znodes: int) -> None:
+            await trio.sleep(PAUSE_SECONDS)
+
+        await self._round(pause)
+
+    async def _round(self, rest: Callable[[int], Awaitable[None]]) -> None:
         image = self.tenure.shown
         assert image is not None
         retried = [entry for entry in self.quarantine if entry.retries]
@@ -47,7 +50,7 @@ class Verifier:
         async def look(piece: Slice) -> None:
             nonlocal suspected
             suspected += await self._look(piece)
-            await rest()
+            await rest(len(piece.found))
 
         await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, look)
         # What was read again, and, where nothing is left to write, all that was to be tried again.

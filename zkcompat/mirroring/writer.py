@@ -57,11 +57,12 @@ class _Ahead:
 
 @dataclass(slots=True)
 class TreeWriter:
-    """`batch_operations`: at most so many in a transaction."""
+    """`batch_operations`: at most so many in a transaction. `steps` counts what was asked for, refused or not."""
 
     tenure: Tenure
     quarantine: Quarantine
     batch_operations: int
+    steps: int = 0
 
     async def write(
         self,
@@ -137,6 +138,7 @@ class TreeWriter:
         batch = await self._resolved(batch, held)
         while True:
             steps = [step_of(operation) for operation in batch]
+            self.steps += len(steps)
             try:
                 await self.tenure.transact(steps, migration, meanwhile)
             except StepRefusedError as refused:

@@ -54,3 +54,32 @@ async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
                 await trio.lowlevel.checkpoint()
         left = await person.children("/config/changes")
         assert left == [f"config_change_{number:010d}" for number in range(20, 30)]
+
+
+async def test_neither_a_locked_note_nor_a_strange_name_keeps_the_others(connect, monkeypatch):
+    """Those that have no number are sorted first; a young one of them tells nothing of the rest."""
+    source = Source(build.broker(1), *topics(1))
+    root = "/config/changes"
+    async with running(connect, source) as mirror:
+        await in_step(mirror, source)
+    own = connected(connect, auth=[("digest", "somebody:else")], secured=True)
+    async with connected(connect) as person, own as somebody:
+        await somebody.transact([Step("create", f"{root}/note_", b"x", sequential=True)])
+        (locked,) = await person.children(root)
+        await somebody.hide(f"{root}/{locked}")
+        await person.transact([Step("create", f"{root}/note_", b"x", sequential=True)] * 10)
+        newest = (await person.read(f"{root}/note_{10:010d}")).created_ms
+        created = newest
+        while created <= newest:
+            await person.transact([Step("create", f"{root}/strange", b"x")])
+            created = (await person.read(f"{root}/strange")).created_ms
+            if created <= newest:
+                await person.transact([Step("delete", f"{root}/strange")])
+        monkeypatch.setattr(sweeper, "IN_TRANSACTION", 5)
+        monkeypatch.setattr(sweeper, "LIFETIME_MS", 0)
+        monkeypatch.setattr(sweeper, "now_ms", lambda: created)
+        async with running(connect, source):
+            with trio.fail_after(PATIENCE):
+                while len(left := await person.children(root)) > 2:
+                    await trio.lowlevel.checkpoint()
+        assert left == [locked, "strange"]
