@@ -206,15 +206,19 @@ def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, de
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_interrupts_up_has_no_cluster(tmp_path, number):
-    starting = begin(tmp_path, "-d")
+    starting = begin(tmp_path, "-d", *NEVER_READY)
+    nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
     starting.send_signal(number)
     _, said = starting.communicate(timeout=30)
-    assert starting.returncode in {Exit.OK, 128 + number}, said
-    if starting.returncode:
-        state = state_file.read(tmp_path)
-        assert not state.is_up()
-        assert not alive(state.nodes)
-    trimaran("down", "--data", tmp_path)
+    assert starting.returncode == 128 + number, said
+    assert not alive(nodes)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"supervisor.lock", "supervisor.log", "controller-1.log", "broker-11.log"}
+
+
+def all_begun(data):
+    nodes = state_file.read(data).nodes
+    return nodes if all(node.pid for node in nodes) else None
 
 
 def test_nohup_is_respected(tmp_path):
