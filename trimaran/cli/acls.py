@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, KafkaFormat, counted, say, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.acls import (
     acl_row,
     acls_of,
@@ -18,6 +18,7 @@ from trimaran.client.acls import (
 )
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from quorum.metadata.acls import Acl

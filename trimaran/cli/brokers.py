@@ -6,11 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
-from trimaran.cli.output import Format, counted, say, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
 from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

@@ -5,12 +5,13 @@ watch it cope. NODE is an id, a name or `leader`; a SIDE is some of them with co
 from __future__ import annotations
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
-from trimaran.cli.output import counted, say
+from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.links import ROLES
 from trimaran.local.readiness import active_controller
 from trimaran.local.state_file import ClusterState, NodeState
+from trimaran.words import counted
 
 
 def kill(node: str, *, data: Data = DEFAULT_DATA) -> int:

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data, remember
 from trimaran.cli.console import ensure_installed, run_local
-from trimaran.cli.output import Format, counted, say, show_data, show_rows
+from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
@@ -37,6 +37,7 @@ from trimaran.local.starting import (
     starting,
 )
 from trimaran.local.state_file import ClusterState
+from trimaran.words import counted
 
 POLL_SECONDS = 0.02
 READY = "ready"

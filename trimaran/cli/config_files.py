@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import Format, counted, say, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
 from trimaran.cli.server import ConfigFile, Overrides
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load, read_file, resolved, variable_of_key
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from node.config.config_def import ConfigError, ConfigKey

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, KafkaFormat, counted, say, show_data, show_rows
+from trimaran.cli.output import Format, KafkaFormat, say, show_data, show_rows
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, counted, say, show_rows
+from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.changes import check_idle, commit_offsets, within_log
 from trimaran.client.connect import check
 from trimaran.client.group_members import group_described
@@ -16,6 +16,7 @@ from trimaran.client.groups import committed_offsets, offsets_of
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

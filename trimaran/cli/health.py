@@ -51,7 +51,7 @@ def health(
 
 def _once(brokers: Brokers, output: str) -> int:
     with brokers.connected() as client:
-        found = _judged(client, _of_mirror(brokers))
+        found = _judged(client, min(LEADER_SECONDS, brokers.timeout), _of_mirror(brokers))
     if not show_data(found, output):
         print(found["sentence"])
         for reason in found["reasons"]:
@@ -59,12 +59,12 @@ def _once(brokers: Brokers, output: str) -> int:
     return Exit.OK if found["healthy"] else Exit.NO
 
 
-def _judged(client: BlockingClient, beside: list[Reason]) -> dict[str, Any]:
-    """Everything that is asked of the brokers, with what is known `beside` them."""
+def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason]) -> dict[str, Any]:
+    """Everything that is asked of the brokers, with what is known `beside` them; they have so long to find a leader."""
     topics = topics_of(client, None)
     brokers = broker_rows(client, topics)
     under_min_isr = len(partitions_of(client, topics, [is_under_min_isr]))
-    _, voters, of_quorum = ask_quorum(client, LEADER_SECONDS)
+    _, voters, of_quorum = ask_quorum(client, leader_seconds)
     counts = count_partitions(topics)
     found = judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
     return {

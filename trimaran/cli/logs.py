@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import Format, counted, say, show_item
+from trimaran.cli.output import Format, say, show_item
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from log.batches.batch import BatchView

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from trimaran.text import one_line
+from trimaran.words import counted
 
 _NAMES = ["-o", "--output"]
 _HELP = "table, wide (all columns), json, jsonl (an object a line) or yaml"
@@ -116,13 +117,6 @@ def _yaml(value: Any) -> str:
     plain = json.loads(json.dumps(value, default=str))
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1 << 20)
     return text
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`, `2 directories`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number} {noun}s"
 
 
 def clock(timestamp_ms: int) -> str:

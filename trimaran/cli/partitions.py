@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, counted, say, show_rows
+from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.changes import elect_leaders
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
@@ -20,6 +20,7 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.errors import Exit
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,13 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
-from trimaran.cli.output import counted, say
+from trimaran.cli.output import say
 from trimaran.client.idempotent_producer import IdempotentProducer, Lines
 from trimaran.client.partitioner import StickyPartitions, partition_of_key
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors import Exit
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, KafkaFormat, counted, say, show_rows
+from trimaran.cli.output import Format, KafkaFormat, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import KafkaFormat, counted, say, show_data, show_fields, show_rows
+from trimaran.cli.output import KafkaFormat, say, show_data, show_fields, show_rows
 from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
 from trimaran.client.connect import check
 from trimaran.client.partitions import (
@@ -21,6 +21,7 @@ from trimaran.client.partitions import (
 )
 from trimaran.client.topics import moves_of, topic_described, topic_rows
 from trimaran.errors import Exit
+from trimaran.words import counted
 
 PARTITION_COLUMNS = (
     "partition",

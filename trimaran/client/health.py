@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trimaran.words import counted
+
 if TYPE_CHECKING:
     from wire.messages.metadata import MetadataResponseTopic
 
@@ -77,10 +79,10 @@ def judge(
     reasons.sort(key=lambda one: LEVELS.index(one.level), reverse=True)
     if not reasons:
         active = len(brokers)
-        quorum = f"{_counted(len(voters), 'voter')} caught up, " if voters else ""
+        quorum = f"{counted(len(voters), 'voter')} caught up, " if voters else ""
         sentence = (
-            f"Healthy: {quorum}{_counted(active, 'broker')} active, "
-            f"{_counted(counts.partitions, 'partition')} fully replicated."
+            f"Healthy: {quorum}{counted(active, 'broker')} active, "
+            f"{counted(counts.partitions, 'partition')} fully replicated."
         )
         return Health(GOOD, sentence, [])
     level = reasons[0].level
@@ -113,21 +115,17 @@ def _of_brokers(brokers: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
 
 def _of_partitions(counts: Counts, under_min_isr: int) -> Iterable[Reason]:
     if counts.offline:
-        text = f"{_counted(counts.offline, 'partition')} without a leader"
+        text = f"{counted(counts.offline, 'partition')} without a leader"
         yield Reason(BAD, text, "offline")
     if under_min_isr:
-        text = f"{_counted(under_min_isr, 'partition')} under min.insync.replicas"
+        text = f"{counted(under_min_isr, 'partition')} under min.insync.replicas"
         yield Reason(BAD, text, "under-min-isr")
     if counts.under_replicated:
-        text = f"{_counted(counts.under_replicated, 'partition')} under-replicated"
+        text = f"{counted(counts.under_replicated, 'partition')} under-replicated"
         yield Reason(WARNING, text, "under-replicated")
     if counts.partitions and counts.not_preferred * 100 > NOT_PREFERRED_PERCENT * counts.partitions:
-        text = f"{_counted(counts.not_preferred, 'partition')} not led by the preferred replica"
+        text = f"{counted(counts.not_preferred, 'partition')} not led by the preferred replica"
         yield Reason(WARNING, text, "not-preferred")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _named(noun: str, ids: Sequence[int]) -> str:

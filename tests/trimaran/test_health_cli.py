@@ -1,0 +1,26 @@
+"""`health` asks as long as it was told to, and no longer."""
+
+import pytest
+
+from trimaran.cli import health as command
+from trimaran.cli.connect import Brokers
+from trimaran.errors import Exit
+from trimaran.testing import EmbeddedKafka
+
+
+@pytest.mark.parametrize(("timeout", "waits"), [(0.5, 0.5), (60.0, command.LEADER_SECONDS)])
+def test_a_leader_is_waited_for_within_the_timeout(monkeypatch, capsys, timeout, waits):
+    """An election is over after LEADER_SECONDS: to wait longer would tell nothing."""
+    waited = []
+
+    def ask_quorum(client, seconds):
+        waited.append(seconds)
+        return asked(client, seconds)
+
+    asked = command.ask_quorum
+    monkeypatch.setattr(command, "ask_quorum", ask_quorum)
+    with EmbeddedKafka() as kafka:
+        brokers = Brokers(bootstrap=kafka.bootstrap, timeout=timeout)
+        assert command.health(brokers=brokers) == Exit.OK
+    assert waited == [waits]
+    assert capsys.readouterr().out.startswith("Healthy: 1 voter caught up")

@@ -1,0 +1,19 @@
+"""Numbers with their nouns."""
+
+import pytest
+
+from trimaran.words import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (0, "record", "0 records"),
+        (1, "directory", "1 directory"),
+        (2, "directory", "2 directories"),
+        (3, "key", "3 keys"),
+        (1_234_567, "partition", "1,234,567 partitions"),
+    ],
+)
+def test_they_agree(number, noun, text):
+    assert counted(number, noun) == text
