@@ -185,8 +185,8 @@ def _assignment_of(assigned: Owned) -> Assignment:
 
 
 def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember) -> bool:
-    """Writes what the member says of itself; whether its subscription is another."""
-    if before == member and member.id in operation.group.members:
+    """Writes what the member says of itself, who it is from at the least; whether its subscription is another."""
+    if before == member:
         return False
     operation.write_member(member)
     is_new = before.epoch == JOINING_EPOCH and not before.subscribed_names and not before.regex

@@ -29,7 +29,7 @@ class AssignedMember:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInput:
-    """`topics`: partition counts by topic id; members subscribe to no others."""
+    """`members`: one at the least. `topics`: partition counts by topic id; members subscribe to no others."""
 
     members: tuple[AssignedMember, ...]
     topics: Mapping[bytes, int]

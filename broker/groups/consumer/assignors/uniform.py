@@ -92,8 +92,6 @@ def _unassigned(
 
 
 def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicPartition]]) -> Work[None]:
-    if not given.members or not given.members[0].topics:
-        return
     topics = sorted((topic_id, given.topics[topic_id]) for topic_id in given.members[0].topics)
     quota, extra = divmod(sum(count for _, count in topics), len(given.members))
     # Who has most keeps the extra ones.
@@ -186,7 +184,7 @@ class _Balancer:
         heapq.heapify(emptiest)
         yield
         moves = 0
-        while fullest and emptiest:
+        while fullest:
             count, giver = heapq.heappop(fullest)
             if -count != counts[giver]:
                 heapq.heappush(fullest, (-counts[giver], giver))

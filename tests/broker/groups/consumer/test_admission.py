@@ -91,7 +91,28 @@ def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_n
     driver.consumer_heartbeat("b", instance="i")
     found = driver.replayed().consumer_groups["g"].members["b"]
     assert found.epoch == other
-    assert {number for owned in found.assigned.values() for number in owned} == {0, 1}
+    # Each with the epoch in which it was given (KIP-1251).
+    assert [dict(owned) for owned in found.assigned.values()] == [{0: 1, 1: 1}]
+
+
+def test_a_name_is_taken_over_from_a_living_member_of_the_old_protocol(driver):
+    """Such a member cannot be told to leave for a while."""
+    driver.consumer_heartbeat("z")
+    driver.join("old", version=5, instance="i")
+    driver.consumer_heartbeat("b", instance="i")
+    assert set(group_of(driver).members) == {"b", "z"}
+    assert group_of(driver).classic_count == 0
+
+
+def test_who_left_for_a_while_must_join_to_be_back(driver):
+    """The epoch before its last one is not what it missed."""
+    driver.consumer_heartbeat("a", instance="i")
+    driver.consumer_heartbeat("z")
+    driver.consumer_heartbeat("a", 1, instance="i", owned={"t": [0, 1]})
+    assert group_of(driver).members["a"].previous_epoch == 1
+    driver.consumer_heartbeat("a", -2, instance="i")
+    back = driver.consumer_heartbeat("a", 1, instance="i", owned={})
+    assert back is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_an_old_incarnation_is_fenced_whatever_its_epoch(driver):

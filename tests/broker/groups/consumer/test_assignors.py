@@ -31,9 +31,9 @@ def groups(draw, *, homogeneous=None):
                 st.sampled_from(TOPICS), st.frozensets(st.integers(0, 11), min_size=1), max_size=3
             )
         )
-        instance = draw(st.none() | st.just(f"i{number}"))
+        instance = draw(st.none() | st.just(f"i{9 - number}"))
         members.append(AssignedMember(f"m{number}", topics, target, instance))
-    return AssignmentInput(tuple(members), counts)
+    return AssignmentInput(tuple(draw(st.permutations(members))), counts)
 
 
 def partitions(assignment, member_id):
@@ -96,6 +96,20 @@ def test_uniform_is_even_among_those_who_read_a_topic(given_):
             for other in given_.members:
                 if topic in other.topics:
                     assert sizes[member.id] - sizes[other.id] <= 1
+
+
+def test_a_round_in_which_one_partition_moves_is_followed_by_another():
+    t, u = TOPICS[:2]
+    given_ = AssignmentInput(
+        (
+            AssignedMember("a", frozenset([t, u]), {u: frozenset([0])}),
+            AssignedMember("b", frozenset([t]), {t: frozenset([1, 2, 3])}),
+            AssignedMember("c", frozenset([u]), {u: frozenset([0])}),
+        ),
+        {t: 4, u: 1},
+    )
+    assignment = done(assign_uniformly(given_))
+    assert {name: len(partitions(assignment, name)) for name in "abc"} == {"a": 2, "b": 2, "c": 1}
 
 
 @given(groups())

@@ -30,6 +30,8 @@ def test_what_was_altered_holds_at_once_and_within_the_brokers_bounds():
     assert (found.heartbeat_interval_ms, found.session_timeout_ms) == (7_000, 60_000)
     assert found.assignment_interval_ms == groups.of("other").assignment_interval_ms == 300
     assert groups.of("other").heartbeat_interval_ms == 5_000
+    now[0] = configs((GROUP_RESOURCE, "g", {"consumer.session.timeout.ms": "1"}))
+    assert groups.of("g").session_timeout_ms == 45_000
     now[0] = configs()
     assert groups.of("g") == ConsumerGroupSettings()
 

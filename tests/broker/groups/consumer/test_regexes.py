@@ -125,6 +125,16 @@ def test_a_new_pattern_that_matches_the_same_is_another_subscription(driver):
     assert driver.consumer_heartbeat("a", epoch, regex="y.*").member_epoch == epoch + 1
 
 
+def test_a_pattern_goes_with_the_last_member_that_had_it(driver):
+    driver.consumer_heartbeat("a", regex="t.*")
+    driver.consumer_heartbeat("b", regex="t.*")
+    driver.consumer_heartbeat("z")
+    driver.consumer_heartbeat("a", -1)
+    assert set(driver.replayed().consumer_groups["g"].regexes) == {"t.*"}
+    driver.consumer_heartbeat("b", -1)
+    assert not driver.replayed().consumer_groups["g"].regexes
+
+
 # -- in pieces
 
 

@@ -1,0 +1,166 @@
+"""ConsumerGroupHeartbeat: where its bounds are, what it leaves out, what another subscription leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer.heartbeat import check_request
+from broker.groups.consumer.settings import (
+    MEMBER_ID_CHARACTERS_MAX,
+    RECONCILING_HEARTBEATS_PER_SECOND_MAX,
+    RECONCILING_INTERVAL_MS_MIN,
+    SUBSCRIPTION_BYTES_MAX,
+)
+from broker.groups.operation import Timer, TimerKey
+from tests.broker.groups.driver import Driver, subscription, topic_id
+from wire.errors import KafkaError
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def group_of(driver):
+    return driver.shard.store.consumer_groups["g"]
+
+
+def joining(**other):
+    fields = {
+        "group_id": "g",
+        "member_id": "a",
+        "member_epoch": 0,
+        "instance_id": None,
+        "rack_id": None,
+        "rebalance_timeout_ms": 1,
+        "subscribed_topic_names": ["t"],
+        "subscribed_topic_regex": None,
+        "server_assignor": None,
+        "topic_partitions": [],
+    }
+    return ConsumerGroupHeartbeatRequest(**fields | other)
+
+
+# -- bounds
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        {"member_id": "m" * MEMBER_ID_CHARACTERS_MAX},
+        {"subscribed_topic_names": ["t" * (SUBSCRIPTION_BYTES_MAX // 2)] * 2},
+        {"server_assignor": "range"},
+        {"server_assignor": None},
+        {"subscribed_topic_names": None, "subscribed_topic_regex": "t"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_is_just_within_the_bounds(allowed):
+    check_request(joining(**allowed), 1, ("uniform", "range"))
+
+
+def test_who_joins_must_say_that_it_owns_nothing():
+    with pytest.raises(KafkaError, match="TopicPartitions must be empty"):
+        check_request(joining(topic_partitions=None), 1, ("uniform",))
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(0, 1), (1, 1), (1, 0)])
+def test_only_who_joins_by_version_0_needs_no_id(version, epoch):
+    with pytest.raises(KafkaError, match="MemberId can't be empty"):
+        check_request(joining(member_id="", member_epoch=epoch), version, ("uniform",))
+    check_request(joining(member_id=""), 0, ("uniform",))
+
+
+# -- what is left out stays
+
+
+def test_rack_assignor_and_instance_stay_as_they_were(driver):
+    epoch = driver.consumer_heartbeat("a", instance="i", rack="r", assignor="range").member_epoch
+    driver.consumer_heartbeat("a", epoch, instance="i", client="another")
+    member = group_of(driver).members["a"]
+    assert (member.instance_id, member.rack_id, member.assignor) == ("i", "r", "range")
+    assert member.client_id == "another"
+
+
+def test_who_joins_again_is_told_its_assignment_whatever_it_says_of_itself(driver):
+    first = driver.consumer_heartbeat("a", regex="t.*")
+    again = driver.consumer_heartbeat("a", regex="t.*")
+    assert again.assignment == first.assignment is not None
+
+
+# -- another subscription
+
+
+def test_names_of_topics_that_there_are_not_are_a_subscription_too(driver):
+    epoch = driver.consumer_heartbeat("a", topics=["x"]).member_epoch
+    assert driver.consumer_heartbeat("a", epoch, topics=["y"]).member_epoch == epoch + 1
+
+
+def test_a_member_of_the_old_protocol_that_reads_nothing_is_a_new_member_once(driver):
+    driver.consumer_heartbeat("z")
+    before = group_of(driver).epoch
+    nothing = [("range", subscription([]))]
+    driver.join("first", version=3, protocols=nothing)
+    assert group_of(driver).epoch == before + 1
+    member_id = driver.answers["first"].member_id
+    driver.join("again", member_id, version=3, protocols=nothing, client="another")
+    assert group_of(driver).members[member_id].client_id == "another"
+    assert group_of(driver).epoch == before + 1
+
+
+def test_what_it_does_not_read_any_more_it_is_told_to_give_up_at_once(driver):
+    """Though the next target is not due yet."""
+    driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
+    driver.topics.set("u", 1)
+    epoch = driver.consumer_heartbeat("a", topics=["t", "u"]).member_epoch
+    answer = driver.consumer_heartbeat("a", epoch, topics=["u"])
+    told = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+    assert told == {topic_id("u"): [0]}
+    assert answer.member_epoch == epoch
+    revoking = TimerKey(Timer.REVOCATION, "g", "a")
+    assert revoking in driver.shard._timers
+    driver.consumer_heartbeat("a", epoch, owned={"u": [0]})
+    assert revoking not in driver.shard._timers
+
+
+def test_what_it_reads_besides_changes_nothing_until_the_target_does(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
+    driver.topics.set("u", 1)
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    answer = driver.consumer_heartbeat("a", epoch, topics=["t", "u"])
+    assert answer.assignment is None
+    assert group_of(driver).members["a"].state.name == "STABLE"
+
+
+# -- how soon it is to come again
+
+
+@pytest.mark.parametrize(
+    ("members", "expected_ms"),
+    [
+        (1, RECONCILING_INTERVAL_MS_MIN),
+        (RECONCILING_INTERVAL_MS_MIN * RECONCILING_HEARTBEATS_PER_SECOND_MAX // 1000 + 50, 600),
+        (RECONCILING_HEARTBEATS_PER_SECOND_MAX * 6, 5_000),
+    ],
+)
+def test_members_under_way_come_as_often_as_all_of_them_may(members, expected_ms):
+    driver = Driver()
+    driver.consumer_heartbeat("a")
+    group = group_of(driver)
+    one = group.members["a"]
+    group.members = group.members.update(
+        {f"m{n}": replace(one, id=f"m{n}") for n in range(1, members)}
+    )
+    assert driver.consumer_heartbeat("a", 1).heartbeat_interval_ms == expected_ms
+
+
+def test_a_group_whose_target_is_due_is_under_way(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    driver.advance(40)
+    assert driver.consumer_heartbeat("a", epoch).heartbeat_interval_ms == 5_000
+    driver.consumer_heartbeat("b")
+    assert driver.consumer_heartbeat("a", epoch).heartbeat_interval_ms < 5_000
