@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from broker.coordination.shard import Producer
 from broker.groups.limits import GroupLimits
-from broker.groups.records import group_record
+from broker.groups.offsets import check_transactional_commit, fetch
+from broker.groups.records import GroupRecord, group_record
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
-from wire.errors import ErrorCode
-from wire.records.groups import GroupMetadataValue
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 LIMITS = replace(GroupLimits(), offsets_retention_ms=60_000, expiry_interval_ms=1_000)
@@ -81,3 +85,82 @@ def test_a_member_whose_return_could_not_be_stored_and_that_is_silent_leaves():
     driver.failing = None
     driver.advance(11)
     assert not driver.shard.groups["g"].members
+
+
+# -- in a transaction
+
+
+def transactional(driver, member_id="", generation=-1, instance=None, *, exists=False):
+    """The code of the refusal, or NONE."""
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=[],
+    )
+    try:
+        check_transactional_commit(driver.shard.groups.get("g"), request, exists)
+    except KafkaError as error:
+        return error.code
+    return E.NONE
+
+
+@pytest.mark.parametrize(
+    ("member_id", "generation", "instance", "exists", "expected"),
+    [
+        ("", -1, None, False, E.NONE),
+        ("a", -1, None, False, E.NONE),
+        ("", -1, "a", True, E.NONE),
+        ("", 0, None, False, E.ILLEGAL_GENERATION),
+        ("a", 1, None, False, E.ILLEGAL_GENERATION),
+        ("a", 1, None, True, E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_producer_for_a_group_that_nobody_is_in(
+    member_id, generation, instance, exists, expected
+):
+    assert transactional(Driver(), member_id, generation, instance, exists=exists) is expected
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 3])
+def test_a_producer_for_a_group_that_all_have_left(generation):
+    """Who names a generation says that it is in it."""
+    driver = Driver(log=[empty_group()])
+    expected = E.NONE if generation < 0 else E.UNKNOWN_MEMBER_ID
+    assert transactional(driver, "x", generation, exists=True) is expected
+
+
+def test_a_producer_that_names_a_member_says_which_generation_it_knows():
+    driver = Driver()
+    member_id = stable(driver)
+    assert transactional(driver) is E.NONE  # of a client before KIP-447
+    assert transactional(driver, member_id, 1) is E.NONE
+    assert transactional(driver, member_id, 1, "a") is E.NONE
+    assert transactional(driver, member_id, 0) is E.ILLEGAL_GENERATION
+    assert transactional(driver, member_id, 2) is E.ILLEGAL_GENERATION
+    assert transactional(driver, member_id, -1) is E.ILLEGAL_GENERATION
+    assert transactional(driver, "x", 1) is E.UNKNOWN_MEMBER_ID
+    assert transactional(driver, "x", 1, "a") is E.FENCED_INSTANCE_ID
+    assert transactional(driver, "", -1, "a") is E.FENCED_INSTANCE_ID
+    assert transactional(driver, "", 1) is E.UNKNOWN_MEMBER_ID
+
+
+def test_only_who_asks_for_stable_offsets_is_told_of_open_transactions():
+    driver = Driver()
+    driver.commit_offset(1, partition=0)
+    driver.commit_offset(2, partition=1)
+    key = OffsetCommitKey(group="g", topic="t", partition=1)
+    value = OffsetCommitValue(offset=9, metadata="", commit_timestamp=0)
+    driver.shard.replay(99, GroupRecord(key, value), Producer(7, 0))
+
+    def read(**how):
+        asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+        (topic,) = fetch(driver.shard.store, asked, driver.knows_topic, **how).topics
+        return {
+            one.partition_index: (one.committed_offset, ErrorCode(one.error_code))
+            for one in topic.partitions
+        }
+
+    assert read() == {0: (1, E.NONE), 1: (2, E.NONE)}
+    assert read(require_stable=True) == {0: (1, E.NONE), 1: (-1, E.UNSTABLE_OFFSET_COMMIT)}

@@ -1,6 +1,4 @@
-"""Offsets of transactions, as a transaction coordinator's markers end them (KIP-98). TxnOffsetCommit itself is not
-served.
-"""
+"""Offsets of transactions, as a transaction coordinator's markers end them (KIP-98)."""
 
 from __future__ import annotations
 

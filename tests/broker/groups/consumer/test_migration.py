@@ -1,0 +1,164 @@
+"""From one protocol to the other: what may move, what is kept, what is left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer.member import ConsumerMember
+from broker.groups.consumer.migration import classic_assignment, classic_metadata
+from broker.groups.group import GroupState
+from broker.groups.operation import IN_PIECES, Timer, TimerKey
+from tests.broker.groups.consumer.test_rules import assignment
+from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
+from wire.errors import ErrorCode
+from wire.messages.consumer_protocol import decode_assignment
+
+E = ErrorCode
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def classic_group(driver, *names, assigned=None, session_ms=10_000):
+    """Static members of a stable generation 1."""
+    for name in names:
+        driver.join(name, instance=name, session_ms=session_ms)
+    driver.advance(3)
+    ids = {name: driver.answers[name].member_id for name in names}
+    given = {ids[name]: mine for name, mine in (assigned or {}).items()}
+    for name in names:
+        driver.sync(f"sync {name}", ids[name], 1, given, instance=name)
+    return ids
+
+
+def consumer(driver):
+    return driver.shard.store.consumer_groups["g"]
+
+
+# -- classic to consumer
+
+
+@pytest.mark.parametrize(("members_max", "expected"), [(1, E.GROUP_ID_NOT_FOUND), (2, None)])
+def test_a_group_becomes_one_of_the_new_protocol_while_there_is_room(driver, members_max, expected):
+    classic_group(driver, "a")
+    driver.settings = replace(driver.settings, members_max=members_max)
+    answer = driver.consumer_heartbeat("n")
+    if expected is None:
+        assert len(consumer(driver).members) == 2
+    else:
+        assert answer is expected
+        assert driver.shard.groups["g"].state is GroupState.STABLE
+
+
+def test_the_epoch_goes_on_from_the_generation_and_the_topics_are_looked_at(driver):
+    ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
+    answer = driver.consumer_heartbeat("n")
+    assert answer.member_epoch == consumer(driver).epoch == 2
+    assert consumer(driver).metadata_hash != 0
+    member = consumer(driver).members[ids["a"]]
+    assert (member.epoch, member.previous_epoch) == (1, 1)
+    assert member.assigned == {topic_id("t"): dict.fromkeys(range(4), 1)}
+
+
+def test_sessions_go_on_as_long_as_members_chose(driver):
+    ids = classic_group(driver, "a", "b", session_ms=20_000)
+    driver.consumer_heartbeat("n")
+    driver.advance(15)
+    driver.consumer_heartbeat("n", 2)
+    assert driver.heartbeat(ids["a"], 1, instance="a") is E.REBALANCE_IN_PROGRESS
+    driver.advance(6)
+    assert set(consumer(driver).members) == {ids["a"], "n"}
+
+
+def test_a_member_that_goes_within_its_session_has_the_timers_of_the_new_group_only(driver):
+    ids = classic_group(driver, "a", session_ms=20_000)
+    driver.consumer_heartbeat("n")
+    assert TimerKey(Timer.SESSION, "g", ids["a"]) in driver.shard._timers
+    driver.leave((ids["a"], "a"))
+    assert TimerKey(Timer.SESSION, "g", ids["a"]) not in driver.shard._timers
+
+
+def test_an_empty_classic_group_leaves_nothing_behind(driver):
+    ids = classic_group(driver, "a")
+    driver.leave((ids["a"], "a"))
+    assert "g" in driver.replayed().groups
+    answer = driver.consumer_heartbeat("n")
+    assert answer.member_epoch == 1
+    assert "g" not in driver.replayed().groups
+
+
+def test_only_who_joins_makes_a_consumer_group_of_it(driver):
+    classic_group(driver, "a")
+    assert driver.consumer_heartbeat("n", 1) is E.GROUP_ID_NOT_FOUND
+    assert driver.consumer_heartbeat("n", -1) is E.GROUP_ID_NOT_FOUND
+    assert driver.consumer_heartbeat("n", 3, group="new") is E.GROUP_ID_NOT_FOUND
+
+
+# -- consumer to classic
+
+
+def test_the_last_of_the_new_protocol_leaves_a_classic_group_and_nothing_else(driver):
+    ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
+    driver.consumer_heartbeat("n", regex="t.*")
+    driver.heartbeat(ids["a"], 1, instance="a")  # it is to join again
+    assert TimerKey(Timer.CLASSIC_JOIN, "g", ids["a"]) in driver.shard._timers
+    driver.consumer_heartbeat("n", -1)
+    found = driver.replayed()
+    assert "g" in found.groups
+    assert "g" not in found.consumer_groups or found.consumer_groups["g"].is_gone
+    timers = driver.shard._timers
+    for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+        assert TimerKey(kind, "g", ids["a"]) not in timers
+    assert not any(TimerKey(kind, "g") in timers for kind in IN_PIECES)
+    assert TimerKey(Timer.SESSION, "g", ids["a"]) in timers
+    assert TimerKey(Timer.DOWNGRADE, "g") in timers
+    driver.advance(0)
+    assert driver.shard.groups["g"].state is GroupState.PREPARING_REBALANCE
+
+
+def test_work_that_waits_for_its_interval_goes_with_the_group(driver):
+    classic_group(driver, "a")
+    driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
+    driver.consumer_heartbeat("n")
+    driver.consumer_heartbeat("m")
+    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
+    driver.consumer_heartbeat("n", -1)
+    driver.consumer_heartbeat("m", -1)
+    assert TimerKey(Timer.TARGET, "g") not in driver.shard._timers
+
+
+@pytest.mark.parametrize(("members_max", "becomes"), [(1, False), (2, True)])
+def test_a_classic_group_takes_so_many_members(driver, members_max, becomes):
+    classic_group(driver, "a", "b")
+    driver.consumer_heartbeat("n")
+    driver.settings = replace(driver.settings, classic_members_max=members_max)
+    driver.consumer_heartbeat("n", -1)
+    assert ("g" in driver.shard.groups) is becomes
+
+
+def test_an_empty_consumer_group_stays_one(driver):
+    driver.consumer_heartbeat("n")
+    driver.consumer_heartbeat("n", -1)
+    assert "g" not in driver.shard.groups
+    assert consumer(driver).has_epoch
+
+
+# -- what members of the classic protocol are told
+
+
+@pytest.mark.parametrize(("subscribed", "told"), [(0, 0), (1, 1), (3, 3), (9, 3)])
+def test_an_assignment_has_the_version_of_the_subscription(subscribed, told):
+    metadata = subscribed.to_bytes(2, "big") + subscription(["t"])[2:]
+    member = ConsumerMember(
+        "a",
+        assigned={topic_id("t"): {1: 1, 0: 1}, topic_id("gone"): {0: 1}},
+        classic=classic_metadata(10_000, (("range", metadata),)),
+    )
+    found = classic_assignment(member, FakeTopics(t=2))
+    assert int.from_bytes(found[:2], "big") == told
+    (topic,) = decode_assignment(found).assigned_partitions
+    assert (topic.topic, topic.partitions) == ("t", [0, 1])

@@ -1,0 +1,142 @@
+"""Who may commit and read offsets of a consumer group, rule by rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.consumer import records
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember
+from broker.groups.consumer.migration import classic_metadata
+from broker.groups.consumer.offsets import (
+    MEMBER_EPOCH_VERSION,
+    check_commit,
+    check_fetch,
+    check_transactional_commit,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+
+E = ErrorCode
+T, U = b"t" * 16, b"u" * 16
+# It has had t:0 since epoch 2, t:1 since 4, and must give t:2 up.
+A = ConsumerMember("a", epoch=5, assigned={T: {0: 2, 1: 4}}, revoking={T: {2: 3}})
+CLASSIC = replace(A, id="c", assigned={}, revoking={}, classic=classic_metadata(10, ()))
+
+
+def group(*members):
+    found = ConsumerGroup("g")
+    for member in members:
+        for record in (records.member_record("g", member), records.current_record("g", member)):
+            found.apply(record.key, record.value)
+    return found
+
+
+def outcome(*asked, partition=(T, 0), **more):
+    """The code for one partition, or of the whole."""
+    try:
+        return check_commit(*asked, **more)(*partition)
+    except KafkaError as error:
+        return error.code
+
+
+@pytest.mark.parametrize(
+    ("members", "member_id", "epoch", "expected"),
+    [
+        ((), "", -1, E.NONE),
+        ((), "", 0, E.UNKNOWN_MEMBER_ID),
+        ((), "a", 1, E.UNKNOWN_MEMBER_ID),
+        ((A,), "", -1, E.UNKNOWN_MEMBER_ID),
+        ((A,), "a", 5, E.NONE),
+        ((A,), "a", 6, E.STALE_MEMBER_EPOCH),
+        ((A,), "a", -1, E.STALE_MEMBER_EPOCH),
+        ((CLASSIC,), "c", 5, E.NONE),
+        ((CLASSIC,), "c", 6, E.ILLEGAL_GENERATION),
+        ((CLASSIC,), "c", 4, E.ILLEGAL_GENERATION),
+    ],
+)
+def test_who_may_commit(members, member_id, epoch, expected):
+    assert outcome(group(*members), member_id, epoch, MEMBER_EPOCH_VERSION) is expected
+
+
+@pytest.mark.parametrize(
+    ("epoch", "partition", "expected"),
+    [
+        (5, (U, 9), E.NONE),  # at its epoch it is believed
+        (4, (T, 0), E.NONE),
+        (2, (T, 0), E.NONE),
+        (1, (T, 0), E.STALE_MEMBER_EPOCH),
+        (4, (T, 1), E.NONE),
+        (3, (T, 1), E.STALE_MEMBER_EPOCH),
+        (3, (T, 2), E.NONE),
+        (2, (T, 2), E.STALE_MEMBER_EPOCH),
+        (4, (T, 3), E.STALE_MEMBER_EPOCH),
+        (4, (U, 0), E.STALE_MEMBER_EPOCH),
+    ],
+)
+def test_who_knows_an_older_epoch_commits_for_what_it_has_had_since(epoch, partition, expected):
+    assert outcome(group(A), "a", epoch, MEMBER_EPOCH_VERSION, partition=partition) is expected
+
+
+def test_only_members_of_the_old_protocol_commit_by_versions_without_epochs():
+    both = group(A, CLASSIC)
+    old = MEMBER_EPOCH_VERSION - 1
+    assert outcome(both, "a", 5, old) is E.UNSUPPORTED_VERSION
+    assert outcome(both, "c", 5, old) is E.NONE
+    assert outcome(both, "a", 5, old, is_transactional=True) is E.NONE
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "instance", "expected"),
+    [
+        ("", -1, None, E.NONE),  # a producer that knows no members
+        ("a", 5, None, E.NONE),
+        ("a", 6, None, E.STALE_MEMBER_EPOCH),
+        ("a", -1, None, E.STALE_MEMBER_EPOCH),
+        ("", 0, None, E.UNKNOWN_MEMBER_ID),
+        ("", -2, None, E.UNKNOWN_MEMBER_ID),
+        ("", -1, "i", E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_may_commit_in_a_transaction(member_id, epoch, instance, expected):
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        group_instance_id=instance,
+        topics=[],
+    )
+    try:
+        found = check_transactional_commit(group(A), request)(T, 9)
+    except KafkaError as error:
+        found = error.code
+    assert found is expected
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "expected"),
+    [
+        (None, -1, E.NONE),
+        ("a", 5, E.NONE),
+        ("a", 4, E.STALE_MEMBER_EPOCH),
+        ("a", 6, E.STALE_MEMBER_EPOCH),
+        ("a", -1, E.STALE_MEMBER_EPOCH),
+        ("b", 5, E.UNKNOWN_MEMBER_ID),
+        ("", -1, E.UNKNOWN_MEMBER_ID),
+        (None, 0, E.UNKNOWN_MEMBER_ID),
+        (None, 5, E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_may_read(member_id, epoch, expected):
+    request = OffsetFetchRequestGroup(
+        group_id="g", member_id=member_id, member_epoch=epoch, topics=None
+    )
+    try:
+        check_fetch(group(A), request)
+        found = E.NONE
+    except KafkaError as error:
+        found = error.code
+    assert found is expected

@@ -1,0 +1,131 @@
+"""Which offsets go: of topics that are gone, of groups that are deleted, and those whose time is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.coordination.shard import Producer
+from broker.groups import removal
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.records import GroupRecord
+from broker.groups.store import GroupStore
+from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+
+S = GroupState
+PRODUCER = Producer(7, 0)
+OLD, NEW, NIL = b"o" * 16, b"n" * 16, bytes(16)
+LIMITS = replace(GroupLimits(), offsets_retention_ms=1_000)
+
+
+def store_of(*commits, pending=()):
+    """Commits as (group, topic, partition, topic id)."""
+    store = GroupStore()
+    for offset, (commit, producer) in enumerate(
+        [(one, None) for one in commits] + [(one, PRODUCER) for one in pending]
+    ):
+        group, topic, partition, topic_id = commit
+        key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+        value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, topic_id=topic_id)
+        store.replay(offset, GroupRecord(key, value), producer)
+    return store
+
+
+def keys(tombstones):
+    found = list(tombstones)
+    assert all(one.value is None for one in found)
+    return {(one.key.group, one.key.topic, one.key.partition) for one in found}
+
+
+COMMITS = [("g", "t", 0, OLD), ("g", "t", 1, NEW), ("h", "t", 0, NIL), ("h", "u", 0, OLD)]
+OF_OLD_T = {("g", "t", 0), ("h", "t", 0)}
+
+
+def test_offsets_of_a_deleted_topic_go_by_its_id_or_by_its_name_where_they_have_none():
+    assert keys(removal.of_deleted_topics(store_of(*COMMITS), {"t": OLD})) == OF_OLD_T
+    in_transactions = store_of(pending=COMMITS)
+    assert keys(removal.of_deleted_topics(in_transactions, {"t": OLD})) == set()
+    assert keys(removal.pending_of_deleted_topics(in_transactions, {"t": OLD})) == OF_OLD_T
+
+
+def test_offsets_of_topics_that_nobody_knows_any_more_go():
+    def knows(name, topic_id):
+        return (name, topic_id) != ("t", OLD)
+
+    store = store_of(*COMMITS, pending=COMMITS)
+    assert keys(removal.of_gone_topics(store, "g", knows)) == {("g", "t", 0)}
+    assert keys(removal.of_gone_topics(store, "h", knows)) == set()
+    assert keys(removal.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
+
+
+def test_with_a_group_go_its_own_offsets_and_those_that_transactions_commit():
+    store = store_of(COMMITS[0], COMMITS[3], pending=[COMMITS[1], COMMITS[2]])
+    assert keys(removal.offsets_of_group(store, "g")) == {("g", "t", 0), ("g", "t", 1)}
+
+
+# -- expiry
+
+
+def everything(_name, _topic_id):
+    return True
+
+
+def classic(state=S.EMPTY, *, protocol_type="consumer", topics=frozenset(), pending=()):
+    group = ClassicGroup("g", 0, state)
+    group.protocol_type, group.subscribed_topics = protocol_type, topics
+    group.state_timestamp_ms = 100
+    group.pending.update(pending)
+    return group
+
+
+@pytest.mark.parametrize(("now_ms", "is_over"), [(1_099, False), (1_100, True), (1_101, True)])
+def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
+    store = store_of(COMMITS[0])
+    found = removal.expired(None, store, "g", LIMITS, now_ms, everything)
+    assert keys(found) == ({("g", "t", 0)} if is_over else set())
+
+
+@pytest.mark.parametrize(("now_ms", "is_over"), [(499, False), (500, True)])
+def test_an_offset_with_an_end_of_its_own_is_kept_until_then(now_ms, is_over):
+    store = GroupStore()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, expire_timestamp=500)
+    store.replay(0, GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), value))
+    found = removal.expired(None, store, "g", LIMITS, now_ms, everything)
+    assert keys(found) == ({("g", "t", 0)} if is_over else set())
+
+
+def test_an_offset_that_a_transaction_is_about_to_replace_stays():
+    store = store_of(COMMITS[0], COMMITS[1], pending=[COMMITS[0]])
+    found = removal.expired(None, store, "g", LIMITS, 10_000, everything)
+    assert keys(found) == {("g", "t", 1)}
+
+
+@pytest.mark.parametrize(
+    ("group", "expires"),
+    [
+        (classic(), True),
+        (classic(pending=["m"]), False),
+        (classic(S.STABLE), True),
+        (classic(S.STABLE, topics=frozenset(["t"])), False),
+        (classic(S.STABLE, topics=None), False),
+        (classic(S.STABLE, protocol_type="connect"), False),
+        (classic(S.PREPARING_REBALANCE), False),
+        (classic(S.COMPLETING_REBALANCE), False),
+    ],
+    ids=str,
+)
+def test_offsets_of_a_group_expire_only_where_it_is_known_that_nobody_reads_the_topic(
+    group, expires
+):
+    found = removal.expired(group, store_of(COMMITS[0]), "g", LIMITS, 10_000, everything)
+    assert bool(keys(found)) is expires
+
+
+def test_what_nobody_knows_goes_though_the_group_rebalances():
+    group = classic(S.PREPARING_REBALANCE)
+    found = removal.expired(
+        group, store_of(COMMITS[0]), "g", LIMITS, 0, lambda _name, _topic_id: False
+    )
+    assert keys(found) == {("g", "t", 0)}
