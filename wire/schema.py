@@ -13,7 +13,7 @@ Kafka's `mapKey` and `entityType`, which do not travel.
 import struct
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from wire.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
 from wire.errors import LocalProtocolError, RemoteProtocolError
@@ -46,6 +46,18 @@ _NOT_WRITABLE = (struct.error, UnicodeEncodeError, AttributeError, TypeError, Ov
 
 def _cannot_write(value: Struct, version: int, error: Exception) -> LocalProtocolError:
     return LocalProtocolError(f"{type(value).__name__} v{version} cannot be written: {error}")
+
+
+def _malformed(
+    cls: type[DeclaredMessage], version: int, error: BaseException
+) -> RemoteProtocolError:
+    too_short = isinstance(error, (IndexError, struct.error))
+    why = "it ends too soon" if too_short else str(error)
+    return RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {why}")
+
+
+def _is_followed(cls: type[DeclaredMessage], version: int, count: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{cls.__name__} v{version} is followed by {count} bytes")
 
 
 class Message(DeclaredMessage):
@@ -90,10 +102,25 @@ class Message(DeclaredMessage):
         """
         found, pos, _ = cls.decode_counted(buf, version, budget)
         if pos != len(buf):
-            raise RemoteProtocolError(
-                f"{cls.__name__} v{version} is followed by {len(buf) - pos} bytes"
-            )
+            raise _is_followed(cls, version, len(buf) - pos)
         return found
+
+    @classmethod
+    def decoder(cls, version: int) -> Callable[[bytes | memoryview], Self]:
+        """`decode` of one version, for who decodes many small ones: it costs half as much. Raises as `decode`."""
+        read = cls.readers.get(version) or cls._make_reader(version)
+        _, elements_max, tags_max = DECODE_BUDGET
+
+        def decode(buf: bytes | memoryview) -> Any:
+            try:
+                found, end, _ = read(buf, elements_max, tags_max)
+            except _BAD_BYTES as error:
+                raise _malformed(cls, version, error) from error
+            if end != len(buf):
+                raise _is_followed(cls, version, len(buf) - end)
+            return found
+
+        return decode
 
     @classmethod
     def decode_prefix(
@@ -123,9 +150,7 @@ class Message(DeclaredMessage):
             found, end, left = read(buf, budget.elements_max, budget.tags_max)
             return found, end, budget.elements_max - left
         except _BAD_BYTES as error:
-            too_short = isinstance(error, (IndexError, struct.error))
-            why = "it ends too soon" if too_short else str(error)
-            raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {why}") from error
+            raise _malformed(cls, version, error) from error
 
     @classmethod
     def _make_writer(cls, version: int) -> Writer:

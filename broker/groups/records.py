@@ -66,7 +66,10 @@ class GroupRecordSerde:
         return record.encode(now_ms, self.offset_version)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
-        group_key: GroupKey | None = decode_group_key(key) or decode_consumer_group_key(key)
+        group_key: GroupKey | None = decode_group_key(key)
+        if value is not None and type(group_key) is OffsetCommitKey:  # nearly all of a large log
+            return GroupRecord(group_key, decode_offset_commit_value(value))
+        group_key = group_key or decode_consumer_group_key(key)
         if group_key is None:
             return None
         return GroupRecord(group_key, None if value is None else decode_value(group_key, value))

@@ -48,6 +48,7 @@ from broker.storage.broker_storage import Storage, open_storage
 from broker.storage.cordons import Cordons
 from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
+from broker.transactions.marking import Marking
 from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
 from node.listeners import bind, closed_on_failure
@@ -132,8 +133,10 @@ def _composed(
     to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
     access = _quorum_access(config, controller, storage, to_controllers)
     node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
-    metadata = BrokerMetadata(access.loader.image)
-    channel = _channel(config, access, to_controllers)
+    metadata, channel = (
+        BrokerMetadata(access.loader.image),
+        _channel(config, access, to_controllers),
+    )
     settings = TopicSettingsSource(config, metadata, node_id)
     configs = NodeConfigs(config, lambda: metadata.image.configs)
     cordons = _cordons(config, configs, metadata, directories)
@@ -148,7 +151,8 @@ def _composed(
     partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = _groups(config, metadata, directories, partitions)
     producer_ids = ProducerIds(channel, node_id, lambda: lifecycle.epoch)
-    transacting = _transactions(config, configs, metadata, producer_ids, directories, to_brokers)
+    marks = Marking(partitions, groups.complete_transaction, now_ms)
+    transacting = _transactions(config, configs, metadata, marks, producer_ids, storage, to_brokers)
     partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
@@ -378,15 +382,17 @@ def _transactions(
     config: ServerConfig,
     configs: NodeConfigs,
     metadata: BrokerMetadata,
+    marking: Marking,
     producer_ids: ProducerIds,
-    directories: LogDirectories,
+    storage: Storage,
     security: ClientSecurity,
 ) -> Transactions:
     return transactions(
         config,
         metadata,
+        marking,
         producer_ids,
-        directories.storage_failed,
+        storage.directories.storage_failed,
         lambda purpose: _channels(config, metadata, security, purpose),
         lambda: bool(configs.now("transaction.partition.verification.enable")),
     )

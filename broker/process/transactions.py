@@ -13,6 +13,7 @@ from broker.producing.producer_ids import ProducerIds
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.markers import MarkerWriter
+from broker.transactions.marking import Marking
 from broker.transactions.verification import TransactionVerifier
 from node.config.server import ServerConfig
 
@@ -40,6 +41,7 @@ class Transactions:
 def transactions(
     config: ServerConfig,
     metadata: BrokerMetadata,
+    marking: Marking,
     producer_ids: ProducerIds,
     storage_failed: Callable[[], object],
     open_channels: Callable[[str], BrokerChannels],
@@ -50,7 +52,7 @@ def transactions(
     """
     seconds = config["request.timeout.ms"] / 1000
     marker_channels, verifier_channels = open_channels("markers"), open_channels("transactions")
-    markers = MarkerWriter(marker_channels, metadata, seconds)
+    markers = MarkerWriter(config.node_id, marking, marker_channels, metadata, seconds)
     limits = TransactionLimits.of(config)
     coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers, storage_failed)
     verifier = TransactionVerifier(

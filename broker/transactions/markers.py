@@ -2,6 +2,7 @@
 
 A transaction is complete when all its partitions have their marker; those of topics that were deleted need none. The
 work belongs to the epoch of the shard and ends with it: another coordinator finds the decision and goes on (T7).
+What this broker leads is written without a request to itself.
 Source: Kafka's `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`. Different on purpose: a
 partition in which a newer epoch of the producer has written already needs no marker of this one, where Kafka leaves the
 transaction to hang (KAFKA-16352 and its kind).
@@ -21,6 +22,7 @@ from broker.channels.broker_channel import NotSent, OutcomeUnknown
 from broker.channels.broker_channels import BrokerChannels
 from broker.channels.gathering import Gathering
 from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.transactions.marking import Marking, keys_of
 from broker.transactions.ports import Metadata
 from broker.transactions.records import TransactionRecord, partitions_by_topic
 from broker.transactions.shard import TransactionCoordinatorShard
@@ -64,8 +66,17 @@ class _Marker(NamedTuple):
 class MarkerWriter:
     """`run` must be running; `finish` is the follow-up of a shard."""
 
-    def __init__(self, channels: BrokerChannels, metadata: Metadata, seconds: float) -> None:
-        """`seconds`: how long a broker may take to answer."""
+    def __init__(
+        self,
+        node_id: int,
+        marking: Marking,
+        channels: BrokerChannels,
+        metadata: Metadata,
+        seconds: float,
+    ) -> None:
+        """`marking` is of this broker, `node_id`. `seconds`: how long another one may take to answer."""
+        self._node_id = node_id
+        self._marking = marking
         self._channels = channels
         self._metadata = metadata
         self._seconds = seconds
@@ -139,8 +150,7 @@ class MarkerWriter:
 
     async def _send(self, broker_id: int, markers: Sequence[_Marker]) -> list[Results]:
         request = WriteTxnMarkersRequest(markers=[_to_request(marker) for marker in markers])
-        response = await self._channels.call(broker_id, request, timeout=self._seconds)
-        assert isinstance(response, WriteTxnMarkersResponse)
+        response = await self._ask(broker_id, request)
         results: dict[int, Results] = {
             one.producer_id: {
                 (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
@@ -150,6 +160,15 @@ class MarkerWriter:
             for one in response.markers
         }
         return [results.get(marker.decided.producer_id, {}) for marker in markers]
+
+    async def _ask(
+        self, broker_id: int, request: WriteTxnMarkersRequest
+    ) -> WriteTxnMarkersResponse:
+        if broker_id == self._node_id:
+            return await self._marking.write(request, keys_of(request))
+        response = await self._channels.call(broker_id, request, timeout=self._seconds)
+        assert isinstance(response, WriteTxnMarkersResponse)
+        return response
 
 
 def _complete(epoch: Epoch, transactional_id: str, decided: Transaction) -> None:

@@ -13,7 +13,7 @@ cannot hold.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -135,16 +135,20 @@ class Columns:
         start, size = self.value_start[row], self.value_size[row]
         return None if size < 0 else bytes(self.data[start : start + size])
 
-    def keys_and_values(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Of all rows, copied: as `key` and `value` of each."""
+    def keys(self) -> list[bytes | None]:
+        """Of all rows, copied: as `key` of each."""
+        return self._copied(self.key_start, self.key_size)
+
+    def values(self) -> list[bytes | None]:
+        """Of all rows, copied: as `value` of each."""
+        return self._copied(self.value_start, self.value_size)
+
+    def _copied(self, starts: array[int], sizes: array[int]) -> list[bytes | None]:
         data = bytes(self.data)
-        for start, size, value_start, value_size in zip(
-            self.key_start, self.key_size, self.value_start, self.value_size, strict=True
-        ):
-            yield (
-                None if size < 0 else data[start : start + size],
-                None if value_size < 0 else data[value_start : value_start + value_size],
-            )
+        return [
+            None if size < 0 else data[start : start + size]
+            for start, size in zip(starts, sizes, strict=True)
+        ]
 
 
 class HeaderColumns(NamedTuple):

@@ -37,6 +37,7 @@ from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
+from broker.transactions.marking import Marking
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
@@ -233,8 +234,15 @@ def open_harness(
     channels = BrokerChannels(
         BrokerConnector(lambda broker_id: _address(metadata, broker_id), "harness"), ChannelLimits()
     )
+    groups = GroupCoordinator(GroupLimits.of(server_config), metadata)
     transacting = transactions(
-        server_config, metadata, absent, lambda: None, lambda _purpose: channels, lambda: True
+        server_config,
+        metadata,
+        Marking(partitions, groups.complete_transaction, now_ms),
+        absent,
+        lambda: None,
+        lambda _purpose: channels,
+        lambda: True,
     )
     throttles = ReplicationThrottles()
     context = Context(
@@ -250,7 +258,7 @@ def open_harness(
         topic_creation=absent,
         fetch_sessions=FetchSessions(server_config["max.incremental.fetch.session.cache.slots"]),
         producer_ids=absent,
-        groups=GroupCoordinator(GroupLimits.of(server_config), metadata),
+        groups=groups,
         transactions=transacting.coordinator,
         verifier=transacting.verifier,
         limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),

@@ -7,6 +7,8 @@ those of consumer groups are read and written here, too.
 """
 
 import struct
+from collections.abc import Callable
+from functools import lru_cache
 
 from wire.declarations import Struct, data, field, int32, int64, string, uuid
 from wire.errors import RemoteProtocolError
@@ -95,12 +97,8 @@ def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    key_type = _read_prefix(view)
-    if key_type in _OFFSET_KEYS:
-        return OffsetCommitKey.decode(view[2:], 0)
-    if key_type == GroupMetadataKey.KEY:
-        return GroupMetadataKey.decode(view[2:], 0)
-    return None
+    decode = _key_decoder(bytes(view[:2]))
+    return None if decode is None else decode(view[2:])
 
 
 def encode_group_value(value: GroupValue, version: int) -> bytes:
@@ -118,7 +116,7 @@ def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    return OffsetCommitValue.decode(view[2:], _read_prefix(view))
+    return _offset_decoder(bytes(view[:2]))(view[2:])
 
 
 def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
@@ -149,6 +147,21 @@ def decode_consumer_group_value(
         RemoteProtocolError: the bytes are malformed.
     """
     return CONSUMER_GROUP_RECORDS[key.KEY][1].decode(view[2:], _read_prefix(view))
+
+
+# A coordinator decodes millions of keys and offsets when it loads. As many decoders are kept as there are types of
+# records, and versions.
+@lru_cache(maxsize=32)
+def _key_decoder(prefix: bytes) -> Callable[[bytes | memoryview], ClassicKey] | None:
+    key_type = _read_prefix(prefix)
+    if key_type in _OFFSET_KEYS:
+        return OffsetCommitKey.decoder(0)
+    return GroupMetadataKey.decoder(0) if key_type == GroupMetadataKey.KEY else None
+
+
+@lru_cache(maxsize=32)
+def _offset_decoder(prefix: bytes) -> Callable[[bytes | memoryview], OffsetCommitValue]:
+    return OffsetCommitValue.decoder(_read_prefix(prefix))
 
 
 def _read_prefix(view: bytes | memoryview) -> int:

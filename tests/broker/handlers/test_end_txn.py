@@ -73,6 +73,18 @@ async def test_a_transaction_that_nobody_knows(tmp_path):
         assert await WireProducer(one, "").end() == E.INVALID_REQUEST
 
 
+async def test_a_coordinator_needs_no_connection_to_write_markers_here(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin()
+        await producer.add(0)
+        await producer.produce(b"a")
+        assert await producer.end() == E.NONE
+        assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
+        assert len(one.broker.parts.transactions.marker_channels) == 0
+
+
 async def test_a_deleted_topic_needs_no_marker(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", "u")

@@ -122,7 +122,9 @@ def test_columns_equal_the_plain_decoder(walk, made):
     with using(walk):
         columns = decode_columns(views)
         plain = [r for view in views for r in map(tuple, decode_records(view))]
-        assert list(columns.keys_and_values()) == [one[2:4] for one in plain]
+        assert list(zip(columns.keys(), columns.values(), strict=True)) == [
+            one[2:4] for one in plain
+        ]
         assert list(rows(columns)) == plain
     assert list(columns.batch) == [i for i, view in enumerate(views) for _ in range(view.count)]
 

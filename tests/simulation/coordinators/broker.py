@@ -19,6 +19,7 @@ from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.process.transactions import transactions
 from broker.producing.offloaded_connections import OffloadedConnections
 from broker.producing.producer_ids import ProducerIds
+from broker.transactions.marking import Marking
 from node.config.server import ServerConfig
 from tests.cluster.data_side import config
 from tests.simulation.coordinators.channels import SimChannels
@@ -88,8 +89,15 @@ class CoordinatorBroker(SimBroker):
         self.partitions.listen(CONSUMER_OFFSETS, self.groups.runtime)
         producer_ids = ProducerIds(self.channel, self.id, lambda: self._epoch_of(life))
         channels: Any = SimChannels(self)
+        marking = Marking(self.partitions, self.groups.complete_transaction, self.context.now_ms)
         parts = transactions(
-            settings, metadata, producer_ids, failed, lambda _purpose: channels, lambda: True
+            settings,
+            metadata,
+            marking,
+            producer_ids,
+            failed,
+            lambda _purpose: channels,
+            lambda: True,
         )
         self.partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
         self.transacting = parts

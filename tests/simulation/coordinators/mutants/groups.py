@@ -13,8 +13,8 @@ from broker.groups.group import ClassicGroup
 from broker.groups.operation import GroupOperation
 from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
-from broker.handlers import write_txn_markers
 from broker.partitions.end_markers import append_end_marker
+from broker.transactions.marking import Marking
 from log.producers.marker import EndMarker
 from wire.errors import ErrorCode, KafkaError
 
@@ -204,17 +204,17 @@ def _unstable_offsets_are_told() -> Patch:
 def _markers_pass_by_the_shard() -> Patch:
     """The log has the marker, the coordinator goes on as if not."""
 
-    def write(_topic: str, _index: int, marker: Any, leader: Any, ctx: Any) -> Any:
+    def append(self: Marking, _topic: str, _index: int, marker: Any, leader: Any) -> Any:
         return append_end_marker(
             leader,
             EndMarker(marker.transaction_result, marker.coordinator_epoch),
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             transaction_version=marker.transaction_version,
-            now_ms=ctx.now_ms(),
+            now_ms=self.now_ms(),
         )
 
-    return mock.patch.object(write_txn_markers, "_write", write)
+    return mock.patch.object(Marking, "_append", append)
 
 
 def _offsets_expire_at_once() -> Patch:

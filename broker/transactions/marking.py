@@ -1,0 +1,113 @@
+"""Writing markers to the partitions that this broker leads: for coordinators elsewhere, which send WriteTxnMarkers, and
+for the one here, which calls.
+
+Those of `__consumer_offsets` go through the group coordinator, whose pending offsets they complete. Source:
+`KafkaApis.handleWriteTxnMarkersRequest` of Kafka (KIP-98, KIP-890, KIP-1228).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from broker.coordination.ports import AppendInfo
+from broker.coordination.shard import Producer
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from broker.partitions.awaiting import WatermarkWait, wait_for_all
+from broker.partitions.end_markers import append_end_marker
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.opening import Key, open_leaders, unopened_of_many
+from broker.partitions.registry import Partitions
+from log.producers.marker import EndMarker
+from node.runtime.turns import in_turns
+from wire.errors import KafkaError
+from wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+# Written between two checkpoints: 10 ms of work.
+MARKERS_PER_TURN = 100
+REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
+
+
+def keys_of(request: WriteTxnMarkersRequest) -> list[Key]:
+    """The partitions that markers are for."""
+    return [
+        (topic.name, index)
+        for marker in request.markers
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """`complete_offsets` is `GroupCoordinator.complete_transaction`; `now_ms` the wall clock."""
+
+    partitions: Partitions
+    complete_offsets: Callable[[int, Producer, EndMarker, int], AppendInfo]
+    now_ms: Callable[[], int]
+
+    async def write(
+        self, request: WriteTxnMarkersRequest, keys: Sequence[Key]
+    ) -> WriteTxnMarkersResponse:
+        """Returns when every marker is on the whole ISR, or will not be; `keys` are `keys_of` the request."""
+        await open_leaders(await unopened_of_many(self.partitions, keys, for_writing=True))
+        waits: list[WatermarkWait] = []
+        results: list[WritableTxnMarkerResult] = []
+        await in_turns(self._append_all(request, results, waits), MARKERS_PER_TURN)
+        await wait_for_all(waits, REPLICATION_SECONDS_MAX)
+        return WriteTxnMarkersResponse(markers=results)
+
+    def _append_all(
+        self,
+        request: WriteTxnMarkersRequest,
+        results: list[WritableTxnMarkerResult],
+        waits: list[WatermarkWait],
+    ) -> Iterator[None]:
+        """Completes `results`, at most one partition at each step."""
+        for marker in request.markers:
+            result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+            results.append(result)
+            yield
+            for topic in marker.topics:
+                of_topic = WritableTxnMarkerTopicResult(name=topic.name, partitions=[])
+                result.topics.append(of_topic)
+                yield
+                for index in topic.partition_indexes:
+                    of_topic.partitions.append(self._append_to(topic.name, index, marker, waits))
+                    yield
+
+    def _append_to(
+        self, topic: str, index: int, marker: WritableTxnMarker, waits: list[WatermarkWait]
+    ) -> WritableTxnMarkerPartitionResult:
+        result = WritableTxnMarkerPartitionResult(partition_index=index)
+        try:
+            leader = self.partitions.leader_of(topic, index)
+            info = self._append(topic, index, marker, leader)
+        except KafkaError as error:
+            result.error_code = error.code
+        else:
+            waits.append(WatermarkWait(leader.high_watermark, info.last_offset + 1, result))
+        return result
+
+    def _append(
+        self, topic: str, index: int, marker: WritableTxnMarker, leader: LeaderEpoch
+    ) -> AppendInfo:
+        end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
+        if topic == CONSUMER_OFFSETS:
+            producer = Producer(marker.producer_id, marker.producer_epoch)
+            return self.complete_offsets(index, producer, end_marker, marker.transaction_version)
+        return append_end_marker(
+            leader,
+            end_marker,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_version=marker.transaction_version,
+            now_ms=self.now_ms(),
+        )
