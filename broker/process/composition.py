@@ -133,10 +133,8 @@ def _composed(
     to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
     access = _quorum_access(config, controller, storage, to_controllers)
     node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
-    metadata, channel = (
-        BrokerMetadata(access.loader.image),
-        _channel(config, access, to_controllers),
-    )
+    metadata = BrokerMetadata(access.loader.image)
+    channel = _channel(config, access, to_controllers)
     settings = TopicSettingsSource(config, metadata, node_id)
     configs = NodeConfigs(config, lambda: metadata.image.configs)
     cordons = _cordons(config, configs, metadata, directories)
@@ -153,7 +151,6 @@ def _composed(
     producer_ids = ProducerIds(channel, node_id, lambda: lifecycle.epoch)
     marks = Marking(partitions, groups.complete_transaction, now_ms)
     transacting = _transactions(config, configs, metadata, marks, producer_ids, storage, to_brokers)
-    partitions.listen(TRANSACTION_STATE, transacting.coordinator.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
     tracker, quotas = RegistrationTracker(node_id, lifecycle.register_again), _client_quotas(config)
@@ -387,7 +384,7 @@ def _transactions(
     storage: Storage,
     security: ClientSecurity,
 ) -> Transactions:
-    return transactions(
+    parts = transactions(
         config,
         metadata,
         marking,
@@ -396,6 +393,8 @@ def _transactions(
         lambda purpose: _channels(config, metadata, security, purpose),
         lambda: bool(configs.now("transaction.partition.verification.enable")),
     )
+    marking.partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
+    return parts
 
 
 def _channels(
