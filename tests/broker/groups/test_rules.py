@@ -9,6 +9,7 @@ import pytest
 from broker.groups import joining
 from broker.groups.group import GroupState
 from broker.groups.limits import GroupLimits
+from broker.groups.operation import Timer, TimerKey
 from broker.groups.records import group_record
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
 from wire.errors import ErrorCode
@@ -219,3 +220,81 @@ def test_a_group_without_offsets_that_somebody_is_about_to_join_stays():
     driver.join("a again", driver.answers["a"].member_id)
     driver.advance(3)
     assert code_of(driver, "a again") is E.NONE
+
+
+# -- bounds
+
+
+def code_of_join(driver, token, *args, **join):
+    driver.join(token, *args, **join)
+    return E(driver.answers[token].error_code) if token in driver.answers else E.NONE
+
+
+def test_what_all_members_say_together_has_a_bound(driver, monkeypatch):
+    monkeypatch.setattr(joining, "GROUP_BYTES_MAX", 20)
+    assert code_of_join(driver, "a", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
+    assert code_of_join(driver, "b", version=3, protocols=[("p", b"x" * 10)]) is (
+        E.GROUP_MAX_SIZE_REACHED
+    )
+    assert code_of_join(driver, "c", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
+    group = driver.shard.groups["g"]
+    assert (len(group.members), group.bytes) == (2, 20)
+    # What a member said before does not count beside what it says now.
+    driver.advance(3)
+    first, second = group.members
+    driver.join("a again", first, protocols=[("p", b"y" * 9)])
+    driver.join("c again", second, protocols=[("p", b"y" * 9)])
+    assert code_of(driver, "a again") is code_of(driver, "c again") is E.NONE
+    assert group.bytes == 20
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, E.NONE), (4, E.MEMBER_ID_REQUIRED)])
+def test_from_which_version_on_members_are_given_an_id_first(driver, version, code):
+    assert code_of_join(driver, "a", version=version) is code
+
+
+def test_the_session_of_a_static_member_that_is_back_is_its_own(driver):
+    (a,) = stable(driver, "a")
+    driver.join("a2", instance="a")
+    back = driver.answers["a2"].member_id
+    timers = driver.shard._timers
+    assert TimerKey(Timer.SESSION, "g", a) not in timers
+    assert TimerKey(Timer.SESSION, "g", back) in timers
+    driver.advance(9)
+    assert driver.heartbeat(back, 1, instance="a") is E.NONE
+    driver.advance(9)
+    assert back in driver.shard.groups["g"].members
+
+
+def test_a_rebalance_waits_for_nobody_who_has_not_synced(driver):
+    """The time to sync was the last generation's."""
+    driver.join("a", version=3, rebalance_ms=5_000)
+    driver.advance(3)
+    assert TimerKey(Timer.SYNC, "g") in driver.shard._timers
+    driver.join("b", version=3, rebalance_ms=5_000)
+    assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
+    assert TimerKey(Timer.JOIN, "g") in driver.shard._timers
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "rebalance_ms", "ends"), [(3_000, 5_000, 5.0), (3_000, 1_000, 3.0)]
+)
+def test_a_first_rebalance_that_others_join_ends_all_the_same(delay_ms, rebalance_ms, ends):
+    """After its delay, or the longest rebalance timeout of its first member."""
+    driver = Driver(replace(GroupLimits(), initial_rebalance_delay_ms=delay_ms))
+    driver.join("a", version=3, rebalance_ms=rebalance_ms)
+    for number in range(4):
+        driver.advance(1)
+        driver.join(f"b{number}", version=3, rebalance_ms=100_000)
+        if "a" in driver.answers:
+            break
+    driver.advance(ends - driver.now)
+    assert "a" in driver.answers
+
+
+def test_a_join_phase_that_nobody_has_joined_lasts_as_long_as_members_asked(driver):
+    stable(driver, "a", "b", rebalance_ms=40_000, session_ms=300_000)
+    group = driver.shard.groups["g"]
+    driver.leave((group.instances["b"], "b"))
+    assert state(driver) is S.PREPARING_REBALANCE
+    assert driver.advance(85) == [pytest.approx(43.0), pytest.approx(83.0)]

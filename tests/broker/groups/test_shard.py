@@ -1,0 +1,277 @@
+"""A shard between its two kinds of groups: which one a request is for, what goes with a group, and what stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.coordination.shard import Producer
+from broker.groups.consumer.operation import ConsumerGroupWrite
+from broker.groups.group import GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.operation import Timer, TimerKey
+from broker.groups.records import GroupRecord, group_record
+from tests.broker.groups.driver import Driver, topic_id
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+
+E = ErrorCode
+S = GroupState
+PRODUCER = Producer(7, 0)
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def stable(driver, *names):
+    """Static members of a stable generation 1."""
+    for name in names:
+        driver.join(name, instance=name)
+    driver.advance(3)
+    ids = [driver.answers[name].member_id for name in names]
+    for name, member_id in zip(names, ids, strict=True):
+        driver.sync(f"sync {name}", member_id, 1, dict.fromkeys(ids, b"x"), instance=name)
+    return ids
+
+
+def pending(driver, topic="t", partition=0, group="g", topic_id=bytes(16)):
+    """An offset that an open transaction commits."""
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    value = OffsetCommitValue(offset=9, metadata="", commit_timestamp=0, topic_id=topic_id)
+    driver.shard.replay(-1, GroupRecord(key, value), PRODUCER)  # older than the log
+
+
+def timers_of(driver, *member_ids):
+    kinds = {kind for kind in Timer if TimerKey(kind, "g") in driver.shard._timers}
+    return kinds | {
+        (kind, member_id)
+        for kind in Timer
+        for member_id in member_ids
+        if TimerKey(kind, "g", member_id) in driver.shard._timers
+    }
+
+
+# -- deleting
+
+
+def test_a_group_with_members_of_either_kind_is_not_deleted(driver):
+    driver.consumer_heartbeat("a", group="new")
+    stable(driver, "b")
+    driver.commit_offset(1, group="offsets only")
+    codes = driver.submit(driver.shard.delete_groups(["new", "g", "offsets only", "none"]))
+    assert codes == {
+        "new": E.NON_EMPTY_GROUP,
+        "g": E.NON_EMPTY_GROUP,
+        "offsets only": E.NONE,
+        "none": E.GROUP_ID_NOT_FOUND,
+    }
+    driver.consumer_heartbeat("a", -1, group="new")
+    assert driver.submit(driver.shard.delete_groups(["new"])) == {"new": E.NONE}
+    assert not driver.replayed().knows("new")
+
+
+def test_a_group_that_only_a_transaction_knows_is_deleted_with_its_offsets(driver):
+    pending(driver)
+    assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
+    driver.shard.complete_transaction(PRODUCER, is_commit=True)
+    assert driver.offset() is None
+
+
+def test_offsets_are_deleted_also_where_a_transaction_commits_them(driver):
+    pending(driver)
+    driver.commit_offset(1, partition=1)
+    result = driver.shard.delete_offsets("g", [("t", 0), ("t", 1), ("t", 2)])
+    assert not result.atomic  # as many as there are
+    assert set(driver.submit(result).values()) == {E.NONE}
+    assert [record.value for record in driver.log[-2:]] == [None, None]
+    driver.shard.complete_transaction(PRODUCER, is_commit=True)
+    assert driver.offset(partition=0) is driver.offset(partition=1) is None
+
+
+def test_offsets_of_a_group_of_connect_are_deleted_when_it_is_empty(driver):
+    driver.join("a", version=3, protocol_type="connect", protocols=[("p", b"")])
+    driver.commit_offset(1)
+    with pytest.raises(KafkaError) as refusal:
+        driver.shard.check_offset_delete("g")
+    assert refusal.value.code is E.NON_EMPTY_GROUP
+    driver.advance(3)
+    driver.leave((driver.answers["a"].member_id, None))
+    driver.shard.check_offset_delete("g")
+    with pytest.raises(KafkaError) as refusal:
+        driver.shard.check_offset_delete("unknown")
+    assert refusal.value.code is E.GROUP_ID_NOT_FOUND
+
+
+def test_offsets_of_a_deleted_topic_go_from_transactions_too(driver):
+    pending(driver, topic_id=topic_id("t"))
+    driver.shard.topics_deleted({"t": topic_id("t")})
+    driver.settle()
+    driver.shard.complete_transaction(PRODUCER, is_commit=True)
+    assert driver.offset() is None
+
+
+# -- which kind of group it is
+
+
+def test_an_empty_group_of_the_new_protocol_is_for_whoever_comes(driver):
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("a", -1)
+    driver.join("b", version=3)
+    assert driver.shard.groups["g"].state is S.PREPARING_REBALANCE
+    assert "g" not in driver.replayed().consumer_groups
+    driver.advance(3)
+    assert driver.shard.consumer_group("g") is None
+
+
+def test_what_is_left_of_an_empty_group_goes_as_a_whole_or_not_at_all(driver):
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("a", -1)
+    driver.holding = True
+    driver.join("b", version=3)
+    assert all(write.atomic for write in driver.uncommitted.pop_committed(len(driver.log)))
+
+
+def test_who_joins_a_group_as_nobody_leaves_no_group_behind(driver):
+    driver.join("a", "unknown")
+    assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
+    driver.join("b", protocols=[])
+    assert driver.answers["b"].error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    assert "g" not in driver.shard.groups
+    driver.join("c")
+    assert driver.answers["c"].error_code == E.MEMBER_ID_REQUIRED
+    assert "g" in driver.shard.groups
+    driver.leave((driver.answers["c"].member_id, None))
+    assert "g" not in driver.shard.groups
+    driver.join("d")
+    driver.advance(10)
+    assert "g" not in driver.shard.groups
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_who_leaves_by_an_old_version_is_one(driver, version):
+    (member_id,) = stable(driver, "a")
+    assert driver.leave((member_id, None), version=version) == [E.NONE]
+    assert not driver.shard.groups["g"].members
+
+
+def test_a_join_that_waits_is_told_to_come_again_when_the_group_changes_its_kind(driver):
+    driver.join("a", version=3)
+    driver.consumer_heartbeat("n")
+    assert driver.answers["a"].error_code == E.REBALANCE_IN_PROGRESS
+    (member_id,) = (name for name in driver.shard.store.consumer_groups["g"].members if name != "n")
+    assert timers_of(driver, member_id, "n") == {(Timer.SESSION, member_id), (Timer.SESSION, "n")}
+
+
+def test_offsets_are_read_and_committed_by_the_rules_of_the_kind(driver):
+    driver.consumer_heartbeat("a")
+    asked = OffsetFetchRequestGroup(group_id="g", member_id="x", member_epoch=1, topics=None)
+    with pytest.raises(KafkaError) as refusal:
+        driver.shard.fetch_offsets(asked)
+    assert refusal.value.code is E.UNKNOWN_MEMBER_ID
+    for group, code in (("g", E.UNKNOWN_MEMBER_ID), ("other", E.ILLEGAL_GENERATION)):
+        request = OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=1, member_id="x", topics=[]
+        )
+        with pytest.raises(KafkaError) as refusal:
+            driver.shard.commit_offsets_in_transaction(request, driver.at)
+        assert refusal.value.code is code
+
+
+# -- what is left behind
+
+
+def test_a_group_that_is_closed_leaves_no_timer(driver):
+    a, b = stable(driver, "a", "b")
+    driver.join("pending")
+    (waiting,) = driver.shard.groups["g"].pending
+    driver.join("a again", a, instance="a")
+    group = driver.shard.groups["g"]
+    assert timers_of(driver, a, b, waiting) >= {Timer.JOIN, (Timer.SESSION, waiting)}
+    driver.close()
+    assert timers_of(driver, a, b, waiting) == set()
+    assert group.state is S.DEAD
+    assert driver.answers["a again"].error_code == E.NOT_COORDINATOR
+
+
+def test_a_group_that_is_closed_before_it_synced_leaves_no_timer(driver):
+    driver.join("a", version=3)
+    driver.advance(3)
+    assert Timer.SYNC in timers_of(driver)
+    driver.close()
+    assert timers_of(driver) == set()
+
+
+def test_who_waits_for_a_commit_is_told_once_that_the_coordinator_has_moved(driver):
+    driver.consumer_heartbeat("n")
+    driver.holding = True
+    driver.join("a", version=3)
+    driver.close()
+    assert driver.answers["a"].error_code == E.NOT_COORDINATOR
+    driver.close()
+
+
+def test_writes_that_nobody_awaits_are_not_kept(driver):
+    driver.shard._write(ConsumerGroupWrite("g", (), token=None))
+    driver.shard._effects.writes.append(ConsumerGroupWrite("g", ()))
+    driver.shard.take()
+    assert not driver.shard._awaited
+
+
+def test_a_deleted_group_of_the_new_protocol_is_worked_for_no_more(driver):
+    driver.consumer_heartbeat("a")
+    assert "g" in driver.shard.consumers._works
+    driver.consumer_heartbeat("a", -1)
+    driver.submit(driver.shard.delete_groups(["g"]))
+    assert "g" not in driver.shard.consumers._works
+
+
+def test_a_deleted_classic_group_answers_whoever_waits(driver):
+    driver.join("a", version=3)
+    driver.append([group_record("g", None)])
+    driver.settle()
+    assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
+
+
+# -- loading
+
+
+def test_what_is_loaded_comes_to_life_when_all_of_it_is(driver):
+    stable(driver, "a")
+    after = Driver(log=driver.log, now=driver.now)
+    assert set(after.shard.groups["g"].instances) == {"a"}
+
+
+def test_a_group_over_its_size_rebalances_when_it_is_loaded(driver):
+    stable(driver, "a", "b")
+    for members_max, state in ((2, S.STABLE), (1, S.PREPARING_REBALANCE)):
+        limits = replace(GroupLimits(), members_max=members_max)
+        assert Driver(limits, log=driver.log).shard.groups["g"].state is state
+
+
+def test_offsets_of_transactions_whose_topics_are_gone_are_written_off_when_loaded(driver):
+    store_first = Driver()
+    pending(store_first)
+    store_first.gone.add(("t", bytes(16)))
+    store_first.shard.finish_load()
+    store_first.settle()
+    store_first.shard.complete_transaction(PRODUCER, is_commit=True)
+    assert store_first.offset() is None
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_is_left_of_a_classic_group_does_not_count_beside_members(driver, leaves):
+    """Of a log in which the tombstone of the classic group is missing."""
+    stable(driver, "a")
+    classic = list(driver.log)
+    fresh = Driver()
+    fresh.consumer_heartbeat("n", topics=["t"])
+    if leaves:
+        fresh.consumer_heartbeat("n", -1)
+    both = Driver(log=[*classic, *fresh.log])
+    assert ("g" in both.shard.groups) is leaves
+    assert (both.shard.consumer_group("g") is None) is leaves
