@@ -16,6 +16,13 @@ def subscription(count: int, *topics: bytes) -> bytes:
 def test_topics_are_those_that_are_named():
     assert _topics_of(subscription(2, b"orders", b"")) == ["orders", ""]
     assert _topics_of(subscription(0)) == []
+    assert _topics_of(subscription(0)[:6]) == []
+
+
+@pytest.mark.parametrize("size", [0, 2, 5])
+def test_what_ends_before_its_count_is_refused(size):
+    with pytest.raises(RemoteProtocolError, match="without topics"):
+        _topics_of(subscription(0)[:size])
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 24, 1 << 30])
