@@ -40,7 +40,7 @@ from wire.transport.loop_time import LoopTimed
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
-from wire.transport.sending import SendQueue
+from wire.transport.sending import NOTHING, SendQueue
 from wire.transport.session import Session
 from wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
 
@@ -114,7 +114,7 @@ class Connection:
             frame_bytes_max = min(before_login, frame_bytes_max)
         self._frames = FrameBuffer(frame_bytes_max)
         # Answers behind the first deferred one, which is at the front; at most `in_flight_max`.
-        self._owed: deque[Outgoing | DeferredFrame | _DelayedAnswer] = deque()
+        self._owed: deque[Outgoing | DeferredFrame | _DelayedAnswer] = NOTHING
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
@@ -267,12 +267,9 @@ class Connection:
                     self._begin(frame)
                 frame = None
                 self._has_frame = False
-                if self._is_full():
+                if self._is_full() or self._turn.is_over():
                     self._send_or_wake()
                     await self._wait_for_room()
-                    await self._turn.begin()
-                elif self._turn.is_over():
-                    self._send_or_wake()
                     await self._turn.begin()
         finally:
             frame = None  # a traceback would keep it
@@ -357,6 +354,8 @@ class Connection:
             self._owed_bytes += len(answer)
         else:
             self._share.take_request(answer.held)
+        if self._owed is NOTHING:
+            self._owed = deque()
         self._owed.append(answer)
 
     def _take(self, reply: Reply, frame: memoryview) -> None:
@@ -446,6 +445,7 @@ class Connection:
                 await self._send_ready()
                 if self._owed:
                     await self._finish_first()
+            self._owed = NOTHING
             if self._reading_ended:
                 self._serving.cancel()
                 return

@@ -20,21 +20,30 @@ class AutoResetEvent:
     Any number of `set` between two waits are one.
     """
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "_is_set")
 
     def __init__(self) -> None:
-        self._event = trio.Event()
+        self._is_set = False
+        # Half a kilobyte, and every connection has events for which nobody waits.
+        self._event: trio.Event | None = None
 
     def set(self) -> None:
-        self._event.set()
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._is_set
 
     async def wait(self) -> None:
         """Returns once it is set; a wait that is cancelled leaves it set."""
-        await self._event.wait()
-        self._event = trio.Event()
+        if self._is_set:
+            await yield_to_loop()
+        else:
+            if self._event is None:
+                self._event = trio.Event()
+            await self._event.wait()
+        self._is_set, self._event = False, None
 
 
 class Notifier:

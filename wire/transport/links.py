@@ -69,6 +69,9 @@ class _GuardedEndpoint:
         await until_open(self._port)
         await self._endpoint.send(queue)
 
+    def take_seconds(self) -> float:
+        return self._endpoint.take_seconds()
+
     def peer_is_gone(self) -> bool:
         return not is_cut(self._port) and self._endpoint.peer_is_gone()
 

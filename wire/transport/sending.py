@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from typing import Any
 
 from wire.outgoing import Outgoing
 from wire.transport.file_piece import FilePiece
@@ -22,6 +23,9 @@ _SPLICES_COPIED_MAX = 1 << 20
 
 Piece = bytearray | memoryview | FilePiece
 
+# An empty deque takes 760 bytes: an idle connection has none of its own. Nothing stays in this one.
+NOTHING: deque[Any] = deque(maxlen=0)
+
 
 class SendQueue:
     """Pieces in order. `size` counts the bytes that are still to be sent, those of files included."""
@@ -29,7 +33,7 @@ class SendQueue:
     __slots__ = ("of_files", "pieces", "sent", "size")
 
     def __init__(self) -> None:
-        self.pieces: deque[Piece] = deque()
+        self.pieces = NOTHING
         self.size = 0
         self.of_files = 0
         self.sent = 0
@@ -62,7 +66,7 @@ class SendQueue:
             is_small = splice.size <= _SPLICE_COPY_BYTES_MAX and copied < _SPLICES_COPIED_MAX
             data = read_cached(splice) if is_small else None
             if data is None:
-                self.pieces.append(FilePiece(splice))
+                self._append(FilePiece(splice))
                 self.of_files += splice.size
             else:
                 self._add_small(data)
@@ -74,28 +78,37 @@ class SendQueue:
         if len(data) <= _COPY_BYTES_MAX:
             self._add_small(data)
         else:
-            self.pieces.append(memoryview(data))
+            self._append(memoryview(data))
+
+    def _append(self, piece: Piece) -> None:
+        if self.pieces is NOTHING:
+            self.pieces = deque()
+        self.pieces.append(piece)
+
+    def _drop_front(self) -> None:
+        self.pieces.popleft()
+        if not self.pieces:
+            self.pieces = NOTHING
 
     def _add_small(self, data: bytes | bytearray | memoryview) -> None:
         last = self.pieces[-1] if self.pieces else None
         if type(last) is bytearray and len(last) < _COPY_BYTES_MAX * 4:
             last += data
         else:
-            self.pieces.append(bytearray(data))
+            self._append(bytearray(data))
 
     def sent_bytes(self, count: int) -> None:
         """Drops `count` bytes from the front; they must not be of a file."""
         self.size -= count
         self.sent += count
-        pieces = self.pieces
         while count:
-            piece = pieces[0]
+            piece = self.pieces[0]
             assert not isinstance(piece, FilePiece)
             if count < len(piece):
-                pieces[0] = memoryview(piece)[count:]
+                self.pieces[0] = memoryview(piece)[count:]
                 return
             count -= len(piece)
-            pieces.popleft()
+            self._drop_front()
 
     def sent_of_file(self, count: int) -> None:
         """Drops `count` bytes of the file piece at the front."""
@@ -106,7 +119,7 @@ class SendQueue:
         assert isinstance(piece, FilePiece)
         piece.advance(count)
         if not piece.size:
-            self.pieces.popleft()
+            self._drop_front()
 
     def load_front(self, bytes_max: int) -> None:
         """Reads the first bytes of the file piece at the front into memory, for who cannot send files."""

@@ -1,5 +1,7 @@
 """A cut link: its connections stay, nothing passes, and what was sent arrives afterwards."""
 
+from collections import deque
+
 import pytest
 import trio
 import trio.testing
@@ -31,7 +33,7 @@ def pair(cut_ports):
 
 def queue_of(data):
     queue = SendQueue()
-    queue.pieces.append(memoryview(data))
+    queue.pieces = deque([memoryview(data)])
     queue.size += len(data)
     return queue
 

@@ -1,4 +1,6 @@
+import gc
 import socket
+import tracemalloc
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -20,6 +22,9 @@ from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
 from wire.transport.rate import Windows
 from wire.transport.registry import Registry
 from wire.transport.server import Listener, serve_listener
+
+# With the client's side of it, which is half a kilobyte or two.
+IDLE_BYTES_MAX = 13_000
 
 
 def quotas(**bounds):
@@ -389,3 +394,33 @@ async def test_cancelling_closes_everything():
     with pytest.raises(OSError, match="descriptor"):
         listener.socket.accept()
     await stream.aclose()
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["answered at once", "after a wait"])
+async def test_an_idle_connection_costs_little(parked):
+    """128 MiB are for ten thousand of them, with what the interpreter and the kernel add to each."""
+    count, toy = 50, Toy()
+
+    async def idle(stack):
+        client = await stack.enter_async_context(open_raw(server))
+        if parked:
+            event = toy.defer("g")
+        await client.send(heartbeat_frame("g"))
+        if parked:
+            await settled()
+            event.set()
+        assert await client.heartbeat()
+        toy.deferred.clear()
+
+    async with open_server(heartbeat, context=toy) as server, AsyncExitStack() as stack:
+        await idle(stack)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for _ in range(count):
+                await idle(stack)
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held / count < IDLE_BYTES_MAX
