@@ -87,6 +87,9 @@ class ConsumerOffsets:
         paths = {offset_path(group, *key): key for key in partitions}
         async with self._turn():
             found = await self.keeper.read_tree((), paths)
+            for path, znode in found.items():
+                if znode.refusal:  # one that is there and not told would be taken for none
+                    raise PathRefusedError(path, znode.refusal)
         offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
         for (topic, partition), offset in offsets.items():
             if offset is None:

@@ -136,3 +136,15 @@ async def test_a_frozen_zookeeper_costs_a_bounded_time(own_zookeeper, monkeypatc
 )
 def test_offsets_as_text(data, offset):
     assert decode_offset(data) == offset
+
+
+async def test_an_offset_that_may_not_be_read_is_refused_and_not_missed(connect):
+    """A consumer without an offset begins anew, at the end or the beginning."""
+    auth = {"security": Security(auth=(("digest", "owner:secret"),)), "secured": True}
+    async with opened(connect) as offsets, connected(connect, **auth) as owner:
+        await offsets.commit("g", {("t", 0): 5, ("t", 1): 6})
+        await owner.hide("/consumers/g/offsets/t/1")
+        assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 5}
+        with pytest.raises(KafkaError) as refused:
+            await offsets.fetch("g", [("t", 0), ("t", 1)])
+        assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -17,6 +17,7 @@ import trio
 
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
+from wire.errors import LocalProtocolError
 from zkcompat.claim import Step
 from zkcompat.legacy import acls, configs, credentials, deletions, elections, reassignments, topics
 from zkcompat.legacy.controller import Controller, committed_offset
@@ -128,6 +129,7 @@ class LegacyAdmin:
     # -- looking
 
     async def _look_at(self, subject: Subject, tenure: Tenure) -> None:
+        self._desk.begin(subject)
         if subject.kind is Kind.REASSIGNMENT:
             await self._advance(subject, tenure)
             return
@@ -268,6 +270,8 @@ class LegacyAdmin:
             except StepRefusedError as refused_claim:
                 log.warning("What a tool wrote is not there, or locked: %s", refused_claim)
                 return False
+            except LocalProtocolError as error:  # a number or a text that no request can say
+                refused.append(f"{order.what}: {error}")
             claim = ()
         _warn(refused)
         if order.asks:

@@ -41,6 +41,9 @@ class Desk:
     _spared: dict[str, None] = field(default_factory=dict)
     # Topics that nobody asked for: the mirror may take their znodes away.
     _dismissed: set[Subject] = field(default_factory=set)
+    # What is looked at now, and whether it was heard of again meanwhile.
+    _current: Subject | None = None
+    _again: bool = False
     _heard: Notifier = field(default_factory=Notifier)
 
     def hear(self, path: str) -> None:
@@ -57,7 +60,12 @@ class Desk:
 
     def add(self, subject: Subject) -> None:
         """There is something to look at."""
+        self._again = self._again or subject == self._current
         self._put(self.open, subject, None)
+
+    def begin(self, subject: Subject) -> None:
+        """It is looked at: what is heard of it from now on is to be looked at after that."""
+        self._current, self._again = subject, False
 
     def _put(self, where: dict[K, V], what: K, value: V) -> None:
         if len(where) < SUBJECTS_MAX:
@@ -66,6 +74,10 @@ class Desk:
 
     def settle(self, subject: Subject, *, stands: bool = False) -> None:
         """It was looked at. `stands`: its znodes are nobody's, and may still be there."""
+        again = self._again and subject == self._current
+        self._current, self._again = None, False
+        if again:
+            return
         self.open.pop(subject, None)
         if stands and subject.kind is Kind.TOPIC:
             self._dismissed.add(subject)

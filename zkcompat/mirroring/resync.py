@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 PATH = f"{REPORT_PARENTS[0]}/resync"
 # Whoever asks again and again does not keep the mirror from its work.
 PAUSE_SECONDS = 1.0
+# A request that may not be read, or not be taken away: it has been answered.
+RETRY_SECONDS = 5.0
 POLL_SECONDS = 0.1
 
 
@@ -31,24 +33,26 @@ class ResyncRequests:
 
     async def run(self) -> None:
         """Answers requests as long as the tenure lasts."""
+        answered, told = 0, ""
         while True:
             changed = trio.Event()
             try:
                 asked = await self.tenure.keeper.read(PATH, changed.set)
-            except PathRefusedError as refused:
-                log.warning("Requests for a resynchronisation cannot be read: %s", refused)
-                return
-            if asked is None:
-                await changed.wait()
-                continue
-            log.info("Comparing everything, as was asked for")
-            await self.verifier.verify()
-            await self.tenure.wait_no_suspects()
-            try:
+                if asked is None:
+                    await changed.wait()
+                    continue
+                if asked.created_zxid != answered:
+                    log.info("Comparing everything, as was asked for")
+                    await self.verifier.verify()
+                    await self.tenure.wait_no_suspects()
+                    answered = asked.created_zxid
                 await self.tenure.transact([Step("delete", PATH)])
-            except StepRefusedError as refused:
-                log.warning("The request for a resynchronisation stays: %s", refused)
-            await trio.sleep(PAUSE_SECONDS)
+                await trio.sleep(PAUSE_SECONDS)
+            except (PathRefusedError, StepRefusedError) as refused:
+                if str(refused) != told:
+                    told = str(refused)
+                    log.warning("The request for a resynchronisation stays: %s", refused)
+                await trio.sleep(RETRY_SECONDS)
 
 
 async def request_resync(keeper: Keeper, time_limit_seconds: float) -> bool:

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 
 # Between two repairs of `/controller`: somebody who goes on writing it must not keep the mirror busy.
 CONTROLLER_PAUSE_SECONDS = 0.1
+# Where it cannot be repaired now.
+CONTROLLER_RETRY_SECONDS = 1.0
+# What goes in the claim's own transaction; more is for an operator to take away.
+CONTROLLER_CHILDREN_MAX = 1000
 # How many entities wait to be compared again.
 RECHECK_MAX = 10_000
 _GUARD_PATHS = (ControllerEpoch.PATH, Migration.PATH)
@@ -123,6 +127,8 @@ class Tenure:
                 raise MirrorFencedError("another mirror holds the claim")
             dirty = self.shown is None
             steps, guard = claim_steps(leader, now_ms(), epoch, controller, migration, dirty=dirty)
+            if controller is not None and not controller.owner:
+                steps = [*await self._clear_controller(), *steps]
             try:
                 await self.keeper.transact(steps)
             except TransactionRefusedError as refused:
@@ -225,15 +231,16 @@ class Tenure:
             async with self._lock:
                 found = await self._read_controller(changed.set)
                 wrong = found is None or not self._is_ours(*found)
-                steps = [] if found is None else [Step("delete", Controller.PATH)]
-            if wrong:
-                log.warning("%s was changed by another client: making it again", Controller.PATH)
-                await self._replace_controller(steps)
+            if not wrong:
+                await changed.wait()
+                continue
+            log.warning("%s was changed by another client: making it again", Controller.PATH)
+            if await self._replace_controller(is_there=found is not None):
                 self.status.repairs += 1
                 self.status.tell()
                 await trio.sleep(CONTROLLER_PAUSE_SECONDS)
             else:
-                await changed.wait()
+                await trio.sleep(CONTROLLER_RETRY_SECONDS)
 
     async def _read_controller(
         self, changed: Callable[[], object]
@@ -252,15 +259,26 @@ class Tenure:
             self._claimed_as
         )
 
-    async def _replace_controller(self, steps: list[Step]) -> None:
+    async def _replace_controller(self, *, is_there: bool) -> bool:
         leader = self.leader
         assert leader is not None
+        steps: list[Step] = []
+        if is_there:
+            steps = [*await self._clear_controller(), Step("delete", Controller.PATH)]
         claim = Controller(leader.id, now_ms(), leader.epoch).encode()
         steps.append(Step("create", Controller.PATH, claim, ephemeral=True))
         try:
             await self.transact(steps)
-        except StepRefusedError as refused:  # changed once more: the next look tells
+        except StepRefusedError as refused:  # changed once more, or locked: a later look tells
             log.warning("%s cannot be made again yet: %s", Controller.PATH, refused)
+            return False
+        return True
+
+    async def _clear_controller(self) -> list[Step]:
+        """Deletes what somebody made below a `/controller` that is no session's; ours has no children."""
+        found = await self.keeper.read_tree([Controller.PATH], ())
+        below = [path for path in found if path != Controller.PATH][:CONTROLLER_CHILDREN_MAX]
+        return [Step("delete", path) for path in sorted(below, reverse=True)]
 
 
 async def check_cluster(keeper: Keeper, cluster_id: str) -> None:

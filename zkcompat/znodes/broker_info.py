@@ -13,6 +13,8 @@ from zkcompat.znodes.json_form import decode_json, encode_json
 
 BROKER_IDS = "/brokers/ids"
 
+PORT_DIGITS_MAX = 5
+
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
@@ -66,13 +68,10 @@ class BrokerInfo:
         for text in member(members, "endpoints", list):
             name, _, address = str(text).partition("://")
             host, _, port = address.rpartition(":")
-            if protocols.get(name) not in PROTOCOL_NUMBERS or not port.isdecimal():
-                raise RemoteProtocolError(f"an endpoint {text!r} of broker {broker_id}")
-            endpoints.append(
-                ListenerAddress(
-                    name, host.strip("[]"), int(port), PROTOCOL_NUMBERS[protocols[name]]
-                )
-            )
+            protocol = PROTOCOL_NUMBERS.get(str(protocols.get(name)))
+            if protocol is None or not port.isdecimal() or len(port) > PORT_DIGITS_MAX:
+                raise RemoteProtocolError(f"an endpoint {str(text)[:80]!r} of broker {broker_id}")
+            endpoints.append(ListenerAddress(name, host.strip("[]"), int(port), protocol))
         rack = member(members, "rack", str) if members.get("rack") is not None else None
         jmx_port = member(members, "jmx_port", int)
         return cls(broker_id, tuple(endpoints), rack, number(members, "timestamp"), jmx_port)

@@ -37,6 +37,6 @@ def member(members: dict[str, Any], name: str, kind: type[T]) -> T:
 def number(members: dict[str, Any], name: str) -> int:
     """A number that Kafka wrote as a text."""
     text = member(members, name, str)
-    if not text.lstrip("-").isdecimal() or len(text) > 20:
+    if not text.removeprefix("-").isdecimal() or len(text) > 20:
         raise RemoteProtocolError(f"a znode whose {name!r} is {text!r}")
     return int(text)

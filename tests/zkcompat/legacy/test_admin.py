@@ -3,11 +3,15 @@
 import json
 
 import trio
+import trio.testing
 from kazoo.security import make_acl, make_digest_acl
 
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from tests.zkcompat.legacy.rig import CREATED, obeying
+from tests.cluster.in_process import cluster
+from tests.zkcompat.legacy.rig import ALL, CREATED, Admin, mirroring, obeying
 from tests.zkcompat.rig import connected
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.orders import Kind
 
 
@@ -59,6 +63,53 @@ async def test_what_the_quorum_refuses_is_removed_with_its_reason(tmp_path, conn
 
         await admin.until_tree(restored)
         assert len(admin.topics["t"].partitions) == 2
+
+
+async def test_what_no_request_can_say_is_refused_and_stops_nothing(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect) as admin:
+        await admin.write("/brokers/topics/far", b'{"version":1,"partitions":{"0":[99999999999]}}')
+        await admin.gone("/brokers/topics/far")
+        path = "/admin/reassign_partitions"
+        move = {"topic": "t", "partition": 99999999999, "replicas": [11]}
+        await admin.write(path, json.dumps({"version": 1, "partitions": [move]}).encode())
+        await admin.gone(path)
+        await admin.create("t")
+        assert "create topic far: CreateTopicsRequest" in caplog.text
+        assert "reassign 1 partitions: AlterPartitionReassignmentsRequest" in caplog.text
+        assert admin.mirror.status.claims == 1
+
+
+async def test_a_tool_that_asks_again_at_once_is_obeyed_again(tmp_path, connect):
+    """It sees its request go before the mirror has settled it."""
+    path = "/admin/preferred_replica_election"
+    async with cluster(tmp_path) as running, connected(connect) as hands:
+        tool = Admin(running, None, None, hands, connect)
+        again = [b'{"version":1,"partitions":[]}', b"nonsense"]
+
+        class Asked(LegacyAdmin):
+            async def _tidy(self, steps, tenure):
+                await LegacyAdmin._tidy(self, steps, tenure)
+                if again and steps and steps[0].path == path:
+                    heard = trio.Event()
+                    await tenure.keeper.read(path, heard.set)
+                    await tool.write(path, again.pop())
+                    await heard.wait()
+                    await trio.testing.wait_all_tasks_blocked()
+
+        def companion(feed):
+            return Asked(ActiveController(feed.leader_address), ALL)
+
+        async with mirroring(running, connect, companion=companion) as (feed, mirror):
+            admin = Admin(running, feed, mirror, hands, connect)
+            await mirror.wait_status(lambda s: s.state == "in step")
+            await tool.write(path, b'{"version":1,"partitions":[]}')
+
+            async def all_asked():
+                return not again
+
+            await admin.until_tree(all_asked)
+            await admin.gone(path)
+            assert mirror.status.claims == 1
 
 
 async def test_configs_and_quotas(tmp_path, connect, caplog):

@@ -33,6 +33,26 @@ async def test_a_known_topic_is_left_alone_while_it_is_looked_at(autojump_clock)
     assert not desk.spares("/brokers/ids/1", IMAGE)
 
 
+async def test_what_is_written_while_it_is_looked_at_is_looked_at_again(autojump_clock):
+    """As by a tool that sees the mirror take its request away, and makes the next one."""
+    desk = Desk()
+    path = "/admin/preferred_replica_election"
+    desk.hear(path)
+    (election,) = desk.open
+    desk.begin(election)
+    desk.hear(path)
+    desk.settle(election)
+    assert list(desk.open) == [election]
+    desk.begin(election)
+    desk.settle(election)
+    assert not desk.open
+    desk.hear(NEW.path)
+    desk.begin(NEW)
+    desk.hear(NEW.path)
+    desk.settle(NEW, stands=True)
+    assert desk.spares(NEW.path, IMAGE)
+
+
 async def test_an_entity_waits_for_its_note(autojump_clock):
     desk = Desk()
     path = "/config/topics/t"

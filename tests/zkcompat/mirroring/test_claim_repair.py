@@ -26,6 +26,13 @@ FORGED = Controller(99, 5, -1).encode()
         [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED)],
         [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED, ephemeral=True)],
         [Step("delete", Controller.PATH), Step("create", Controller.PATH, b"\xff")],
+        [
+            Step("delete", Controller.PATH),
+            Step("create", Controller.PATH, FORGED),
+            Step("create", f"{Controller.PATH}/a", FORGED),
+            Step("create", f"{Controller.PATH}/a/b"),
+        ],
+        [Step("set", Controller.PATH, b'{"version":2,"brokerid":1,"timestamp":"--5"}')],
     ],
 )
 async def test_a_forged_controller_is_replaced_at_once(connect, steps):
@@ -44,6 +51,18 @@ async def test_a_forged_controller_is_replaced_at_once(connect, steps):
         source.say(build.fence(1))
         await in_step(mirror, source)
         assert await differences(person, source) == ()
+
+
+async def test_what_stands_below_a_forged_controller_keeps_no_mirror_from_its_claim(connect):
+    source = Source(build.broker(1), *topics(1))
+    async with connected(connect) as person:
+        await person.ensure("/", None)
+        await person.transact(
+            [Step("create", Controller.PATH, FORGED), Step("create", f"{Controller.PATH}/a")]
+        )
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            assert mirror.status.claims == 1
 
 
 def test_a_verification_looks_at_the_claim():
