@@ -118,9 +118,17 @@ def test_what_brokers_pass_on_is_judged_by_the_controller():
         assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]
 
 
-# What nobody is asked about: the connection itself, tokens that say who may, and who looks for brokers.
+# What nobody is asked about: the connection itself, its client's metrics, tokens that say who may, and who looks for
+# brokers.
 OPEN = {
-    "Brokers": {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "DescribeCluster"},
+    "Brokers": {
+        "ApiVersions",
+        "SaslHandshake",
+        "SaslAuthenticate",
+        "DescribeCluster",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
+    },
     "Controllers": {
         "ApiVersions",
         "SaslHandshake",

@@ -264,6 +264,27 @@ TABLE = {
         Limit(
             "host names that are remembered", "node.addresses:NAMES_MAX", "the oldest is forgotten"
         ),
+        Limit("bytes of metrics in a push", "telemetry.max.bytes", "TELEMETRY_TOO_LARGE", ERRORS),
+        Limit(
+            "times as many decompressed",
+            "broker.telemetry.otlp:EXPANSION_MAX",
+            "INVALID_RECORD",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of metrics kept of a client",
+            "broker.telemetry.received:CLIENT_BYTES_MAX",
+            "more is left out",
+            "trimaran_client_metrics_dropped",
+        ),
+        Limit(
+            "of all clients", "broker.telemetry.received:BYTES_MAX", "the most silent are forgotten"
+        ),
+        Limit(
+            "clients that push",
+            "broker.telemetry.clients:CLIENTS_MAX",
+            "the most silent are forgotten",
+        ),
         Limit(
             "lines of denials in ten seconds", "quorum.serving.audit:LINES_MAX", "they are counted"
         ),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from broker.partitions.registry import Partitions
     from broker.producing.producer_ids import ProducerIds
     from broker.storage.directories import LogDirectories
+    from broker.telemetry.clients import ClientMetrics
     from broker.transactions.coordinator import TransactionCoordinator
     from broker.transactions.verification import TransactionVerifier
     from node.config.server import ServerConfig
@@ -67,7 +68,7 @@ class BrokerLimits:
 class Context:
     """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody
     may do everything, `zookeeper_offsets` where no ZooKeeper is named, `replica_selector` where consumers read from
-    leaders only.
+    leaders only, `client_metrics` in tests.
     """
 
     config: ServerConfig
@@ -96,3 +97,9 @@ class Context:
     authorizer: Authorizer | None = None
     zookeeper_offsets: ZooKeeperOffsets | None = None
     replica_selector: ReplicaSelector | None = None
+    client_metrics: ClientMetrics | None = None
+
+    @property
+    def collects_client_metrics(self) -> bool:
+        """Whether clients are asked for theirs (KIP-714)."""
+        return self.client_metrics is not None and self.client_metrics.received is not None

@@ -32,6 +32,7 @@ from broker.handlers.end_txn import end_txn
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
 from broker.handlers.forwarded import FORWARDED_HANDLERS
+from broker.handlers.get_telemetry_subscriptions import get_telemetry_subscriptions
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
@@ -47,6 +48,7 @@ from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
+from broker.handlers.push_telemetry import push_telemetry
 from broker.handlers.sync_group import sync_group
 from broker.handlers.txn_offset_commit import txn_offset_commit
 from broker.handlers.write_txn_markers import write_txn_markers
@@ -104,6 +106,8 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
     describe_client_quotas,
     describe_delegation_token,
     describe_user_scram_credentials,
+    get_telemetry_subscriptions,
+    push_telemetry,
 )
 
 
@@ -114,12 +118,19 @@ _OF_ZOOKEEPER: dict[type[Message], Versions] = {
 }
 
 
+# Where nothing collects metrics of clients, they are not asked for any, as in Kafka without a plugin for it.
+_OF_TELEMETRY = (get_telemetry_subscriptions, push_telemetry)
+
+
 def broker_registry(
-    *, zookeeper_offsets: bool = False, hooks: Hooks | None = None
+    *,
+    zookeeper_offsets: bool = False,
+    client_metrics: bool = True,
+    hooks: Hooks | None = None,
 ) -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
-        HANDLERS,
+        HANDLERS if client_metrics else [one for one in HANDLERS if one not in _OF_TELEMETRY],
         unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
         features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         judge=ACL_JUDGE,

@@ -47,7 +47,9 @@ from broker.replication.fetchers import Fetchers
 from broker.storage.broker_storage import Storage, open_storage
 from broker.storage.cordons import Cordons
 from broker.storage.directories import LogDirectories
-from broker.storage.durability import Durability
+from broker.telemetry import otlp
+from broker.telemetry.clients import ClientMetrics
+from broker.telemetry.received import ReceivedMetrics
 from broker.transactions.marking import Marking
 from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
@@ -141,9 +143,7 @@ def _composed(
     lifecycle = _lifecycle(config, channel, directories, metadata, listeners, cordons)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
     assignments = _assignments(channel, directories, lifecycle, node_id)
-    services = _services(
-        config, directories, settings, storage.durability, alter_partitions, metadata, lifecycle
-    )
+    services = _services(config, storage, settings, alter_partitions, metadata, lifecycle)
     throttles = ReplicationThrottles.of(config, configs)
     fetchers = _fetchers(config, metadata, lifecycle, to_brokers, throttles.follower)
     partitions = Partitions(services, fetchers, directories.high_watermark)
@@ -181,6 +181,7 @@ def _composed(
         authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
         replica_selector=SELECTORS.get(config["replica.selector.class"]),
+        client_metrics=_client_metrics(config, access),
     )
     return Parts(
         config=config,
@@ -225,6 +226,19 @@ def _groups(
     )
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
     return groups
+
+
+def _client_metrics(config: ServerConfig, access: QuorumAccess) -> ClientMetrics:
+    """What clients push is for who scrapes this broker, so nobody is asked for it where nobody can."""
+    is_seen = bool(config["trimaran.metrics.listener"]) and otlp.is_available()
+    received = ReceivedMetrics(_monotonic_ms) if is_seen else None
+    metrics = ClientMetrics(received, config["telemetry.max.bytes"], _monotonic_ms)
+    access.loader.add_publisher(metrics)
+    return metrics
+
+
+def _monotonic_ms() -> int:
+    return int(trio.current_time() * 1000)
 
 
 def _client_quotas(config: ServerConfig) -> ClientQuotas:
@@ -333,18 +347,17 @@ def _assignments(
 
 def _services(
     config: ServerConfig,
-    directories: LogDirectories,
+    storage: Storage,
     settings: TopicSettingsSource,
-    commit: Durability,
     alter_partitions: AlterPartitions,
     metadata: BrokerMetadata,
     lifecycle: Lifecycle,
 ) -> Services:
     return Services(
         node_id=config.node_id,
-        directories=directories,
+        directories=storage.directories,
         settings=settings,
-        commit=commit,
+        commit=storage.durability,
         isr_changes=alter_partitions,
         metadata=metadata,
         broker_epoch=lambda: lifecycle.epoch,

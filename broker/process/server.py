@@ -181,6 +181,7 @@ async def _serve(
         parts.listeners,
         broker_registry(
             zookeeper_offsets=parts.context.zookeeper_offsets is not None,
+            client_metrics=parts.context.collects_client_metrics,
             hooks=parts.context.quotas.hooks,
         ),
         parts.context,

@@ -12,6 +12,14 @@ REPLICA_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector",
 
 BROKER = (
     ConfigKey(
+        "telemetry.max.bytes",
+        "int",
+        1 << 20,
+        "Largest push of metrics by a client, as it comes; decompressed it may have four times as many.",
+        at_least(1),
+        importance="low",
+    ),
+    ConfigKey(
         "broker.heartbeat.interval.ms",
         "int",
         2000,

@@ -22,8 +22,6 @@ MATCH_PARAMETERS = frozenset(
     }
 )
 
-_NO_EFFECT = "metrics of clients are not collected yet"
-
 CLIENT_METRICS_CONFIGS = ConfigDef(
     (
         ConfigKey(
@@ -31,17 +29,13 @@ CLIENT_METRICS_CONFIGS = ConfigDef(
             "list",
             [],
             "Prefixes of the names of the metrics that clients push.",
-            no_effect=_NO_EFFECT,
         ),
-        ConfigKey(
-            INTERVAL, "int", 300_000, "Time between two pushes of a client.", no_effect=_NO_EFFECT
-        ),
+        ConfigKey(INTERVAL, "int", 300_000, "Time between two pushes of a client."),
         ConfigKey(
             MATCH,
             "list",
             [],
             "Clients that push: those that match every NAME=PATTERN.",
-            no_effect=_NO_EFFECT,
         ),
     )
 )

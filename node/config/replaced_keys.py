@@ -36,8 +36,6 @@ metrics.recording.level | string | INFO | low
     Least level of the metrics that are recorded.
 metrics.sample.window.ms | long 1.. | 30000 | low
     Length of each sample of a metric.
-telemetry.max.bytes | int 1.. | 1048576 | low
-    Largest push of metrics by a client.
 """,
     no_effect="Java's metrics and their plugins do not run here",
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.metrics.clients import client_metrics
 from trimaran.metrics.cluster import ClusterCounts
 from trimaran.metrics.elections import ElectionCounts
 from trimaran.metrics.families import Families, gauge, histogram
@@ -110,6 +111,8 @@ def _broker_metrics(broker: RunningBroker) -> Families:
     yield from topic_metrics(ctx.partitions.traffic)
     yield from replica_metrics(ctx)
     yield from group_metrics(ctx.groups)
+    if ctx.client_metrics is not None:
+        yield from client_metrics(ctx.client_metrics)
 
 
 def _all_rounds(

@@ -1,0 +1,40 @@
+"""GetTelemetrySubscriptions (71): a client asks which metrics it should push (KIP-714)."""
+
+from __future__ import annotations
+
+from broker.handlers.context import Context
+from log.codecs.compression import Compression
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from wire.transport.access import open_to_all
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+# In Kafka's order: clients take the first that they have.
+COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+
+
+@handles(
+    GetTelemetrySubscriptionsRequest,
+    versions="0",
+    access=open_to_all("about what the client itself should tell"),
+)
+def get_telemetry_subscriptions(
+    request: GetTelemetrySubscriptionsRequest, ctx: Context, call: Call
+) -> GetTelemetrySubscriptionsResponse:
+    metrics = ctx.client_metrics
+    if metrics is None or metrics.received is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
+    client = metrics.asked(request.client_instance_id, call)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=client.instance_id,
+        subscription_id=client.subscription_id,
+        accepted_compression_types=list(COMPRESSIONS),
+        push_interval_ms=client.wanted.interval_ms,
+        telemetry_max_bytes=metrics.bytes_max,
+        delta_temporality=True,
+        requested_metrics=list(client.wanted.metrics),
+    )

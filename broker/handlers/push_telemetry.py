@@ -1,0 +1,51 @@
+"""PushTelemetry (72): a client pushes its metrics (KIP-714)."""
+
+from __future__ import annotations
+
+import logging
+
+from broker.handlers.context import Context
+from broker.telemetry.otlp import points_of
+from node.runtime.threads import run_computing
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from wire.transport.access import open_to_all
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+log = logging.getLogger(__name__)
+
+
+@handles(
+    PushTelemetryRequest,
+    versions="0",
+    access=open_to_all("about the client itself; bounded by telemetry.max.bytes and its interval"),
+)
+async def push_telemetry(
+    request: PushTelemetryRequest, ctx: Context, call: Call
+) -> PushTelemetryResponse:
+    metrics = ctx.client_metrics
+    if metrics is None or metrics.received is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
+    client = metrics.pushed(
+        request.client_instance_id,
+        call,
+        subscription_id=request.subscription_id,
+        terminating=request.terminating,
+        compression=request.compression_type,
+        size=len(request.metrics),
+    )
+    if request.metrics:
+        data = bytes(request.metrics)
+        try:
+            points = await run_computing(
+                points_of, data, request.compression_type, metrics.bytes_max
+            )
+        except (RemoteProtocolError, MemoryError) as error:
+            client.last_error = ErrorCode.INVALID_RECORD
+            metrics.counts.refused += 1
+            log.debug("metrics of %s are not taken: %a", call.connection, str(error))
+            raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+        metrics.counts.exported += 1
+        metrics.received.take(client.instance_id, client.labels, points, client.kept_ms)
+    return PushTelemetryResponse()

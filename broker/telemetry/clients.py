@@ -1,0 +1,263 @@
+"""The clients that push metrics: who may push what, and when. Source: Kafka's `ClientMetricsManager`,
+`ClientMetricsInstance`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import crc32c
+
+from broker.telemetry.received import ReceivedMetrics
+from broker.telemetry.subscriptions import Subscription, Wanted, subscriptions_of, wanted_of
+from log.codecs.compression import Compression
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
+from quorum.metadata.loader import Manifest
+from wire.errors import ErrorCode, KafkaError
+from wire.primitives import NIL_UUID, uuid_to_text
+from wire.transport.calls import Call, ConnectionInfo
+
+log = logging.getLogger(__name__)
+
+# Kafka's: so many clients of a broker are remembered, and each for a minute or three intervals.
+CLIENTS_MAX = 16384
+_KEPT_MS = 60_000
+_KEPT_INTERVALS = 3
+# Some 0.2 ms for all clients: seldom beside the pushes that are between.
+_SWEEP_MS = 10_000
+_RESERVED = frozenset({NIL_UUID, bytes(15) + b"\x01"})
+_COMPRESSIONS = frozenset(map(int, Compression))
+# After these a client asks again at once, as it should.
+_FORGIVEN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """One client as this broker knows it; times in milliseconds of the broker's monotonic clock."""
+
+    instance_id: bytes
+    labels: dict[str, str]
+    wanted: Wanted
+    subscription_id: int
+    version: int
+    asked_ms: int | None = None
+    pushed_ms: int | None = None
+    has_asked: bool = False  # since its last push
+    terminating: bool = False
+    last_error: ErrorCode = ErrorCode.NONE
+    expires_ms: int = 0
+
+    @property
+    def kept_ms(self) -> int:
+        """For how long it may be silent."""
+        return max(_KEPT_MS, self.wanted.interval_ms * _KEPT_INTERVALS)
+
+    def may_ask(self, now_ms: int, *, forgiven: bool) -> bool:
+        """Once in an interval, pushes counted; `forgiven`: it has a reason to ask at once."""
+        last = max(
+            (one for one in (self.asked_ms, self.pushed_ms) if one is not None), default=None
+        )
+        if not forgiven and last is not None and now_ms - last < self.wanted.interval_ms:
+            return False
+        self.asked_ms, self.has_asked = now_ms, True
+        return True
+
+    def may_push(self, now_ms: int) -> bool:
+        """Once in an interval, and once after it has asked: clients begin at a random part of the interval."""
+        is_early = self.pushed_ms is not None and now_ms - self.pushed_ms < self.wanted.interval_ms
+        if is_early and not self.has_asked:
+            return False
+        self.pushed_ms, self.has_asked = now_ms, False
+        return True
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the broker has started."""
+
+    unknown_subscriptions: int = 0
+    throttled: int = 0
+    exported: int = 0
+    refused: int = 0
+
+
+class ClientMetrics:
+    """A `Publisher`. `received` is where accepted pushes go; None: nothing collects them, and clients are not asked."""
+
+    def __init__(
+        self, received: ReceivedMetrics | None, bytes_max: int, now_ms: Callable[[], int]
+    ) -> None:
+        self.received = received
+        self.bytes_max = bytes_max
+        self.counts = Counts()
+        self._now_ms = now_ms
+        self._subscriptions: list[Subscription] = []
+        self._version = 0
+        # The one that was heard of last is last.
+        self._clients: OrderedDict[bytes, Client] = OrderedDict()
+        self._by_connection: dict[int, bytes] = {}
+        self._swept_ms = 0
+        self._warned = False
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        changed = [name for kind, name in delta.configs.changed if kind == CLIENT_METRICS_RESOURCE]
+        if not changed:
+            return
+        self._subscriptions = subscriptions_of(image.configs)
+        self._version += 1
+        if self.received is None and not self._warned:
+            self._warned = True
+            log.warning(
+                "subscription %a collects nothing here: it takes trimaran.metrics.listener, and"
+                " pip install trimaran[telemetry]",
+                changed[0],
+            )
+
+    def asked(self, instance_id: bytes, call: Call) -> Client:
+        """A client asks what to push; one without an id is given one.
+
+        Raises:
+            KafkaError: THROTTLING_QUOTA_EXCEEDED, it has asked or pushed just now.
+        """
+        while instance_id in _RESERVED:
+            instance_id = os.urandom(16)
+        client = self._client(instance_id, call)
+        if not client.may_ask(self._now_ms(), forgiven=client.last_error in _FORGIVEN):
+            self.counts.throttled += 1
+            raise _too_early(instance_id)
+        client.last_error = ErrorCode.NONE
+        return client
+
+    def pushed(
+        self,
+        instance_id: bytes,
+        call: Call,
+        *,
+        subscription_id: int,
+        terminating: bool,
+        compression: int,
+        size: int,
+    ) -> Client:
+        """A client pushes `size` bytes, which are not looked at yet.
+
+        Raises:
+            KafkaError: why they are not taken.
+        """
+        if instance_id in _RESERVED:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "invalid client instance id")
+        client = self._client(instance_id, call)
+        try:
+            self._check(client, subscription_id, compression, size, terminating=terminating)
+        except KafkaError as error:
+            client.last_error = error.code
+            raise
+        finally:
+            client.terminating = terminating
+        client.last_error = ErrorCode.NONE
+        return client
+
+    def _check(
+        self,
+        client: Client,
+        subscription_id: int,
+        compression: int,
+        size: int,
+        *,
+        terminating: bool,
+    ) -> None:
+        name = uuid_to_text(client.instance_id)
+        if client.terminating:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client {name} has said its last push")
+        if not client.may_push(self._now_ms()) and not terminating:
+            self.counts.throttled += 1
+            raise _too_early(client.instance_id)
+        if subscription_id != client.subscription_id:
+            self.counts.unknown_subscriptions += 1
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"client {name} has another subscription"
+            )
+        if compression not in _COMPRESSIONS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression {compression}"
+            )
+        if size > self.bytes_max:
+            raise KafkaError(
+                ErrorCode.TELEMETRY_TOO_LARGE, f"{size} bytes of metrics, of {self.bytes_max}"
+            )
+
+    def _client(self, instance_id: bytes, call: Call) -> Client:
+        now_ms = self._now_ms()
+        self._sweep(now_ms)
+        client = self._clients.get(instance_id)
+        if client is None:
+            labels = labels_of(instance_id, call)
+            client = self._created(instance_id, labels, call.connection)
+        elif client.version != self._version:
+            client = self._created(instance_id, client.labels, call.connection)
+        self._clients.move_to_end(instance_id)
+        client.expires_ms = now_ms + client.kept_ms
+        return client
+
+    def _created(
+        self, instance_id: bytes, labels: dict[str, str], connection: ConnectionInfo
+    ) -> Client:
+        wanted = wanted_of(labels, self._subscriptions)
+        number = subscription_id_of(wanted, instance_id)
+        client = Client(instance_id, labels, wanted, number, self._version)
+        self._clients[instance_id] = client
+        while len(self._clients) > CLIENTS_MAX:
+            self._clients.popitem(last=False)
+        if connection.id not in self._by_connection:  # one callback, whatever it says that it is
+            connection.on_close(lambda: self._disconnected(connection.id))
+        if not connection.closed:
+            self._by_connection[connection.id] = instance_id
+        return client
+
+    def _disconnected(self, connection_id: int) -> None:
+        instance_id = self._by_connection.pop(connection_id, None)
+        if instance_id is not None:
+            self._clients.pop(instance_id, None)
+
+    def _sweep(self, now_ms: int) -> None:
+        if now_ms - self._swept_ms < _SWEEP_MS:
+            return
+        self._swept_ms = now_ms
+        for gone in [one for one in self._clients.values() if one.expires_ms <= now_ms]:
+            del self._clients[gone.instance_id]
+
+
+def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
+    """What patterns of subscriptions look at, by parameter."""
+    name, version = call.connection.client_software or ("", "")
+    found = {
+        "client_instance_id": uuid_to_text(instance_id),
+        "client_id": call.header.client_id,
+        "client_software_name": name,
+        "client_software_version": version,
+        "client_source_address": call.connection.peer[0],
+        "client_source_port": str(call.connection.peer[1]),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def subscription_id_of(wanted: Wanted, instance_id: bytes) -> int:
+    """Another one for other metrics, another pace or another client. Source: `computeSubscriptionId`."""
+    text = f"[{', '.join(wanted.metrics)}]{wanted.interval_ms}"
+    most, least = int.from_bytes(instance_id[:8], "big"), int.from_bytes(instance_id[8:], "big")
+    mixed = most ^ least
+    number = crc32c.crc32c(text.encode()) ^ (mixed >> 32) ^ (mixed & 0xFFFFFFFF)
+    return number - (1 << 32) if number >> 31 else number
+
+
+def _too_early(instance_id: bytes) -> KafkaError:
+    return KafkaError(
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {uuid_to_text(instance_id)} came too early"
+    )

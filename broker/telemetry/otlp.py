@@ -1,0 +1,95 @@
+"""What a client has pushed, as numbers: OpenTelemetry's MetricsData of format v1, decoded by its own library.
+
+The library is an extra (`trimaran[telemetry]`), imported at the first push. Histograms and summaries, which no Kafka
+client pushes, are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from log.codecs.compression import Compression, decompress
+from wire.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+
+# Of a push once it is decompressed, by the bytes it may have on the wire. What a Java client has to say is 100 KB, and
+# becomes an eighth by compression; the library's objects take some ten times as much for a moment.
+EXPANSION_MAX = 4
+# No Kafka client has names or labels like that.
+_CHARACTERS_MAX = 255
+_LABELS_MAX = 16
+
+
+class Point(NamedTuple):
+    """A number. `is_sum` only goes up; `is_delta` is what has come since the last push."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+    is_sum: bool
+    is_delta: bool
+
+
+def is_available() -> bool:
+    """Whether the library is there."""
+    return find_spec("opentelemetry") is not None and (
+        find_spec("opentelemetry.proto.metrics.v1") is not None
+    )
+
+
+def points_of(data: bytes, compression: int, bytes_max: int) -> list[Point]:
+    """All points of a push; for a thread.
+
+    Raises:
+        RemoteProtocolError: it is no compressed MetricsData, or expands to more than four times `bytes_max`.
+    """
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+    kind = Compression(compression)
+    if kind is not Compression.NONE:
+        data = bytes(decompress(kind, data, bytes_max * EXPANSION_MAX))
+    try:
+        message = MetricsData.FromString(data)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"no MetricsData: {error}") from None
+    return [*_points(message)]
+
+
+def _points(message: Any) -> Iterator[Point]:
+    for resource in message.resource_metrics:
+        of_resource = _labels(resource.resource.attributes)
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                if 0 < len(metric.name) <= _CHARACTERS_MAX:
+                    yield from _points_of_metric(metric, of_resource)
+
+
+def _points_of_metric(metric: Metric, of_resource: dict[str, str]) -> Iterator[Point]:
+    kind = metric.WhichOneof("data")
+    if kind not in ("gauge", "sum"):
+        return
+    is_sum = kind == "sum" and metric.sum.is_monotonic
+    is_delta = kind == "sum" and metric.sum.aggregation_temporality == 1
+    for point in (metric.sum if kind == "sum" else metric.gauge).data_points:
+        number = point.WhichOneof("value")
+        if number is not None:
+            labels = of_resource | _labels(point.attributes)
+            some = tuple(sorted(labels.items())[:_LABELS_MAX])
+            value = float(getattr(point, number))
+            yield Point(metric.name, some, value, is_sum, is_delta)
+
+
+def _labels(attributes: Iterable[Any]) -> dict[str, str]:
+    found = {}
+    for one in attributes:
+        kind = one.value.WhichOneof("value")
+        if kind in ("string_value", "int_value", "bool_value", "double_value"):
+            text = str(getattr(one.value, kind))
+            if len(one.key) <= _CHARACTERS_MAX and len(text) <= _CHARACTERS_MAX:
+                found[one.key] = text
+    return found

@@ -1,0 +1,75 @@
+"""The newest of what clients have pushed, until they are silent for a while: for who scrapes this broker."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from broker.telemetry.otlp import Point
+
+Labels = tuple[tuple[str, str], ...]
+
+# Held of all clients: 30,000 to 60,000 numbers with their names. The clients that are silent longest make room.
+BYTES_MAX = 16 << 20
+# Of one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
+CLIENT_BYTES_MAX = 1 << 20
+# Of a number beside the texts.
+_SERIES_BYTES = 200
+
+
+@dataclass(slots=True, eq=False)
+class ClientSeries:
+    """Of one client: `labels` say which, `values` are by name, labels and whether it is a sum."""
+
+    labels: dict[str, str]
+    values: dict[tuple[str, Labels, bool], float] = field(default_factory=dict)
+    size: int = 0
+    expires_ms: int = 0
+
+
+class ReceivedMetrics:
+    """By client instance. Times are milliseconds of the broker's monotonic clock."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.dropped = 0
+        self._now_ms = now_ms
+        self._clients: OrderedDict[bytes, ClientSeries] = OrderedDict()
+        self._size = 0
+
+    def take(
+        self, instance_id: bytes, labels: dict[str, str], points: Iterable[Point], kept_ms: int
+    ) -> None:
+        """Adds a push, which counts for `kept_ms`. Gauges are the newest; of sums, deltas are added up."""
+        client = self._clients.setdefault(instance_id, ClientSeries(labels))
+        self._clients.move_to_end(instance_id)
+        client.labels, client.expires_ms = labels, self._now_ms() + kept_ms
+        before = client.size
+        for point in points:
+            if not _add(client, point):
+                self.dropped += 1
+        self._size += client.size - before
+        while self._size > BYTES_MAX:
+            self._size -= self._clients.popitem(last=False)[1].size
+
+    def clients(self) -> Iterator[ClientSeries]:
+        """Those that are not silent for too long; the others are forgotten."""
+        now_ms = self._now_ms()
+        for instance_id, client in list(self._clients.items()):
+            if client.expires_ms <= now_ms:
+                self._size -= self._clients.pop(instance_id).size
+            else:
+                yield client
+
+
+def _add(client: ClientSeries, point: Point) -> bool:
+    """False: there is no room."""
+    key = (point.name, point.labels, point.is_sum)
+    value = client.values.get(key)
+    if value is None:
+        size = _SERIES_BYTES + len(point.name) + sum(len(k) + len(v) for k, v in point.labels)
+        if client.size + size > CLIENT_BYTES_MAX:
+            return False
+        client.size += size
+    client.values[key] = point.value + (value or 0.0 if point.is_delta else 0.0)
+    return True

@@ -1,0 +1,36 @@
+"""What a client is asked to push."""
+
+from tests.broker.handlers.asking import asked
+from tests.broker.handlers.configs import METRICS, incremental
+from tests.broker.handlers.telemetry import collecting, subscription
+from wire.errors import ErrorCode
+from wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from wire.primitives import NIL_UUID
+
+
+async def test_a_client_is_told_what_how_often_and_in_which_form(tmp_path):
+    async with collecting(tmp_path) as one:
+        told = await subscription(one)
+        assert told.error_code == 0
+        assert told.client_instance_id != NIL_UUID
+        assert (told.requested_metrics, told.push_interval_ms) == (["*"], 60_000)
+        assert told.accepted_compression_types == [4, 3, 1, 2]
+        assert (told.telemetry_max_bytes, told.delta_temporality) == (1 << 20, True)
+
+
+async def test_it_may_ask_once_in_an_interval_or_when_subscriptions_have_changed(tmp_path):
+    async with collecting(tmp_path) as one:
+        told = await subscription(one)
+        again = GetTelemetrySubscriptionsRequest(client_instance_id=told.client_instance_id)
+        assert (await one.call(again)).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        await one.call(incremental((METRICS, "all", {"metrics": "org.", "interval.ms": "100"})))
+        await one.seen(lambda image: image.configs.of(METRICS, "all")["interval.ms"] == "100")
+        changed = await one.call(again)
+        assert (changed.requested_metrics, changed.push_interval_ms) == (["org."], 100)
+        assert changed.subscription_id != told.subscription_id
+
+
+async def test_where_nothing_collects_them_clients_are_not_asked(tmp_path):
+    async with asked(tmp_path) as one:
+        served = one.connection.negotiated
+        assert GetTelemetrySubscriptionsRequest.KEY not in served.versions

@@ -1,0 +1,167 @@
+"""Who may push what, and when: as Kafka's `ClientMetricsManager` has it."""
+
+from types import SimpleNamespace
+
+import pytest
+from immutables import Map
+
+from broker.telemetry import clients
+from broker.telemetry.clients import ClientMetrics, subscription_id_of
+from broker.telemetry.received import ReceivedMetrics
+from broker.telemetry.subscriptions import Wanted
+from quorum.metadata.image import CLIENT_METRICS_RESOURCE, ConfigsImage
+from wire.errors import ErrorCode, KafkaError
+from wire.primitives import NIL_UUID, uuid_from_text
+from wire.transport.calls import Call, ConnectionInfo
+
+ONE = uuid_from_text("q1XpcFCQQpKr0s4IXCpHbA")
+
+
+class Clock:
+    def __init__(self):
+        self.ms = 5
+
+    def __call__(self):
+        return self.ms
+
+
+def call(number=1):
+    connection = ConnectionInfo(
+        number, "L", ("10.0.0.7", 5), ("b", 9092), client_software=("librdkafka", "2.6")
+    )
+    return Call(SimpleNamespace(client_id="shop"), connection)
+
+
+def subscribe(metrics, **subscriptions):
+    """As the metadata loader tells it; underscores for dots."""
+    configs = {
+        (CLIENT_METRICS_RESOURCE, name): Map({k.replace("_", "."): v for k, v in own.items()})
+        for name, own in subscriptions.items()
+    }
+    image = SimpleNamespace(configs=ConfigsImage(Map(configs)))
+    changed = dict.fromkeys(configs) or {(CLIENT_METRICS_RESOURCE, "gone"): None}
+    metrics.publish(SimpleNamespace(configs=SimpleNamespace(changed=changed)), image, None)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock):
+    made = ClientMetrics(ReceivedMetrics(clock), 100, clock)
+    subscribe(made, all={"metrics": "*", "interval_ms": "1000"})
+    return made
+
+
+def push(metrics, client, on=None, **changed):
+    options = {"terminating": False, "compression": 0, "size": 10}
+    options["subscription_id"] = client.subscription_id
+    return metrics.pushed(client.instance_id, on or call(), **(options | changed))
+
+
+def check_refused(code, function, *args, **options):
+    with pytest.raises(KafkaError) as caught:
+        function(*args, **options)
+    assert caught.value.code is code
+
+
+def test_a_client_without_an_id_is_given_one(metrics):
+    one, other = (metrics.asked(NIL_UUID, call(number)) for number in (1, 2))
+    assert NIL_UUID != one.instance_id != other.instance_id
+    assert one.wanted == Wanted(("*",), 1000)
+    assert metrics.asked(ONE, call(3)).instance_id == ONE
+
+
+def test_who_asks_or_pushes_too_early_is_told_so(metrics, clock):
+    client = metrics.asked(ONE, call())
+    check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, metrics.asked, ONE, call())
+    push(metrics, client)  # the first one after it has asked
+    clock.ms += 999
+    check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, push, metrics, client)
+    check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, metrics.asked, ONE, call())
+    clock.ms += 1
+    push(metrics, client)
+    assert metrics.counts.throttled == 3
+
+
+def test_a_changed_subscription_is_told_at_once(metrics, clock):
+    client = metrics.asked(ONE, call())
+    push(metrics, client)
+    subscribe(metrics, all={"metrics": "org.", "interval_ms": "500"})
+    check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, client)
+    assert metrics.counts.unknown_subscriptions == 1
+    again = metrics.asked(ONE, call())
+    assert again.wanted == Wanted(("org.",), 500)
+    assert again.subscription_id != client.subscription_id
+    push(metrics, again)
+
+
+def test_who_was_told_of_another_subscription_may_ask_before_its_time(metrics):
+    client = metrics.asked(ONE, call())
+    check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, client, subscription_id=7)
+    metrics.asked(ONE, call())
+
+
+def test_another_broker_takes_a_push_that_fits_its_subscriptions(metrics, clock):
+    elsewhere = ClientMetrics(ReceivedMetrics(clock), 100, clock)
+    subscribe(elsewhere, all={"metrics": "*", "interval_ms": "1000"})
+    taken = push(elsewhere, metrics.asked(ONE, call()))
+    assert taken.last_error is ErrorCode.NONE
+
+
+def test_what_is_no_push_is_check_refused(metrics, clock):
+    client = metrics.asked(ONE, call())
+    for code, changed in (
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, {"compression": 5}),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, {"compression": -1}),
+        (ErrorCode.TELEMETRY_TOO_LARGE, {"size": 101}),
+    ):
+        check_refused(code, push, metrics, client, **changed)
+        clock.ms += 1000
+    push(metrics, client, size=100)
+    nobody = SimpleNamespace(instance_id=NIL_UUID, subscription_id=0)
+    check_refused(ErrorCode.INVALID_REQUEST, push, metrics, nobody)
+
+
+def test_a_last_push_may_come_early_and_is_the_last(metrics, clock):
+    client = metrics.asked(ONE, call())
+    push(metrics, client)
+    push(metrics, client, terminating=True)
+    clock.ms += 5000
+    check_refused(ErrorCode.INVALID_REQUEST, push, metrics, client)
+
+
+def test_a_client_is_forgotten_with_its_connection_and_when_it_is_silent(metrics, clock):
+    on = call()
+    metrics.asked(ONE, on)
+    on.connection.mark_closed()
+    assert len(metrics) == 0
+    metrics.asked(ONE, call(2))
+    clock.ms += 60_001
+    metrics.asked(NIL_UUID, call(3))
+    assert len(metrics) == 1
+
+
+def test_many_clients_of_one_connection_cost_one_callback_and_the_oldest_goes(metrics, monkeypatch):
+    monkeypatch.setattr(clients, "CLIENTS_MAX", 3)
+    on = call()
+    for _ in range(10):
+        metrics.asked(NIL_UUID, on)
+    assert len(metrics) == 3
+    assert len(on.connection._callbacks) == 1
+
+
+def test_a_subscription_that_nothing_collects_is_warned_of_once(clock, caplog):
+    idle = ClientMetrics(None, 100, clock)
+    subscribe(idle, all={"metrics": "*"})
+    subscribe(idle)
+    (line,) = caplog.records
+    assert "'all' collects nothing here" in line.getMessage()
+
+
+def test_the_subscription_id_is_kafkas():
+    """As `computeSubscriptionId` and `Uuid.hashCode` of Apache Kafka 4.3 give it for this client."""
+    assert subscription_id_of(Wanted(("*",), 100), ONE) == 967040551
+    assert subscription_id_of(Wanted(("*",), 1000), ONE) == 1052151871

@@ -1,0 +1,54 @@
+"""A push becomes numbers, or is refused, within bounds."""
+
+import pytest
+
+from broker.telemetry.otlp import Point, points_of
+from log.codecs.compression import Compression, OutputTooLarge, compress
+from tests.broker.telemetry.pushes import CUMULATIVE, metrics_data, pushed
+from wire.errors import RemoteProtocolError
+
+BYTES_MAX = 1 << 20
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_gauges_and_sums_are_read_with_their_labels(kind):
+    data = pushed(
+        gauges=[("a.rate", 1.5, {"topic": "t"})],
+        sums=[("b.total", 3, {})],
+        resource={"client_rack": "r"},
+    )
+    if kind is not Compression.NONE:
+        data = compress(kind, data)
+    assert points_of(data, kind, BYTES_MAX) == [
+        Point("a.rate", (("client_rack", "r"), ("topic", "t")), 1.5, False, False),
+        Point("b.total", (("client_rack", "r"),), 3.0, True, True),
+    ]
+
+
+def test_a_sum_that_goes_down_is_no_counter_and_a_cumulative_one_no_delta():
+    data = pushed(sums=[("open", 3, {})], monotonic=False)
+    assert points_of(data, 0, BYTES_MAX) == [Point("open", (), 3.0, False, True)]
+    data = pushed(sums=[("all", 3, {})], temporality=CUMULATIVE)
+    assert points_of(data, 0, BYTES_MAX) == [Point("all", (), 3.0, True, False)]
+
+
+def test_histograms_names_and_labels_that_are_too_long_are_passed_over():
+    data = metrics_data(gauges=[("a" * 256, 1, {}), ("b", 2, {"long": "x" * 256, "ok": "y"})])
+    metric = data.resource_metrics[0].scope_metrics[0].metrics.add(name="h")
+    metric.histogram.data_points.add(count=1)
+    assert points_of(data.SerializeToString(), 0, BYTES_MAX) == [
+        Point("b", (("ok", "y"),), 2.0, False, False)
+    ]
+
+
+def test_what_expands_to_too_much_is_refused_by_its_bytes():
+    for kind in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
+        bomb = compress(kind, bytes(5000))
+        with pytest.raises(OutputTooLarge):
+            points_of(bomb, kind, 1000)
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_what_is_no_push_is_refused(kind):
+    with pytest.raises(RemoteProtocolError):
+        points_of(b"\xff" * 40, kind, BYTES_MAX)

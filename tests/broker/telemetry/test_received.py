@@ -1,0 +1,61 @@
+"""What is kept of pushes, and for how long."""
+
+import pytest
+
+from broker.telemetry import received
+from broker.telemetry.otlp import Point
+from broker.telemetry.received import ReceivedMetrics
+
+LABELS = {"client_id": "shop"}
+
+
+@pytest.fixture
+def now():
+    return [0]
+
+
+@pytest.fixture
+def metrics(now):
+    return ReceivedMetrics(lambda: now[0])
+
+
+def values(metrics):
+    return [dict(client.values) for client in metrics.clients()]
+
+
+def test_deltas_are_added_up_and_the_rest_is_the_newest(metrics):
+    for number in (1, 2, 3):
+        points = [
+            Point("delta", (), number, True, True),
+            Point("cumulative", (), number, True, False),
+            Point("gauge", (("topic", "t"),), number, False, False),
+        ]
+        metrics.take(b"1", LABELS, points, 1000)
+    assert values(metrics) == [
+        {
+            ("delta", (), True): 6,
+            ("cumulative", (), True): 3,
+            ("gauge", (("topic", "t"),), False): 3,
+        }
+    ]
+
+
+def test_a_client_that_is_silent_is_forgotten(metrics, now):
+    metrics.take(b"1", LABELS, [Point("a", (), 1, False, False)], 1000)
+    now[0] = 999
+    assert len(values(metrics)) == 1
+    now[0] = 1000
+    assert values(metrics) == []
+
+
+def test_one_client_has_so_much_room_and_all_of_them_so_much(metrics, monkeypatch):
+    monkeypatch.setattr(received, "CLIENT_BYTES_MAX", 1000)
+    monkeypatch.setattr(received, "BYTES_MAX", 2000)
+    points = [Point(f"n{number}", (), 1, False, False) for number in range(9)]
+    for client in (b"1", b"2", b"3"):
+        metrics.take(client, {"client_id": client.decode()}, points, 1000)
+    assert [(client.labels["client_id"], len(client.values)) for client in metrics.clients()] == [
+        ("2", 4),
+        ("3", 4),
+    ]
+    assert metrics.dropped == 15

@@ -1,0 +1,92 @@
+"""Clients of Apache Kafka 4.3 and librdkafka push their metrics to our brokers (KIP-714); what they say is scraped."""
+
+import json
+import urllib.request
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.cluster.processes import LocalCluster, until
+from tests.interop import apache_kafka
+
+INTERVAL_MS = 500
+RECORDS = 2000
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    data = tmp_path_factory.mktemp("telemetry") / "data"
+    with LocalCluster(data, "--metrics", "--brokers", "1", "--controllers", "1") as running:
+        server = ("--bootstrap-server", running.bootstrap)
+        wanted = ("--metrics", "*", "--interval", str(INTERVAL_MS))
+        apache_kafka.tool("client-metrics", *server, "--alter", "--name", "all", *wanted)
+        running.run("topics", "create", "t", "-p", 1, "-r", 1)
+        running.wait_for_topic("t")
+        yield running
+
+
+def samples(cluster):
+    """(name, labels as text, value) of what clients have pushed."""
+    (broker,) = [node for node in cluster.state.nodes if node.role == "broker"]
+    with urllib.request.urlopen(f"http://{broker.metrics}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
+    found = []
+    for line in lines:
+        if line.startswith("kafka_clients_"):
+            name, _, rest = line.partition("{")
+            labels, _, value = rest.rpartition("} ")
+            found.append((name, labels, float(value)))
+    return found
+
+
+def of(cluster, client_id, name):
+    """The values that this client has for a name."""
+    mine = f'client_id="{client_id}"'
+    return [value for found, labels, value in samples(cluster) if found == name and mine in labels]
+
+
+def test_a_java_producer_pushes_and_says_goodbye(cluster):
+    settings = ("bootstrap.servers=" + cluster.bootstrap, "client.id=java-shop", "acks=all")
+    apache_kafka.tool(
+        *("producer-perf-test", "--topic", "t", "--num-records", str(RECORDS)),
+        *("--record-size", "10", "--throughput", "500", "--command-property", *settings),
+    )
+    sent = until(
+        lambda: of(cluster, "java-shop", "kafka_clients_producer_record_send_total"),
+        "its last push has come",
+    )
+    assert sent == [RECORDS]
+    assert of(cluster, "java-shop", "kafka_clients_producer_topic_record_send_total") == [RECORDS]
+    labels = next(labels for _, labels, _ in samples(cluster) if "java-shop" in labels)
+    assert 'client_software_name="apache-kafka-java"' in labels
+    assert 'client_software_version="4.3.0"' in labels
+
+
+def test_clients_of_librdkafka_push(cluster):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "c-shop"})
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "client.id": "c-reader", "group.id": "g"}
+    )
+    consumer.subscribe(["t"])
+
+    def pushed():
+        producer.produce("t", b"x")
+        producer.poll(0)
+        consumer.poll(0.1)
+        names = {name for name, labels, _ in samples(cluster) if 'client_id="c-' in labels}
+        wanted = ("producer_connection_creation_total", "consumer_connection_creation_total")
+        return {f"kafka_clients_{one}" for one in wanted} <= names
+
+    until(pushed, "both have pushed", seconds=60)
+    producer.flush(10)
+    consumer.close()
+    name = "kafka_clients_producer_node_request_latency_avg"
+    assert of(cluster, "c-shop", name)
+
+
+def test_who_pushes_is_counted_and_no_push_was_refused(cluster):
+    lines = cluster.run("metrics", "--only", "client_metrics", "-o", "json").stdout.splitlines()
+    found = {row["metric"]: row["broker-11"] for row in map(json.loads, lines)}
+    assert found["kafka_server_client_metrics_plugin_export_total"] > 2
+    assert found["kafka_server_client_metrics_plugin_error_total"] == 0
+    assert found["trimaran_client_metrics_dropped_total"] == 0

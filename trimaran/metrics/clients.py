@@ -1,0 +1,89 @@
+"""What clients have pushed to this broker (KIP-714), and how that goes.
+
+A client's metric keeps its name, with `kafka_clients_` in the place of `org.apache.kafka.`: none can be taken for one
+of the broker's own. Its labels are those that the client gave, and which client it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from prometheus_client.core import Metric
+
+from broker.telemetry.clients import ClientMetrics
+from broker.telemetry.received import ClientSeries, ReceivedMetrics
+from trimaran.metrics.families import Families, counter, gauge
+
+_PREFIX = "kafka_clients_"
+_OF_KAFKA = "org.apache.kafka."
+_TOTAL = "_total"
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
+# Which client it is; the address and the port of one connection say no more.
+_IDENTITY = ("client_instance_id", "client_id", "client_software_name", "client_software_version")
+_DOC = "Pushed by clients (KIP-714)."
+
+
+def client_metrics(metrics: ClientMetrics) -> Families:
+    """Nothing where clients are not asked."""
+    if metrics.received is None:
+        return
+    counts = metrics.counts
+    for name, doc, value in (
+        (
+            "unknown_subscription_request",
+            "Pushes for another subscription.",
+            counts.unknown_subscriptions,
+        ),
+        ("throttle", "Requests that came before their time.", counts.throttled),
+        ("plugin_export", "Pushes that were taken.", counts.exported),
+        ("plugin_error", "Pushes that were no metrics.", counts.refused),
+    ):
+        yield counter(f"kafka_server_client_metrics_{name}", doc, value)
+    yield gauge(
+        "kafka_server_client_metrics_instance_count", "Clients that push here.", len(metrics)
+    )
+    yield counter(
+        "trimaran_client_metrics_dropped",
+        "Numbers of clients that had no room.",
+        metrics.received.dropped,
+    )
+    yield from _pushed(metrics.received)
+
+
+def _pushed(received: ReceivedMetrics) -> Families:
+    families: dict[str, Metric] = {}
+    for client in received.clients():
+        _add(families, client)
+        yield None
+    yield from families.values()
+
+
+def _add(families: dict[str, Metric], client: ClientSeries) -> None:
+    """A name is of the kind that came first: a gauge and a counter of one name would be no text for a scraper."""
+    identity = {name: client.labels[name] for name in _IDENTITY if name in client.labels}
+    for (name, labels, is_sum), value in client.values.items():
+        kind = "counter" if is_sum else "gauge"
+        family_name = _family_name(name)
+        family = families.get(family_name)
+        if family is None:
+            family = families[family_name] = Metric(family_name, _DOC, kind)
+        if family.type == kind:
+            suffix = _TOTAL if is_sum else ""
+            family.add_sample(family_name + suffix, _label_names(dict(labels)) | identity, value)
+
+
+def _family_name(name: str) -> str:
+    """Without `_total`, which every counter has at its end."""
+    own = name.removeprefix(_OF_KAFKA)
+    return _PREFIX + _NOT_IN_NAMES.sub("_", own).removesuffix(_TOTAL)
+
+
+def _label_names(labels: Mapping[str, str]) -> dict[str, str]:
+    """`node.id` is `node_id`; none begins with a digit or `__`, which are Prometheus' own."""
+    found = {}
+    for name, value in labels.items():
+        clean = _NOT_IN_NAMES.sub("_", name).lstrip("_")
+        if clean not in _IDENTITY:  # that is the broker's to say
+            found[f"_{clean}" if clean[:1].isdigit() or not clean else clean] = value
+    return found
