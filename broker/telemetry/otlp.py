@@ -36,9 +36,10 @@ class Point(NamedTuple):
 
 def is_available() -> bool:
     """Whether the library is there."""
-    return find_spec("opentelemetry") is not None and (
-        find_spec("opentelemetry.proto.metrics.v1") is not None
-    )
+    try:
+        return find_spec("opentelemetry.proto.metrics.v1") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def points_of(data: bytes, compression: int, bytes_max: int) -> list[Point]:

