@@ -215,6 +215,7 @@ def test_metadata_is_the_same_on_disk_and_on_the_wire(cluster):
     tailed = rows("tail")
     assert "words" in [row["payload"]["name"] for row in tailed]
     assert rows("dump") == tailed
+    assert "words" in cluster.run("metadata", "shell", "ls", "/image/topics/byName").stdout.split()
     later = cluster.run("metadata", "tail", "--start", tailed[-1]["offset"] + 1, "-o", "json")
     assert all(
         json.loads(line)["offset"] > tailed[-1]["offset"] for line in later.stdout.splitlines()

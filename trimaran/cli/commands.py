@@ -111,6 +111,16 @@ COMMANDS = (
         "List everything below a path of the state.",
     ),
     (
+        ("metadata", "tree"),
+        "trimaran.cli.metadata_shell:tree",
+        "Show what lies below a path of the state, with its texts.",
+    ),
+    (
+        ("metadata", "shell"),
+        "trimaran.cli.metadata_shell:shell",
+        "Look through the state: ls, cd, cat, find, tree, at OFFSET.",
+    ),
+    (
         ("metadata", "verify"),
         "trimaran.cli.metadata_state:verify",
         "Compare the metadata logs of several controllers byte by byte.",

@@ -52,7 +52,7 @@ def image(
     """
     from quorum.metadata.as_json import state_as_json
 
-    state = _state(path, controllers, at, as_of)
+    state = load_state(path, controllers, at, as_of)
     if show_data(state_as_json(state), output):
         return
     shown = state_as_json(state)
@@ -92,7 +92,7 @@ def diff(
 
     def state_of(side: str) -> MetadataState:
         where, at = _side(side, path)
-        return _state(where, controllers, at)
+        return load_state(where, controllers, at)
 
     rows = list(state_differences(state_of(before), state_of(after)))
     if not show_data(rows, output):
@@ -140,7 +140,7 @@ def cat(
     """
     from trimaran.metadata.tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, at, as_of), name)
+    found = lookup(load_tree(path, controllers, at, as_of), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
     if not show_data(files, output):
         for text in files.values():
@@ -172,7 +172,7 @@ def ls(
     """
     from trimaran.metadata.tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, at, as_of), name)
+    found = lookup(load_tree(path, controllers, at, as_of), name)
     listed = {
         where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
         for where, node in found
@@ -205,7 +205,7 @@ def find(
     """
     from trimaran.metadata.tree import lookup, walk
 
-    found = lookup(_tree(path, controllers, at, as_of), name)
+    found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for below, _ in walk(where, node):
             print(below)
@@ -214,9 +214,10 @@ def find(
     return Exit.OK if found else Exit.NO
 
 
-def _state(
+def load_state(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None = None
 ) -> MetadataState:
+    """The state at an offset, or as of a time; the newest when neither is given. Raises UserError."""
     from trimaran.cli.metadata_source import open_source
     from trimaran.client.positions import parse_time_ms
     from trimaran.metadata.source import offset_as_of, replay
@@ -252,12 +253,13 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
         ) from error
 
 
-def _tree(
+def load_tree(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
 ) -> Directory:
+    """The same as a tree."""
     from trimaran.metadata.tree import image_tree
 
-    return image_tree(_state(path, controllers, at, as_of).image)
+    return image_tree(load_state(path, controllers, at, as_of).image)
 
 
 def verify(*directories: Path, output: Format = "table") -> int:

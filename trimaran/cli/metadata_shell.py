@@ -1,0 +1,156 @@
+"""`metadata tree|shell`: the state that the metadata log gives, looked through as a tree."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import CONTROLLERS, Controllers
+from trimaran.cli.metadata_state import AsOf, At, From, load_state, load_tree
+from trimaran.cli.output import say
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from quorum.metadata.replay import MetadataState
+    from trimaran.metadata.shell import MetadataShell
+
+
+def tree(
+    name: str = "/image",
+    *,
+    levels: Annotated[int | None, Parameter(name=["-L", "--levels"])] = None,
+    path: From = None,
+    at: At = None,
+    as_of: AsOf = None,
+    controllers: Controllers = CONTROLLERS,
+) -> int:
+    """Shows what lies below a path of the state's tree, with the texts of files.
+
+    Args:
+        name: the path in the tree; * and ? match.
+        levels: how many levels deep; all when not given.
+        path: a directory of a metadata log; a running quorum if not given.
+        at: the state after the record at this offset.
+    """
+    from trimaran.metadata.shell import tree_lines
+    from trimaran.metadata.tree import lookup
+
+    found = lookup(load_tree(path, controllers, at, as_of), name)
+    for where, node in found:
+        for line in tree_lines(where, node, levels):
+            print(line)
+    if not found:
+        say(f"tree: {name}: no such file or directory")
+    return Exit.OK if found else Exit.NO
+
+
+def shell(
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    path: From = None,
+    at: At = None,
+    as_of: AsOf = None,
+    controllers: Controllers = CONTROLLERS,
+) -> int:
+    """Looks through the state of the metadata log: ls, cd, cat, find, tree; at OFFSET goes to another offset.
+
+    In a terminal it asks for commands, and Tab completes them and paths; else it reads them from stdin, a line each.
+    help lists them. Works on our directories and Apache Kafka's, on a snapshot, and on a running quorum of either.
+    Exit code 1 if a command that was not typed failed.
+
+    Args:
+        command: one command, such as ls /image/topics/byName; then the shell ends.
+        path: a directory or a snapshot of a metadata log; a running quorum if not given.
+        at: begin with the state after the record at this offset.
+    """
+    from trimaran.metadata.shell import END, MetadataShell
+
+    def load(where: str) -> MetadataState:
+        offset, time = _place(where)
+        return load_state(path, controllers, offset, time)
+
+    if at is not None and as_of is not None:
+        load_state(path, controllers, at, as_of)  # refuses
+    start = str(at) if at is not None else f"@{as_of.removeprefix('@')}" if as_of else END
+    session = MetadataShell(load, start)
+    if command:
+        return _all(session, [shlex.join(command)])
+    if sys.stdin.isatty():
+        _talk(session)
+        return Exit.OK
+    return _all(session, sys.stdin)
+
+
+def _place(where: str) -> tuple[int | None, str | None]:
+    """What `at` was given: an offset, or a time."""
+    from trimaran.metadata.shell import END, ShellError
+
+    if where == END:
+        return None, None
+    if where.startswith("@"):
+        return None, where
+    if not where.isdecimal():
+        raise ShellError(f"at: {where} is no offset; write 42, @-15m, @2026-11-23T12:00 or end")
+    return int(where), None
+
+
+def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
+    """Goes on after a command that fails, as Kafka's does."""
+    from trimaran.metadata.shell import Leave
+
+    code = Exit.OK
+    with contextlib.suppress(Leave):
+        for line in lines:
+            if not _done(session, line):
+                code = Exit.NO
+    return code
+
+
+def _done(session: MetadataShell, line: str) -> bool:
+    from trimaran.metadata.shell import ShellError
+
+    try:
+        for text in session.run(line):
+            print(text)
+    except ShellError as error:
+        print(error, file=sys.stderr)
+        return False
+    except UserError as error:
+        print(f"{error.what}: {error.why}", file=sys.stderr)
+        return False
+    return True
+
+
+def _talk(session: MetadataShell) -> None:
+    from trimaran.metadata.shell import Leave
+
+    _complete_with(session)
+    say("help lists the commands, Tab completes them, Ctrl-D ends")
+    with contextlib.suppress(EOFError, Leave):
+        while True:
+            try:
+                _done(session, input(f"{session.offset} {session.directory}> "))
+            except KeyboardInterrupt:  # of the line that is being typed, or of a long answer
+                print()
+    print()
+
+
+def _complete_with(session: MetadataShell) -> None:
+    """Where Python was built without readline the shell works all the same."""
+    with contextlib.suppress(ImportError):
+        import readline
+
+        found: list[str] = []
+
+        def complete(word: str, index: int) -> str | None:
+            if index == 0:
+                found[:] = session.completions(readline.get_line_buffer(), word)
+            return found[index] if index < len(found) else None
+
+        readline.set_completer_delims(" ")
+        readline.set_completer(complete)
+        readline.parse_and_bind("tab: complete")
