@@ -280,9 +280,9 @@ def test_up_again_on_the_same_data_has_everything(cluster):
     assert len(cluster.partitions("by-default")) == 7
 
 
-def test_what_a_cluster_consists_of_cannot_be_changed_later(cluster):
+def test_who_votes_is_decided_at_the_first_start_and_brokers_stay(cluster):
     cluster.run("down")
-    for options in (("--controllers", 5), ("--brokers", 1), ("--zk",)):
+    for options in (("--controllers", 5), ("--brokers", 1)):
         done = cluster.run("up", "-d", *options, check=False)
         assert done.returncode == Exit.USAGE
     wrong = cluster.run("up", "-d", "--override", "num.partitions=many", check=False)
