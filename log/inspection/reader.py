@@ -71,45 +71,37 @@ def scan_batches(
     position = start_position
     while position < end:
         block = memoryview(files.pread(file, min(READ_BYTES, size - position), position))
-        at = 0
+        at, size_wanted = 0, HEADER_BYTES
         while position + at < end:
-            size_wanted = _batch_size(block, at, batch_bytes_max)
-            if size_wanted is None:
+            batch = header_at(block, at)
+            if batch is None:
+                size_wanted = HEADER_BYTES
+                break
+            if not is_plausible(batch) or batch.size > batch_bytes_max:
                 return
+            size_wanted = batch.size
             if at + size_wanted > len(block):
                 break
-            batch = header_at(block, at)
-            assert batch is not None  # it has a size
-            batch.buffer = block[at : at + batch.size]
+            batch.buffer = block[at : at + size_wanted]
             if check_crc and not has_valid_crc(batch):
                 return
             yield position + at, opened(batch)
-            at += batch.size
+            at += size_wanted
         if at:
             position += at
             continue
-        large = _read_large(files, file, position, _batch_size(block, 0, batch_bytes_max), size)
+        large = _read_large(files, file, position, size_wanted, size)
         if large is None or (check_crc and not has_valid_crc(large)):
             return
         yield position, opened(large)
         position += large.size
 
 
-def _batch_size(block: memoryview, at: int, batch_bytes_max: int) -> int | None:
-    """Bytes needed from `at` on: the batch's size, or a header's while that is cut; None when no batch begins there."""
-    header = header_at(block, at)
-    if header is None:
-        return HEADER_BYTES
-    if not is_plausible(header) or header.size > batch_bytes_max:
-        return None
-    return header.size
-
-
 def _read_large(
-    files: Files, file: OpenFile, position: int, size: int | None, file_size: int
+    files: Files, file: OpenFile, position: int, size: int, file_size: int
 ) -> BatchView | None:
     """A batch larger than a block; None when the file does not hold it."""
-    if size is None or size == HEADER_BYTES or position + size > file_size:
+    if size == HEADER_BYTES or position + size > file_size:
         return None
     data = bytearray()
     while len(data) < size:

@@ -86,6 +86,16 @@ def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
     assert started("-c", "pass") == ["-c", "pass"]
 
 
+def test_what_workers_have_loaded_is_no_garbage_of_theirs():
+    """A worker collects garbage after each task; where it walks all modules, that takes longer than a small task."""
+    code = (
+        "import gc, sys; from spark.daemon import preload; preload('pyspark.worker'); "
+        "print('pandas' in sys.modules, gc.get_freeze_count() > 20 * len(gc.get_objects()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
 def test_workers_import_pyspark_where_it_is_installed(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     path = ["/lib/spark", "/opt/pyspark/python/lib/pyspark.zip", "/users/own.zip", "/lib"]
