@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from spark.options import EARLIEST, LATEST, OptionError, Options
 from spark.origins.damage import lose
-from spark.origins.origin import Bounds, Origin, TopicPartition
+from spark.origins.origin import Bounds, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
+OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, int | None]]  # as `Origin.offsets_at`
 NO_CHOICE: ByPartition = {}
 
 
@@ -30,6 +31,12 @@ class Limit:
     offsets: ByPartition = field(default_factory=dict)
     timestamp_ms: int | None = None
     timestamps: ByPartition = field(default_factory=dict)
+
+    @property
+    def is_earliest(self) -> bool:
+        """Whether it is where a log begins, wherever that is."""
+        is_edge = self.timestamp_ms is None and not self.offsets and not self.timestamps
+        return is_edge and self.edge == EARLIEST
 
 
 def starting_limit(o: Options, default: str) -> Limit:
@@ -129,7 +136,7 @@ class Resolving:
     """
 
     source: str
-    origin: Origin
+    offsets_at: OffsetsAt
     bounds: Mapping[TopicPartition, Bounds]
     keys: frozenset[TopicPartition]
     strict_times: bool = True
@@ -185,7 +192,7 @@ class Resolving:
         self, times: ByPartition, limit: Limit, is_start: bool
     ) -> dict[TopicPartition, int]:
         resolved = {}
-        for key, offset in self.origin.offsets_at(times).items():
+        for key, offset in self.offsets_at(times).items():
             if offset is None and is_start and self.strict_times:
                 raise OptionError(
                     f"{self.source}: option {limit.option}: {key[0]}-{key[1]} has no record of {times[key]} ms or "

@@ -77,7 +77,7 @@ def resolve(
     """[start, end) of each partition, as the options say. Raises OptionError, DataUnreadable."""
     resolving = Resolving(
         "kafka_log",
-        origin,
+        origin.offsets_at,
         bounds,
         frozenset(keys),
         options.strict_times,

@@ -32,7 +32,7 @@ class LogStreamReader(OffsetStreamReader):
         options = self._options
         resolving = Resolving(
             "kafka_log",
-            origin,
+            origin.offsets_at,
             bounds,
             frozenset(bounds),
             options.strict_times,

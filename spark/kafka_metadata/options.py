@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark.kafka_log.limits import Limit, starting_limit
-from spark.kafka_log.options import StreamLimits, stream_limits
+from spark.kafka_log.limits import Limit, ending_limit, starting_limit
+from spark.kafka_log.options import BATCH_OPTIONS, StreamLimits, stream_limits
 from spark.options import NO_NAMES, Options, names_of, positive
 from spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
 from spark.origins.discovery import STORAGE, StorageOptions
@@ -40,8 +40,10 @@ class MetadataOptions:
     include_snapshots: str  # needed, true, false
     verify_crc: bool
     split_bytes: int
-    starting: Limit  # of a stream, as what follows
-    stream: StreamLimits
+    starting: Limit
+    ending: Limit
+    strict_times: bool
+    stream: StreamLimits  # of a stream, as what follows
     fail_on_data_loss: bool
 
     @classmethod
@@ -82,7 +84,9 @@ class MetadataOptions:
             include_snapshots=o.choice("includeSnapshots", ("needed", "true", "false"), "needed"),
             verify_crc=o.flag("verifyCrc", True),
             split_bytes=o.parse("splitBytes", positive, SPLIT_BYTES, "a number above 0"),
-            starting=starting_limit(o, "latest"),
+            starting=starting_limit(o, "latest" if streaming else "earliest"),
+            ending=ending_limit(o),
+            strict_times=o.choice(STRATEGY, ("error", "latest"), "error") == "error",
             stream=stream_limits(o),
             fail_on_data_loss=o.flag("failOnDataLoss", True),
         )
@@ -92,8 +96,13 @@ class MetadataOptions:
         return parsed
 
 
+STRATEGY = "startingOffsetsByTimestampStrategy"
+# Of the tables whose rows each are of one record.
+BOUND_OPTIONS = (
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", STRATEGY),
+    *BATCH_OPTIONS,
+)
 STREAM_OPTIONS = (
-    "startingOffsets",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -102,17 +111,18 @@ STREAM_OPTIONS = (
 
 
 def _refuse_by_kind(o: Options, table: str, *, streaming: bool) -> None:
-    o.refuse(
-        "the metadata log is bounded by asOf…", "startingTimestamp", "startingOffsetsByTimestamp"
-    )
     if not streaming:
         o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
     elif table != "records":
         raise o.wrong("table", f"a stream is of the table records; {table} tells of the whole log")
     else:
         o.refuse("a stream begins with the log, of one copy", "includeSnapshots", "nodes")
+        o.refuse(
+            "a stream has no end (Trigger.AvailableNow ends it where data ends)", *BATCH_OPTIONS
+        )
 
 
+AS_OF_OPTIONS = ("asOfOffset", "asOfTimestamp")
 ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.polltimeoutms"))
 
 
@@ -130,8 +140,9 @@ def _refuse_what_does_not_apply(
         raise o.wrong(
             shown, f"it has no effect on the table {table}; it acts on {', '.join(where) or 'none'}"
         )
-    if {"asofoffset", "asoftimestamp"} <= {name for name, _ in o.given_names()}:
-        raise o.wrong("asOfTimestamp", "give it or asOfOffset, not both")
+    ends = [shown for _, shown in o.given_names() if shown in (*AS_OF_OPTIONS, *BATCH_OPTIONS)]
+    if len(ends) > 1 and set(ends) & set(AS_OF_OPTIONS):
+        raise o.wrong(ends[1], f"give it or {ends[0]}, not both")
 
 
 def record_types() -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from log.batches.records import decode_records
 from log.inspection.reader import SegmentFile, scan_batches
 from log.segments.scan import read_batch, scan_headers
 from quorum.raft_log.snapshot_files import parse_snapshot_name
+from spark.kafka_log.limits import OffsetsAt
+from spark.kafka_metadata.bounds import span, span_of, times_among
 from spark.kafka_metadata.options import MetadataOptions, NodesWanted
 from spark.origins.controllers import ControllerRange, LiveLog, LiveSnapshot, survey_quorum
 from spark.origins.directories import pack, split
@@ -26,7 +28,7 @@ from spark.origins.discovery import (
     find_log_directories,
     find_partitions,
 )
-from spark.origins.origin import Bounds, DataUnreadable, Range
+from spark.origins.origin import Bounds, DataUnreadable, Range, Reading
 from spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
 from spark.origins.storage import LOCAL, Storage
 from wire.errors import KafkaError, RemoteProtocolError
@@ -107,6 +109,8 @@ class MetadataTask:
     """False where another task tells how it came to what the snapshot says."""
     names: Mapping[bytes, str] = field(default_factory=dict)
     """Topics by their ids, where rows need them."""
+    told_from: int = 0
+    """Rows of records before it are not told; what they say is known."""
 
     def is_committed(self, offset: int) -> bool | None:
         return None if self.committed_end is None else offset < self.committed_end
@@ -239,7 +243,8 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     """The tasks of a read; `plan` is that of the table (`spark.kafka_metadata.tables.table`).
 
     Raises:
-        DataUnreadable: no metadata log there, or not as far as `asOfOffset`.
+        DataUnreadable: no metadata log there, or not the offsets that were asked for.
+        OptionError: a time that it has not reached.
     """
     if options.cluster is not None:
         return _live_tasks(survey_quorum(options.cluster), options, plan)
@@ -258,21 +263,24 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     log = choose_log(logs)
     base = base_snapshot(log)
     end = _as_of(log, base, _end(log, committed, options), options)
+    begin = base.end_offset if base else log.start_offset
+    start, end = span_of(options, log.replica, Bounds(begin, max(begin, end)))
+    told_from = _told_from(options, start)
     if plan == "events":
-        return _cut(log, base, end, committed, options.split_bytes)
+        return _telling(_cut(log, base, end, committed, options.split_bytes), told_from)
     if plan == "image" and options.as_of_timestamp is None:
         base = max(
             (one for one in log.snapshots if one.end_offset <= end),
             key=lambda one: one.end_offset,
             default=base,
         )
-    return [_between(log, base, end, committed)]
+    return [replace(_between(log, base, end, committed), told_from=told_from)]
 
 
 def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[MetadataTask]:
     """One task: what a leader gives is read in its order. It offers one snapshot, that its log begins with."""
     assert options.cluster is not None
-    mark, snapshot = log.high_watermark, log.snapshot
+    mark, snapshot = max(log.start_offset, log.high_watermark), log.snapshot
     if plan == "snapshots":
         return [MetadataTask((), mark, snapshot, log.leader_id)]
     wanted = options.as_of_offset
@@ -281,11 +289,32 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
             f"asOfOffset {wanted}: {options.cluster.bootstrap} tells of offsets "
             f"{max(0, log.start_offset - 1)} to {mark - 1}"
         )
-    end = mark if wanted is None else wanted + 1
-    piece = ControllerRange(options.cluster, log.leader_id, log.start_offset, end)
-    if plan == "node" and options.include_snapshots == "false":
+    bounds = Bounds(log.start_offset, mark if wanted is None else wanted + 1)
+    whole = ControllerRange(options.cluster, log.leader_id, bounds.start, bounds.end)
+    start, end = span(options, bounds, _times_in(whole, bounds))
+    told_from = _told_from(options, start)
+    if plan == "node" and not _tells_snapshots(options):
         snapshot = None
-    return [MetadataTask((piece,), mark, snapshot, log.leader_id)]
+    begin = start if plan == "node" else log.start_offset
+    piece = replace(whole, start_offset=begin, end_offset=end)
+    return [MetadataTask((piece,), mark, snapshot, log.leader_id, told_from=told_from)]
+
+
+def _told_from(options: MetadataOptions, start: int) -> int:
+    """0 where the log's beginning is asked for: what it begins with may be a snapshot's."""
+    return 0 if options.starting.is_earliest else start
+
+
+def _telling(tasks: Sequence[MetadataTask], told_from: int) -> list[MetadataTask]:
+    """Those that have something to tell, one at the least."""
+    kept = [t for t in tasks if any(r.end_offset > told_from for r in t.ranges)] or tasks[-1:]
+    return [replace(task, told_from=told_from) for task in kept]
+
+
+def _tells_snapshots(options: MetadataOptions) -> bool:
+    """Whether a snapshot that a log begins with is told, too."""
+    wanted = options.include_snapshots
+    return wanted == "true" or (wanted == "needed" and options.starting.is_earliest)
 
 
 def stream_bounds(options: MetadataOptions) -> Bounds:
@@ -305,6 +334,21 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
             "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
         )
     return Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
+
+
+def stream_start(options: MetadataOptions) -> int:
+    """Where a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
+    bounds = stream_bounds(options)
+    if options.cluster is None:
+        logs = find_metadata_logs(options.paths, options.storage_options)
+        return span_of(options, choose_log(logs).replica, bounds)[0]
+    piece = ControllerRange(options.cluster, -1, bounds.start, bounds.end)
+    return span(options, bounds, _times_in(piece, bounds))[0]
+
+
+def _times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
+    reading = Reading(include_control=True)
+    return times_among(lambda: (found.batch for found in piece.batches(reading)), bounds)
 
 
 def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[MetadataTask]:
@@ -403,13 +447,16 @@ def base_snapshot(log: MetadataLog) -> SnapshotFile | None:
 
 def _tasks(log: MetadataLog, committed: int | None, options: MetadataOptions) -> list[MetadataTask]:
     node = log.found.node_id
-    if options.include_snapshots == "needed":
+    if not _tells_snapshots(options):
+        snapshots = log.snapshots[:0]
+    elif options.include_snapshots == "true":
+        snapshots = log.snapshots
+    else:
         base = base_snapshot(log)
         snapshots = log.snapshots[:0] if base is None else (base,)
-    else:
-        snapshots = log.snapshots if options.include_snapshots == "true" else ()
-    end = _end(log, committed, options)
-    ranges = split(log.replica, 0, end, options.split_bytes)
+    bounds = Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
+    start, end = span_of(options, log.replica, bounds)
+    ranges = split(log.replica, _told_from(options, start), end, options.split_bytes)
     return [
         *(MetadataTask((), committed, snapshot, node) for snapshot in snapshots),
         *(

@@ -13,6 +13,8 @@ nodes                    leader    leader: the log of the latest epoch, then the
 recordTypes              all       names, parted by commas                                         records
 topics                   all       names, parted by commas                                         where there are any
 asOfOffset, …Timestamp   the end   the last record that counts                                     image, histories
+startingOffsets, endingOffsets     {"__cluster_metadata":{"0":23}}; …Timestamp, …ByTimestamp too:  records, tables
+                                   as of kafka_log; the last is not included                       with an offset
 includeControl           false     leader changes, voters, snapshot headers                        records
 includeUncommitted       false     what no majority of the voters' directories shares
 includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false      records control
@@ -38,15 +40,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark.columns import columns_of, spark_schema
+from spark.kafka_log.limits import Limit
 from spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask, plan_metadata
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
 from spark.kafka_metadata.tables.table import Table
-from spark.options import OptionError
+from spark.options import EARLIEST, OptionError
 from spark.streams import FailedStreamReader
 from spark.tracebacks import without_frames
 
+EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
 
 
@@ -61,7 +65,10 @@ def plan_table(
     """The tasks of a table, with what its rows need to know. Raises DataUnreadable."""
     tasks = plan_metadata(options, table.plan)
     if table.name == "records" and ("topic" in columns or options.topics):
-        names = topic_names(tasks)
+        # Records name a topic by its id: who bears it is told before them.
+        before = replace(options, starting=EARLIEST_LIMIT, include_snapshots="needed")
+        whole = tasks if options.starting.is_earliest else plan_metadata(before, table.plan)
+        names = topic_names(whole)
         return [replace(task, names=names) for task in tasks]
     return tasks
 
@@ -79,7 +86,7 @@ class KafkaMetadataSource(DataSource):
                 options = parse_options(self.options)
             except OptionError:
                 # What is wrong for a batch may be right for a stream, if it looks like one.
-                if not any(name in self.options for name in STREAM_OPTIONS):
+                if not any(name in self.options for name in (*STREAM_OPTIONS, "startingOffsets")):
                     raise
                 options = parse_options(self.options, streaming=True)
             return spark_schema(TABLES[options.table].schema)

@@ -8,17 +8,14 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from spark.kafka_metadata.bounds import KEY
 from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask, stream_bounds, stream_tasks
+from spark.kafka_metadata.plan import MetadataTask, stream_bounds, stream_start, stream_tasks
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
-from spark.options import EARLIEST, LATEST, OptionError
-from spark.origins.discovery import METADATA_TOPIC
 from spark.origins.origin import Bounds, TopicPartition
 from spark.streams import Offsets, OffsetStreamReader, Spans
 from spark.tracebacks import without_frames
-
-KEY: TopicPartition = (METADATA_TOPIC, 0)
 
 
 class MetadataStreamReader(OffsetStreamReader):
@@ -32,16 +29,7 @@ class MetadataStreamReader(OffsetStreamReader):
         self._named_to: int | None = None
 
     def starting_offsets(self) -> Offsets:
-        limit = self._options.starting
-        wanted = limit.edge
-        if limit.offsets:
-            if set(limit.offsets) != {KEY}:
-                raise OptionError(
-                    f'kafka_metadata: option startingOffsets: write {{"{METADATA_TOPIC}":{{"0":OFFSET}}}}'
-                )
-            wanted = limit.offsets[KEY]
-        bounds = self.bounds()[KEY]
-        return {KEY: {EARLIEST: bounds.start, LATEST: bounds.end}.get(wanted, wanted)}
+        return {KEY: stream_start(self._options)}
 
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
         return {KEY: stream_bounds(self._options)}

@@ -284,20 +284,31 @@ def offset_at(replica: Replica, timestamp_ms: int, bounds: Bounds) -> int | None
     """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
     answer.
     """
+    return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
+
+
+def batches_from(replica: Replica, offset: int) -> Iterator[BatchView]:
+    """Those of the segments that may hold the offset or later ones."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1
-        if not is_tail and replica.segments[index + 1].base_offset <= bounds.start:
+        if not is_tail and replica.segments[index + 1].base_offset <= offset:
             continue
         end = replica.end_position if is_tail else segment.size
         for _, batch in scan_batches(segment.path, 0, end, files=files, check_crc=False):
-            if batch.base_offset >= bounds.end:
-                return None
-            if batch.max_timestamp < timestamp_ms or batch.next_offset <= bounds.start:
-                continue
-            offset = _offset_in(batch, timestamp_ms, bounds)
-            if offset is not None:
-                return offset
+            yield batch
+
+
+def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> int | None:
+    """As `offset_at`, of batches in order."""
+    for batch in batches:
+        if batch.base_offset >= bounds.end:
+            return None
+        if batch.max_timestamp < timestamp_ms or batch.next_offset <= bounds.start:
+            continue
+        offset = _offset_in(batch, timestamp_ms, bounds)
+        if offset is not None:
+            return offset
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from spark.column import Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.tables.table import Read, Table, without_collector
 from spark.kafka_metadata.tables.walk import Moment, Step, Walk
@@ -20,6 +20,7 @@ from wire.errors import RemoteProtocolError
 from wire.schema import Message
 
 CHUNK_ROWS = 10_000
+OFFSET = "offset"  # the column of a table of events: the record that a row is of
 Row = tuple[Any, ...]
 
 
@@ -82,7 +83,8 @@ def folded(
     apart: Callable[[Sequence[Any]], Any] | None = None,
 ) -> Table:
     """A table read by a fold; `apart` as of `rows_to_arrow`."""
-    common = frozenset(("asOfOffset", "asOfTimestamp", *options))
+    bounds = BOUND_OPTIONS if any(column.name == OFFSET for column in columns) else ()
+    common = frozenset((*AS_OF_OPTIONS, *bounds, *options))
     return Table(name, doc, tuple(columns), _reader(tuple(columns), make, apart), plan, common)
 
 
@@ -93,6 +95,7 @@ def _reader(
 ) -> Read:
     names = [column.name for column in columns]
     topic_at = names.index("topic") if "topic" in names else None
+    offset_at = names.index(OFFSET) if OFFSET in names else None
 
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
@@ -100,6 +103,8 @@ def _reader(
         topics = options.topics
 
         def made(rows: list[Row]) -> pa.RecordBatch:
+            if task.told_from and offset_at is not None:
+                rows = [row for row in rows if row[offset_at] >= task.told_from]
             if topics and topic_at is not None:
                 rows = [row for row in rows if row[topic_at] in topics]
             return rows_to_arrow(rows, columns, wanted, apart)

@@ -19,7 +19,7 @@ from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
 from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, schema_of, to_array
-from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
 from spark.kafka_metadata.tables.table import Table, without_collector
@@ -385,6 +385,7 @@ TABLE = Table(
     "node",
     frozenset(
         (
+            *BOUND_OPTIONS,
             "nodes",
             "recordTypes",
             "topics",

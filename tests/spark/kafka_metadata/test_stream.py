@@ -89,7 +89,6 @@ def test_what_was_cut_off_again_is_told(tmp_path):
     [
         ({"table": "image"}, "a stream is of the table records"),
         ({"nodes": "all"}, "of one copy"),
-        ({"startingTimestamp": "5"}, "bounded by asOf"),
         ({"startingOffsets": "sometime"}, "startingOffsets"),
     ],
 )

@@ -1,0 +1,44 @@
+"""The bounds that `kafka_metadata` shares with `kafka_log`, resolved to offsets of one metadata log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from log.batches.batch import BatchView
+from spark.kafka_log.limits import ByPartition, OffsetsAt, Resolving
+from spark.kafka_metadata.options import MetadataOptions
+from spark.origins.directories import batches_from, offset_among
+from spark.origins.discovery import METADATA_TOPIC
+from spark.origins.origin import Bounds, TopicPartition
+from spark.origins.replicas import Replica
+
+KEY: TopicPartition = (METADATA_TOPIC, 0)
+
+
+def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tuple[int, int]:
+    """[start, end) of what is asked for. Raises OptionError, DataUnreadable: it is not there."""
+    resolving = Resolving(
+        "kafka_metadata",
+        offsets_at,
+        {KEY: bounds},
+        frozenset((KEY,)),
+        options.strict_times,
+        options.fail_on_data_loss,
+    )
+    return resolving.start(options.starting)[KEY], resolving.end(options.ending)[KEY]
+
+
+def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> OffsetsAt:
+    """What the batches, which are read when a time is asked for, tell of times."""
+
+    def offsets_at(times: ByPartition) -> dict[TopicPartition, int | None]:
+        return {KEY: offset_among(batches(), times[KEY], bounds)}
+
+    return offsets_at
+
+
+def span_of(options: MetadataOptions, replica: Replica, bounds: Bounds) -> tuple[int, int]:
+    """As `span`, of a directory."""
+    batches = partial(batches_from, replica, bounds.start)
+    return span(options, bounds, times_among(batches, bounds))

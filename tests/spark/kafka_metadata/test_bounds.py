@@ -1,0 +1,122 @@
+"""Starting and ending offsets and times: the same rows as a read of everything, cut."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark.kafka_metadata.options import BOUND_OPTIONS
+from spark.kafka_metadata.source import parse_options
+from spark.kafka_metadata.tables.registry import TABLES
+from spark.options import OptionError
+from spark.origins.origin import DataUnreadable
+from tests.spark.directories import metadata_batch
+from tests.spark.kafka_metadata.test_reading import TOPIC_ID, partition, rows, standard, store
+from tests.spark.kafka_metadata.test_stream import at as stream_at
+from tests.spark.kafka_metadata.test_stream import reader_of
+from wire.records.topics import TopicRecord
+
+NODES = (1, 2, 3)
+EVENTS = sorted(name for name, table in TABLES.items() if BOUND_OPTIONS[0] in table.options)
+
+
+def at(offset):
+    return f'{{"__cluster_metadata":{{"0":{offset}}}}}'
+
+
+@pytest.fixture
+def log(tmp_path):
+    written = standard()
+    for node_id in NODES:
+        store(tmp_path, node_id, written.batches)
+    return written
+
+
+def test_which_tables_have_bounds():
+    assert EVENTS == [
+        "acl_history",
+        "config_history",
+        "feature_history",
+        "isr_changes",
+        "leader_changes",
+        "records",
+        "topic_history",
+        "voter_history",
+    ]
+
+
+def test_rows_are_those_of_the_offsets_asked_for(tmp_path, log):
+    for table in EVENTS:
+        for end in range(1, log.offset + 1, 2):
+            if table == "records":
+                told = [row for row in rows(tmp_path) if row["offset"] < end]
+            else:
+                told = rows(tmp_path, table, asOfOffset=str(end - 1))
+            for start in range(0, end + 1, 2):
+                bounds = {"startingOffsets": at(start), "endingOffsets": at(end)}
+                found = rows(tmp_path, table, **bounds, splitBytes="1")
+                assert found == [row for row in told if row["offset"] >= start], table
+
+
+def test_topics_are_named_by_records_before_the_first(tmp_path, log):
+    found = rows(tmp_path, "records", startingOffsets=at(5), endingOffsets=at(6))
+    assert [(row["offset"], row["topic"]) for row in found] == [(5, "orders")]
+
+
+def test_times_are_those_of_the_first_record_as_late(tmp_path, log):
+    def offsets(**options):
+        return [row["offset"] for row in rows(tmp_path, "records", **options)]
+
+    assert offsets(startingTimestamp="2001", endingTimestamp="8500") == [5, 7]
+    by_partition = '{"__cluster_metadata":{"0":9000}}'
+    assert offsets(startingOffsetsByTimestamp=by_partition) == [9, 10]
+    assert offsets(endingTimestamp="99999")[-1] == 10
+    latest = {"startingOffsetsByTimestampStrategy": "latest"}
+    assert offsets(startingTimestamp="99999", **latest) == []
+    with pytest.raises(OptionError, match="no record of 99999 ms or later"):
+        offsets(startingTimestamp="99999")
+
+
+def test_a_start_leaves_out_the_snapshot_that_a_log_begins_with(tmp_path):
+    directory = store(tmp_path, 1, standard().batches)
+    for file in directory.glob(f"{0:020d}.*"):
+        file.unlink()
+    (directory / f"{6:020d}.log").write_bytes(b"".join(standard().batches[4:]))
+    state = [TopicRecord(name="orders", topic_id=TOPIC_ID), partition(isr=[12], leader=12)]
+    (directory / f"{6:020d}-{1:010d}.checkpoint").write_bytes(metadata_batch(0, 1, state, 3000))
+    assert {row["source"] for row in rows(tmp_path)} == {"snapshot", "log"}
+    found = rows(tmp_path, startingOffsets=at(7))
+    assert [(row["source"], row["offset"], row["topic"]) for row in found] == [
+        *(("log", offset, "orders") for offset in (7, 8, 9)),
+        ("log", 10, None),
+    ]
+    changes = rows(tmp_path, "isr_changes", startingOffsets=at(6))
+    assert [row["offset"] for row in changes] == [9]
+
+
+def test_offsets_that_are_not_there_are_told(tmp_path, log):
+    for table in ("records", "isr_changes"):
+        with pytest.raises(DataUnreadable, match="has the offsets 0 to 11, 12 is outside"):
+            rows(tmp_path, table, startingOffsets=at(12))
+    with pytest.raises(OptionError, match="not in it"):
+        rows(tmp_path, "records", startingOffsets='{"orders":{"0":1}}')
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"table": "image", "startingOffsets": at(1)}, "no effect on the table image"),
+        ({"table": "partition_history", "endingTimestamp": "5"}, "no effect on the table"),
+        ({"table": "isr_changes", "asOfOffset": "5", "endingOffsets": at(5)}, "not both"),
+        ({"table": "records", "startingOffsets": "latest"}, "earliest or JSON"),
+    ],
+)
+def test_bounds_without_effect_are_refused(options, why):
+    with pytest.raises(OptionError, match=why):
+        parse_options({"path": "/x", **options})
+
+
+def test_a_stream_begins_at_a_time_too(tmp_path, log):
+    assert reader_of(tmp_path, startingTimestamp="6000").initialOffset() == stream_at(7)
+    assert reader_of(tmp_path, startingOffsets=at(4)).initialOffset() == stream_at(4)
+    with pytest.raises(OptionError, match="has no end"):
+        reader_of(tmp_path, endingTimestamp="6000")
