@@ -4,12 +4,14 @@ import json
 import re
 import shutil
 import subprocess
+from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.checks import check_each
+from tests.cluster.processes import until
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 
@@ -28,6 +30,8 @@ PATHS = (
     "/metadata",
     "/metadata?offset=10",
     "/metadata/diff",
+    "/configs",
+    "/charts",
     "/access",
     "/analyses",
 )
@@ -58,6 +62,59 @@ def asked(request):
     consumer.commit(asynchronous=False)
     with console_before(Cluster(cluster.bootstrap, controllers)) as browser:
         yield browser
+    consumer.close()
+
+
+@pytest.fixture(scope="module", params=["ours", "kafka"])
+def writer(request):
+    """A console that may change its cluster, and the addresses of that."""
+    bootstrap = request.getfixturevalue(request.param).bootstrap
+    with console_before(Cluster(bootstrap), allow_writes=True) as browser:
+        yield browser, bootstrap
+
+
+def test_what_may_be_changed_is_changed(writer):
+    """Create a topic, set a config and take it back, elect leaders, reset offsets, delete."""
+    browser, bootstrap = writer
+    token = re.search(r'name="token" value="([^"]+)"', browser.get("/topics").body)[1]
+
+    def send(path, **fields):
+        body = urlencode({"token": token, **fields})
+        form = "application/x-www-form-urlencoded"
+        answer = browser.get(path, method="POST", body=body, Content_Type=form)
+        assert answer.status == 303, answer.body
+        return answer.headers["location"]
+
+    def retention():
+        configs = {row["name"]: row for row in browser.json("/topics/written")["configs"]}
+        return configs["retention.ms"]["value"]
+
+    page = send("/topics", name="written", partitions="2", replication="2")
+    until(lambda: len(browser.json(page)["rows"]) == 2, "the topic is there")
+    before = retention()
+    send("/topics/written/config", key="retention.ms", value="3600000")
+    until(lambda: retention() == "3600000", "the config is set")
+    send("/topics/written/config", key="retention.ms")
+    until(lambda: retention() == before, "the config is taken back")
+    send("/topics/written/elect")
+    _consume_ten(bootstrap, "written")
+    send("/groups/rewinders", to="start")
+    assert {row["committed"] for row in browser.json("/groups/rewinders")["rows"]} == {0}
+    send("/topics/written/delete", confirm="written")
+    until(lambda: browser.get("/topics/written").status == 404, "the topic is gone")
+
+
+def _consume_ten(bootstrap, topic):
+    """By a group that has left afterwards."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(10):
+        producer.produce(topic, f"{number}", partition=number % 2)
+    assert producer.flush(20) == 0
+    settings = {"group.id": "rewinders", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer.subscribe([topic])
+    assert len(consumer.consume(10, timeout=60)) == 10
+    consumer.commit(asynchronous=False)
     consumer.close()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from trimaran.client.connect import NO_SETTINGS, connected
 from trimaran.client.partitions import topics_of
+from trimaran.console.analyses import Analyses
 from trimaran.console.metadata_log import MetadataLog
 from trimaran.console.samples import Samples
 from trimaran.errors import Exit, UserError
@@ -77,6 +78,7 @@ class Cluster:
         self.data = data
         self.log = MetadataLog(self.controller_client, controllers or "")
         self.samples = Samples(metrics)
+        self.analyses = Analyses(data)
         self._topics = Kept(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:

@@ -18,6 +18,7 @@ from trimaran.console.login import (
     way_to_login,
     wrong_password,
 )
+from trimaran.console.reports import PLOTLY
 from trimaran.console.writes import Forged, fields_of, form_of
 from trimaran.errors import UserError
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _OPEN = {("POST", PATH)} | {
     (method, path)
     for method in ("GET", "HEAD")
-    for path in (PATH, "/static/console.css", "/static/icon.svg")
+    for path in (PATH, PLOTLY, "/static/console.css", "/static/icon.svg")
 }
 _STATUS = {LoginNeeded: 401, TooManyGuesses: 429, Forged: 403}
 

@@ -26,6 +26,7 @@ _PLACES = (
     ("/groups", "Groups", "r", ""),
     ("/charts", "Charts", "c", ""),
     ("/events", "Events", "e", _CONTROLLERS),
+    ("/configs", "Config history", "h", _CONTROLLERS),
     ("/metadata", "Metadata log", "m", _CONTROLLERS),
     ("/access", "Access", "a", ""),
     ("/zookeeper", "ZooKeeper", "z", _ZOOKEEPER),

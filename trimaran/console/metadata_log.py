@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors import Exit, UserError
-from trimaran.metadata.events import Change, Event, PartitionHistory, what_happened
+from trimaran.metadata.events import Change, ConfigChange, Event, PartitionHistory, what_happened
+from trimaran.metadata.history import configs_of
 
 if TYPE_CHECKING:
     from log.batches.batch import BatchView
@@ -31,6 +32,18 @@ RECORDS_PER_STATE = 1_000
 LOG_BYTES_MAX = 64 << 20
 EVENTS_MAX = 10_000
 EPOCHS_MAX = 1_000
+# Of each of 10,000 topics two, and what was altered meanwhile; the newest are kept.
+CONFIGS_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Of the offsets below `end_offset`, which were written by `timestamp_ms`."""
+
+    end_offset: int
+    epoch: int
+    bytes: int
+    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,8 @@ class MetadataLog:
         self._states: list[tuple[int, Replay]] = []  # by next offset, ascending
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
+        self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)
+        self._snapshot: Snapshot | None = None
         self._partitions = PartitionHistory()
         self._last_change = -1
 
@@ -143,6 +158,18 @@ class MetadataLog:
             self._catch_up()
             return list(self._epochs)
 
+    def configs(self) -> list[ConfigChange]:
+        """What was set, the newest first; last what was so already when the log began."""
+        with self._lock:
+            self._catch_up()
+            return list(reversed(self._configs))
+
+    def snapshot(self) -> Snapshot | None:
+        """With which the leader's log began; None where it had all of its log."""
+        with self._lock:
+            self._catch_up()
+            return self._snapshot
+
     def changes_of(self, topic_id: bytes, partition: int) -> list[Change]:
         """Leaders and ISRs of a partition, the oldest first."""
         with self._lock:
@@ -204,6 +231,10 @@ class MetadataLog:
         base = quorum.base(None)
         if base is not None:
             self._replay.load_snapshot(base.end_offset, base.epoch, base.data)
+            image = self._replay.state.image
+            written = image.provenance.timestamp_ms
+            self._snapshot = Snapshot(base.end_offset, base.epoch, len(base.data), written)
+            self._configs.extend(configs_of(image, base.end_offset - 1))
         self._keep_state()
 
     def _keep_state(self) -> None:
@@ -218,6 +249,7 @@ class MetadataLog:
         self._replay.apply(batch)
         found = what_happened(batch, before.image, self._replay.state.image)
         self._events.extend(found.events)
+        self._configs.extend(found.configs)
         self._partitions.add(found.changes)
         self._follow_epochs(batch)
         if not found.is_idle:

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import gate, rendering, stream, writes
+from trimaran.console import gate, rendering, reports, stream, writes
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
@@ -113,21 +113,24 @@ def application(
     routes += [
         Route("/stream", partial(_stream, console), methods=["GET"]),
         Route(LOGIN_PATH, partial(gate.log_in, login), methods=["GET", "POST"]),
+        Route("/analyses/report", partial(reports.show, cluster.data), methods=["GET"]),
+        Route("/analyses/report/{name}", partial(reports.show, cluster.data), methods=["GET"]),
+        Route("/analyses/{name}", partial(_start_analysis, console), methods=["POST"]),
+        Route(reports.PLOTLY, reports.plotly, methods=["GET"]),
         Route("/logout", partial(gate.log_out, login, console.token), methods=["POST"]),
     ]
     routes.append(Mount("/static", StaticFiles(packages=[("trimaran.console", "static")])))
     handlers: Mapping[Any, Any] = {HTTPException: partial(_not_found, console)}
-    app = Starlette(
-        routes=routes, exception_handlers=handlers, lifespan=partial(_sampling, cluster)
-    )
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=partial(_beside, cluster))
     return Guard(gate.Gate(app, login), names)
 
 
 @asynccontextmanager
-async def _sampling(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
-    """As long as the application is served."""
+async def _beside(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
+    """What goes on beside pages, as long as they are served."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep_sampling, cluster.samples)
+        nursery.start_soon(cluster.analyses.serve)
         yield
         nursery.cancel_scope.cancel()
 
@@ -150,6 +153,13 @@ async def _write(console: Console, write: writes.Write, request: Request) -> Res
     except Exception as error:  # noqa: BLE001 - as of pages
         return _failed(console, error, _form_of(request), request.url.path, write.verb.capitalize())
     return RedirectResponse(page, status_code=303)
+
+
+async def _start_analysis(console: Console, request: Request) -> Response:
+    try:
+        return await reports.start(console.cluster.analyses, console.token, request)
+    except UserError as error:
+        return _failed(console, error, _form_of(request), request.url.path, "Analyses")
 
 
 async def _stream(console: Console, request: Request) -> Response:

@@ -42,16 +42,10 @@ class History:
 
     def of_configs(self, resource: tuple[int, str] | None) -> Iterator[ConfigChange]:
         """What was set, the oldest first: of one resource by type and name, or of all."""
-        for key, values in self._replay.state.image.configs.by_resource.items():
-            if resource in (None, key):
-                yield from (
-                    ConfigChange(
-                        *(self._begin_offset, NOT_KNOWN, kind_of(key[0]), key[1]),
-                        *(name, shown(name, value), None),
-                    )
-                    for name, value in values.items()
-                )
         wanted = None if resource is None else (kind_of(resource[0]), resource[1])
+        for change in configs_of(self._replay.state.image, self._begin_offset):
+            if wanted in (None, (change.kind, change.resource)):
+                yield change
         for happened, _ in self._batches():
             for change in happened.configs:
                 if wanted in (None, (change.kind, change.resource)):
@@ -64,3 +58,12 @@ class History:
             self._replay.apply(batch)
             after = self._replay.state.image
             yield what_happened(batch, before, after), after
+
+
+def configs_of(image: MetadataImage, offset: int) -> Iterator[ConfigChange]:
+    """What is set in an image with which a log begins; nobody knows since when."""
+    for (kind, resource), values in image.configs.by_resource.items():
+        for name, value in values.items():
+            yield ConfigChange(
+                *(offset, NOT_KNOWN, kind_of(kind), resource), *(name, shown(name, value), None)
+            )

@@ -65,11 +65,11 @@ def console_before(cluster, tls=None, **options):
     app = application(cluster, LOCAL_NAMES, **options)
     thread = threading.Thread(target=run, args=(app, listener, lambda: None, wait_for_stop, tls))
     thread.start()
+    running = token.result(30)
     try:
-        running = token.result(30)
         yield Browser(address)
-        running.run_sync_soon(stop.set)
     finally:
+        running.run_sync_soon(stop.set)
         thread.join(30)
     assert not thread.is_alive()
 

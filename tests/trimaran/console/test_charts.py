@@ -109,7 +109,7 @@ class Exporter(BaseHTTPRequestHandler):
 
 def test_what_a_node_tells_is_drawn(kafka):
     with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
-        threading.Thread(target=exporter.serve_forever).start()
+        threading.Thread(target=exporter.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{exporter.server_address[1]}"
         cluster = Cluster(kafka.bootstrap, metrics=lambda: {"node": address, "away": "127.0.0.1:1"})
         for _ in range(3):

@@ -4,12 +4,16 @@ import pytest
 
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
+from quorum.metadata.records import image_to_records
 from quorum.metadata.replay import Replay
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import uid
 from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
-from trimaran.console.metadata_log import MetadataLog
+from trimaran.console.metadata_log import MetadataLog, Snapshot
 from trimaran.errors import UserError
+from trimaran.metadata.source import Base
 from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import encode_metadata_record
@@ -143,6 +147,41 @@ def test_a_partition_has_its_changes(monkeypatch):
         (12, (12, 11)),
         (-1, (12,)),
     ]
+
+
+def test_configs_have_their_history_the_newest_first(monkeypatch):
+    log = read(HISTORY, monkeypatch)
+    told = [(one.offset, one.resource, one.key, one.value, one.before) for one in log.configs()]
+    assert told == [
+        (11, "orders", "retention.ms", None, "1"),
+        (5, "orders", "cleanup.policy", "compact", None),
+        (4, "orders", "retention.ms", "1", None),
+    ]
+
+
+class _Began:
+    """A quorum whose leader's log begins with a snapshot of what was written so far."""
+
+    def __init__(self, history, data):
+        self._history, self._data = history, data
+
+    def base(self, _):
+        return Base(sum(map(len, self._history)), 1, self._data)
+
+
+def test_a_log_that_begins_with_a_snapshot_tells_what_was_set_before(monkeypatch):
+    before = HISTORY[:3]
+    replay = Replay()
+    replay.apply_all(batches_of(before), sum(map(len, before)))
+    values = [encode_metadata_record(one, 0) for one in image_to_records(replay.state.image)]
+    id_ = OffsetAndEpoch(6, 1)
+    data = b"".join(encode_snapshot(id_, values, appended_at_ms=1005, now_ms=2000))
+    log = MetadataLog(lambda: None, "nobody")
+    monkeypatch.setattr(log, "_catch_up", lambda: None)
+    log._begin(_Began(before, data))
+    assert log.snapshot() == Snapshot(6, 1, len(data), 1005)
+    told = {(one.offset, one.timestamp_ms, one.key, one.value) for one in log.configs()}
+    assert told == {(5, -1, "retention.ms", "1"), (5, -1, "cleanup.policy", "compact")}
 
 
 def test_records_are_shown_without_idle_ones(monkeypatch):

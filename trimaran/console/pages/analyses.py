@@ -1,15 +1,19 @@
-"""The analyses that Spark runs over the logs: what each answers, and where the last report is."""
+"""The analyses that Spark runs over the logs: what each answers, its report, and which one runs now."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from trimaran.console.analyses import report_of, why_not
 from trimaran.console.page import Page, Question, table
 
 
 def view(question: Question) -> dict[str, Any]:
     from spark.analyses.catalogue import ANALYSES
 
+    data = question.cluster.data
     rows = [
         {
             "place": place,
@@ -17,29 +21,34 @@ def view(question: Question) -> dict[str, Any]:
             "name": one.name,
             "title": one.title,
             "question": one.question,
+            "report_ms": _written(data, one.name),
         }
         for place, one in enumerate(ANALYSES.values(), 1)
     ]
     shown = table(
         question,
         rows,
-        columns=("place", "name", "title"),
+        columns=("place", "name", "title", "report_ms"),
         sort="place",
         search=("number", "name", "title", "question"),
     )
-    return {**shown, "report": _last_report(question)}
+    run, why = question.cluster.analyses.last(), why_not(data)
+    return {
+        **shown,
+        "report_ms": _written(data, ""),
+        "run": None if run is None else asdict(run),
+        "missing": None if why is None else {"what": why.what, "why": why.why, "fix": why.fix},
+    }
 
 
-def _last_report(question: Question) -> dict[str, Any] | None:
-    """Of the local cluster, where `trimaran analyze` leaves it."""
-    if question.cluster.data is None:
+def _written(data: Path | None, name: str) -> int | None:
+    """When the report was; None where there is none."""
+    if data is None:
         return None
-    index = question.cluster.data / "report" / "index.html"
     try:
-        written = index.stat().st_mtime_ns // 1_000_000
+        return report_of(data, name).stat().st_mtime_ns // 1_000_000
     except OSError:
         return None
-    return {"path": str(index), "timestamp_ms": written}
 
 
 PAGE = Page("/analyses", "Analyses", "analyses.html", view)

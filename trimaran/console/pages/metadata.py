@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from quorum.raft_log.partition import DIRECTORY_NAME
+from quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
 from trimaran.client.positions import parse_time_ms
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.metadata.diff import state_differences
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from quorum.metadata.image import MetadataImage
+    from trimaran.console.cluster import Cluster
 
 RECORDS_SHOWN = 25
+SNAPSHOTS_MAX = 200  # a node keeps a few
 NAMES_MAX = 200  # of a directory; more are found by their text
 
 
@@ -33,8 +43,35 @@ def view(question: Question) -> dict[str, Any]:
         "summary": _summary(state.image),
         "brokers": _brokers(state.image),
         "rows": log.records_before(offset, RECORDS_SHOWN),
+        "snapshots": _snapshots(question.cluster),
         **_tree(question, state.image),
     }
+
+
+def _snapshots(cluster: Cluster) -> list[dict[str, Any]]:
+    """The newest first: the one that the leader's log began with, and of a local cluster all on its disks."""
+    found = []
+    if (told := cluster.log.snapshot()) is not None:
+        found.append({"node": None, **asdict(told)})
+    if cluster.data is not None:
+        found += islice(_on_disk(cluster.data), SNAPSHOTS_MAX)
+    return sorted(found, key=lambda one: (-one["end_offset"], one["node"] or ""))
+
+
+def _on_disk(data: Path) -> Iterator[dict[str, Any]]:
+    """Of each node; a file that is deleted meanwhile is left out."""
+    for path in data.glob(f"*/{DIRECTORY_NAME}/*{SUFFIX}"):
+        id_ = parse_snapshot_name(path.name)
+        with suppress(OSError):
+            stat = path.stat()
+            if id_ is not None:
+                yield {
+                    "node": path.parent.parent.name,
+                    "end_offset": id_[0],
+                    "epoch": id_[1],
+                    "bytes": stat.st_size,
+                    "timestamp_ms": stat.st_mtime_ns // 1_000_000,
+                }
 
 
 def _summary(image: MetadataImage) -> dict[str, int]:

@@ -1,0 +1,133 @@
+"""Analyses from the console: who may start one, one at a time, and how a report is shown."""
+
+import os
+import re
+import sys
+from urllib.parse import urlencode
+
+import pytest
+import trio
+import trio.testing
+
+from tests.trimaran.console.conftest import console_before
+from trimaran.console import analyses as analyses_module
+from trimaran.console.analyses import Analyses, command_of, report_of
+from trimaran.console.cluster import Cluster
+from trimaran.console.login import Login
+from trimaran.errors import UserError
+
+FORM = "application/x-www-form-urlencoded"
+HTML = '<script src="plotly.min.js"></script><p>verdict</p>'
+
+
+@pytest.fixture(scope="module")
+def local(kafka, tmp_path_factory):
+    """A console of a local cluster, and its directory with one report."""
+    data = tmp_path_factory.mktemp("data")
+    index = report_of(data, "consumer_lag")
+    index.parent.mkdir(parents=True)
+    index.write_text(HTML)
+    (data / "report" / "secret").mkdir()
+    (data / "report" / "secret" / "index.html").write_text("secret")
+    with console_before(Cluster(kafka.bootstrap, data=data)) as browser:
+        yield browser
+
+
+def test_a_report_is_shown_in_a_sandbox(local):
+    shown = local.get("/analyses/report/consumer_lag")
+    assert shown.body == HTML.replace("plotly", "/plotly")
+    policy = shown.headers["content-security-policy"]
+    assert "sandbox allow-scripts allow-downloads" in policy
+    assert "allow-same-origin" not in policy
+    assert "connect-src" not in policy
+    assert "default-src 'none'" in policy
+    assert 'href="/analyses/report/consumer_lag"' in local.get("/analyses").body
+
+
+def test_only_reports_of_analyses_are_shown(local, browser):
+    for name in ("secret", "throughput", "..%2f..%2fetc", "nothing"):
+        assert local.get(f"/analyses/report/{name}").status == 404
+    assert local.get("/analyses/report").status == 404
+    assert browser.get("/analyses/report/consumer_lag").status == 404
+
+
+def test_plotly_comes_without_a_login_and_reports_do_not(kafka, tmp_path):
+    with console_before(Cluster(kafka.bootstrap, data=tmp_path), login=Login("x" * 12)) as asking:
+        library = asking.get("/plotly.min.js")
+        assert library.status == 200
+        assert library.headers["cross-origin-resource-policy"] == "cross-origin"
+        assert asking.get("/analyses/report/consumer_lag").status == 303
+
+
+def test_forms_start_only_what_there_is(local, browser):
+    def start(of, name, token):
+        body = urlencode({"token": token})
+        return of.get(f"/analyses/{name}", method="POST", body=body, Content_Type=FORM)
+
+    token = re.search(r'name="token" value="([^"]+)"', local.get("/analyses").body)[1]
+    assert start(local, "consumer_lag", "guessed").status == 403
+    assert start(local, "nothing", token).status == 400
+    assert local.json("/analyses")["run"] is None
+    # Without a local cluster there are no logs, and it says so in place of buttons.
+    assert browser.json("/analyses")["missing"]["what"].startswith("the console does not know")
+    assert "<button" not in browser.get("/analyses").body.partition("<main")[2]
+
+
+def test_without_spark_it_says_what_to_install(monkeypatch, kafka, tmp_path):
+    monkeypatch.setattr(analyses_module, "is_installed", lambda: False)
+    with console_before(Cluster(kafka.bootstrap, data=tmp_path)) as asking:
+        assert asking.json("/analyses")["missing"]["fix"] == "pip install 'trimaran[spark]'"
+
+
+def test_the_command_is_ours(tmp_path):
+    assert command_of(tmp_path, "consumer_lag")[1:4] == ("-m", "trimaran", "analyze")
+
+
+def python(code):
+    return lambda data, name: (sys.executable, "-c", code)
+
+
+@pytest.mark.parametrize(
+    ("code", "failed"),
+    [
+        ("", ""),
+        ("import sys; sys.exit('no logs')", "no logs"),
+        ("raise SystemExit(3)", "exit code 3"),
+    ],
+)
+async def test_how_it_ended_is_told(tmp_path, code, failed):
+    analyses = Analyses(tmp_path, python(code))
+    assert analyses.last() is None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(analyses.serve)
+        await trio.testing.wait_all_tasks_blocked()
+        analyses.start("consumer_lag")
+        with trio.fail_after(30):
+            while not analyses.last() or not analyses.last().is_over:
+                await trio.lowlevel.checkpoint()
+        assert analyses.last().failed == failed
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_runs_at_a_time_and_ends_with_the_console(tmp_path):
+    told = tmp_path / "pid"
+    code = f"import os, pathlib, signal; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); signal.pause()"
+    analyses = Analyses(tmp_path, python(code))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(analyses.serve)
+        await trio.testing.wait_all_tasks_blocked()
+        analyses.start("consumer_lag")
+        with trio.fail_after(30):
+            while not told.exists() or not told.read_text():
+                await trio.lowlevel.checkpoint()
+        with pytest.raises(UserError, match="throughput was not started"):
+            analyses.start("throughput")
+        assert not analyses.last().is_over
+        nursery.cancel_scope.cancel()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_without_a_directory_nothing_starts():
+    with pytest.raises(UserError, match="does not know the directories"):
+        Analyses(None).start("consumer_lag")

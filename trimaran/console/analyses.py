@@ -1,0 +1,131 @@
+"""Analyses by Spark, one at a time, each in a process of its own: `trimaran analyze`, whose report a page shows.
+
+Spark wants a JVM with some hundred megabytes, and what reads files of others may fail: neither is for this process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import trio
+
+from trimaran.errors import Exit, UserError
+
+# Each takes seconds on the logs of a local cluster; what takes longer is for the command line.
+RUN_SECONDS_MAX = 600.0
+OUTPUT_CHARACTERS_MAX = 2_000
+FOLDER, INDEX = "report", "index.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`failed` is empty while it runs and where it did well; else the end of what the command said."""
+
+    name: str
+    seconds: float
+    is_over: bool
+    failed: str
+
+
+def command_of(data: Path, name: str) -> Sequence[str]:
+    """What writes the report of one analysis."""
+    words = ("analyze", name, "--data", str(data), "--html", str(report_of(data, name).parent))
+    return (sys.executable, "-m", "trimaran", *words)
+
+
+def report_of(data: Path, name: str) -> Path:
+    """The page of one analysis; with an empty name that of the last `trimaran analyze`."""
+    return data / FOLDER / name / INDEX
+
+
+def is_installed() -> bool:
+    return find_spec("pyspark") is not None and find_spec("plotly") is not None
+
+
+class Analyses:
+    """Runs what is asked for while `serve` runs. Used on the event loop; `last` also by threads.
+
+    `data` is the directory of a local cluster, None where there is none.
+    """
+
+    def __init__(
+        self,
+        data: Path | None,
+        command: Callable[[Path, str], Sequence[str]] = command_of,
+    ) -> None:
+        self._data = data
+        self._command = command
+        self._name, self._started, self._ended, self._failed = "", 0.0, 0.0, ""
+        # Nothing waits in it: who comes while one runs is told so.
+        self._send, self._receive = trio.open_memory_channel[str](0)
+
+    def last(self) -> Run | None:
+        """The one that runs, or ran last."""
+        if not self._name:
+            return None
+        is_over = self._ended >= self._started
+        end = self._ended if is_over else time.monotonic()
+        return Run(self._name, end - self._started, is_over, self._failed if is_over else "")
+
+    def start(self, name: str) -> None:
+        """Raises UserError: it cannot, or another one runs."""
+        if why := why_not(self._data):
+            raise why
+        try:
+            self._send.send_nowait(name)
+        except trio.WouldBlock:
+            raise UserError(
+                f"{name} was not started",
+                f"{self._name} runs, and one at a time does",
+                "wait until it is done",
+                exit_code=Exit.USAGE,
+            ) from None
+
+    async def serve(self) -> None:
+        """Until it is cancelled, which ends what runs."""
+        async for name in self._receive:
+            assert self._data is not None, "start refuses"
+            self._name, self._started, self._failed = name, time.monotonic(), ""
+            try:
+                self._failed = await _run(self._command(self._data, name))
+            except OSError as error:
+                self._failed = str(error)
+            self._ended = time.monotonic()
+
+
+async def _run(command: Sequence[str]) -> str:
+    """Why it failed; empty where it did not."""
+    with trio.move_on_after(RUN_SECONDS_MAX):
+        done: subprocess.CompletedProcess[bytes] = await trio.run_process(
+            command, capture_stdout=True, capture_stderr=True, check=False
+        )
+        if not done.returncode:
+            return ""
+        said = done.stderr.decode(errors="replace").strip()
+        return said[-OUTPUT_CHARACTERS_MAX:] or f"exit code {done.returncode}"
+    return f"it took longer than {RUN_SECONDS_MAX:.0f} s, and was ended"
+
+
+def why_not(data: Path | None) -> UserError | None:
+    """Why no analysis can be run from here."""
+    if data is None:
+        return UserError(
+            "the console does not know the directories of this cluster's nodes",
+            "Spark reads the logs on disk, and it was not started with a local cluster",
+            "run them where the logs are: trimaran analyze --data DIR",
+            exit_code=Exit.USAGE,
+        )
+    if not is_installed():
+        return UserError(
+            "Spark is not installed",
+            "the analyses need PySpark and Plotly",
+            "pip install 'trimaran[spark]'",
+            exit_code=Exit.USAGE,
+        )
+    return None

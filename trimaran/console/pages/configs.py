@@ -1,0 +1,34 @@
+"""What was set of topics, brokers and the rest, what it was before, and when; from the metadata log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimaran.console.page import Page, Question, table
+from trimaran.metadata.events import ConfigChange
+
+
+def view(question: Question) -> dict[str, Any]:
+    rows = [_row(change) for change in question.cluster.log.configs()]
+    return table(
+        question,
+        rows,
+        columns=("offset", "resource", "key"),
+        sort="-offset",
+        search=("resource", "key"),
+    )
+
+
+def _row(change: ConfigChange) -> dict[str, Any]:
+    """`timestamp_ms` is None of what was so already when the log began."""
+    return {
+        "offset": change.offset,
+        "timestamp_ms": change.timestamp_ms if change.timestamp_ms >= 0 else None,
+        "resource": f"{change.kind}/{change.resource}".removesuffix("/"),
+        "key": change.key,
+        "value": change.value,
+        "before": change.before,
+    }
+
+
+PAGE = Page("/configs", "Config history", "configs.html", view)

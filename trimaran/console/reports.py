@@ -1,0 +1,71 @@
+"""Reports of analyses as pages, apart from the console's own: a report has scripts in it, and names that others chose.
+
+So it is shown in a sandbox, where it has no cookie, no form of ours and no network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from trimaran.console.analyses import Analyses, is_installed, report_of
+from trimaran.console.writes import form_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+# Where a report finds Plotly. It comes from a sandbox and so without a cookie: all may have it.
+PLOTLY = "/plotly.min.js"
+_IN_REPORT = 'src="plotly.min.js"'
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
+)
+
+
+async def show(data: Path | None, request: Request) -> Response:
+    """A report as it was written. Raises HTTPException: there is none."""
+    name = request.path_params.get("name", "")
+    if data is None or not _is_name(name):
+        raise HTTPException(404)
+    try:
+        text = report_of(data, name).read_text()
+    except OSError as error:
+        raise HTTPException(404) from error
+    headers = {"content-security-policy": _POLICY}
+    return HTMLResponse(text.replace(_IN_REPORT, f'src="{PLOTLY}"', 1), headers=headers)
+
+
+def _is_name(name: str) -> bool:
+    from spark.analyses.catalogue import ANALYSES
+
+    return not name or name in ANALYSES
+
+
+async def plotly(_: Request) -> Response:
+    """The library that draws a report."""
+    if not is_installed():
+        raise HTTPException(404)
+    from plotly.offline import get_plotlyjs
+
+    headers = {"cross-origin-resource-policy": "cross-origin", "cache-control": "max-age=86400"}
+    return Response(get_plotlyjs(), media_type="text/javascript", headers=headers)
+
+
+async def start(analyses: Analyses, token: str, request: Request) -> Response:
+    """Runs the analysis of the path. Raises UserError."""
+    await form_of(request, token)
+    name = request.path_params["name"]
+    if not name or not _is_name(name):
+        raise UserError(
+            f"there is no analysis {name[:80]}",
+            "it is none of the list",
+            "choose one of the list of analyses",
+            exit_code=Exit.USAGE,
+        )
+    analyses.start(name)
+    return RedirectResponse("/analyses", status_code=303)
