@@ -31,6 +31,13 @@ def test_every_command_exists_and_says_what_it_does():
     assert [where for _, where, *_ in COMMANDS if not function_of(where).__doc__] == []
 
 
+def test_help_is_all_that_a_command_says_of_itself():
+    """Of the others in a list, a line."""
+    whole = run("health", "--help").stdout
+    assert "Healthy is: a majority of the voters is caught up" in " ".join(whole.split())
+    assert "majority" not in run("--help").stdout
+
+
 def test_every_noun_has_verbs_and_every_verb_a_noun():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
 

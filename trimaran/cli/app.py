@@ -22,13 +22,15 @@ EPILOGUE = (
 )
 
 
-def build(*, markdown: bool = True) -> App:
-    """The whole command tree. `markdown`: help texts may have paragraphs; its parser costs a third of a start."""
+def build(called: tuple[str, ...] = ()) -> App:
+    """The whole command tree. `called` is the one that is run: its help is its whole docstring. Of the others a line is
+    shown, so that none is imported for it; without paragraphs, whose parser costs a third of a start.
+    """
     app = App(
         name="trimaran",
         help="A Kafka-compatible broker with a KRaft quorum, a ZooKeeper mirror and Spark sources.",
         help_epilogue=EPILOGUE,
-        help_format="markdown" if markdown else "plaintext",
+        help_format="markdown" if called else "plaintext",
         # A switch has one form, and a list no option of its own for none.
         default_parameter=Parameter(negative=(), show_default=_default_in_words),
         version=_version,
@@ -39,7 +41,7 @@ def build(*, markdown: bool = True) -> App:
         path = tuple(name.split())
         nouns[path] = App(name=path[-1], help=text)
     for words, where, text in COMMANDS:
-        nouns[words[:-1]].command(where, name=words[-1], help=text)
+        nouns[words[:-1]].command(where, name=words[-1], help=None if words == called else text)
     for path, noun in nouns.items():
         if path:
             nouns[path[:-1]].command(noun)
@@ -99,8 +101,7 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _call(arguments: list[str]) -> object:
-    # What stands above a command is single lines.
-    app = build(markdown=bool(anywhere.command_of(arguments)))
+    app = build(anywhere.command_of(arguments))
     return app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
 
 

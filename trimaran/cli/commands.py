@@ -289,6 +289,16 @@ COMMANDS = (
     ),
     (("produce",), "trimaran.cli.produce:produce", "Produce the lines of stdin or of a file."),
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
+    (
+        ("bench", "produce"),
+        "trimaran.cli.bench:produce",
+        "Produce as fast as the cluster takes it: records and MB a second, latency.",
+    ),
+    (
+        ("bench", "consume"),
+        "trimaran.cli.bench:consume",
+        "Read a topic as fast as the brokers give it.",
+    ),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),
     (("zk", "mirror"), "trimaran.cli.zk:mirror", "Mirror a quorum's metadata into a ZooKeeper."),
     (
@@ -378,6 +388,7 @@ NOUNS = {
     "tokens": "Delegation tokens.",
     "quotas": "How much clients may use.",
     "transactions": "Transactions of producers.",
+    "bench": "Load on a cluster, and how fast it is.",
     "zk": "ZooKeeper and the mirror in it.",
     "generate": "Files for who watches or runs a cluster.",
 }

@@ -55,7 +55,7 @@ class Reader:
         while waiting:
             on_turn()
             for index in waiting:
-                for batch in self._fetch(index, positions[index], wait=not exit_at_end):
+                for batch in self.fetch(index, positions[index], wait=not exit_at_end):
                     for record in batch.records():
                         if until is not None and record.offset >= ends[index]:
                             break
@@ -69,7 +69,7 @@ class Reader:
 
     def timestamp_at(self, partition: int, offset: int) -> int | None:
         """Of the record at `offset`, or of the next one; None at the end."""
-        for batch in self._fetch(partition, offset, wait=False):
+        for batch in self.fetch(partition, offset, wait=False):
             for record in batch.records():
                 if record.offset >= offset:
                     return record.timestamp_ms
@@ -80,7 +80,7 @@ class Reader:
             self._client, self._topic, partition, timestamp, isolation=self._isolation
         )
 
-    def _fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
+    def fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
         from wire.client.answers import the_one
         from wire.client.destinations import Leader
         from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -1,0 +1,159 @@
+"""`bench produce|consume`: what a cluster does under load, as Kafka's producer and consumer perf tests tell it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter, validators
+
+from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.output import Format, say, show_data, show_fields
+from trimaran.errors import Exit, UserError
+from trimaran.words import counted
+
+if TYPE_CHECKING:
+    from trimaran.client.bench import Load
+
+INTERRUPTED = 130
+REPORT_SECONDS = 1.0
+POSITIVE = validators.Number(gte=1)
+# What a record needs in a batch beside its value: lengths and deltas, at most.
+RECORD_OVERHEAD_BYTES = 12
+BATCH_BYTES = 16 * 1024  # batch.size of the Java producer
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Clients = Annotated[
+    int,
+    Parameter(
+        name=["-c", "--clients"],
+        validator=validators.Number(gte=1, lte=100),
+        help="How many clients at once, each with one request under way.",
+    ),
+]
+
+
+def produce(
+    topic: str,
+    *,
+    records: Annotated[int, Parameter(name=["-n", "--records"], validator=POSITIVE)] = 100_000,
+    size: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=1 << 20))] = 100,
+    batch_bytes: Annotated[int, Parameter(validator=POSITIVE)] = BATCH_BYTES,
+    acks: Literal["all", "1"] = "all",
+    compression: Codec = "none",
+    rate: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
+    clients: Clients = 4,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Produces records as fast as the cluster takes them, or at a rate, and says how fast that was.
+
+    The records stay in the topic: take one that was made for this. Each second a line tells of the last second.
+    Latency is of a request, from when it was sent, or due by the rate, to its answer. MB are 10^6 bytes of values.
+
+    Args:
+        topic: where to; created if the brokers do so.
+        records: how many.
+        size: bytes of each value; they are random, and do not compress.
+        batch_bytes: records are sent so many bytes at a time, as batch.size has it; one at the least.
+        acks: all (all replicas in sync have it) or 1 (the leader has it).
+        compression: of batches.
+        rate: at most so many records a second.
+    """
+    from log.codecs.compression import Compression
+    from trimaran.client import bench
+    from trimaran.client.topic_partitions import leaders_of
+
+    with brokers.connected() as client:
+        partitions = list(range(len(leaders_of(client, topic, create=True))))
+    batch_records = max(1, batch_bytes // (size + RECORD_OVERHEAD_BYTES))
+    producing = bench.Producing(
+        topic,
+        size,
+        batch_records,
+        -1 if acks == "all" else 1,
+        Compression[compression.upper()],
+        int(brokers.timeout * 1000),
+    )
+    jobs = []
+    for index in range(clients):
+        share = records // clients + (index < records % clients)
+        mine = partitions[index % len(partitions) :: clients] or partitions
+        its_rate = None if rate is None else rate / clients
+        jobs.append(bench.produce(producing, brokers.connected, mine, share, its_rate))
+    return _run(jobs, output, {"topic": topic, "clients": clients})
+
+
+def consume(
+    topic: str,
+    *,
+    records: Annotated[int | None, Parameter(name=["-n", "--records"], validator=POSITIVE)] = None,
+    clients: Clients = 4,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> int:
+    """Reads a topic from its start to its end as fast as the brokers give it, and says how fast that was.
+
+    Each second a line tells of the last second. Latency is of a Fetch of up to 1 MiB. MB are 10^6 bytes as stored.
+
+    Args:
+        topic: what to read; nothing is committed.
+        records: stop after so many; at the end of the topic when not given.
+    """
+    from trimaran.client import bench
+    from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+    from trimaran.client.topic_partitions import leaders_of
+
+    with brokers.connected() as client:
+        ranges = {
+            partition: (
+                end_offset(client, topic, partition, EARLIEST_TIMESTAMP),
+                end_offset(client, topic, partition, LATEST_TIMESTAMP),
+            )
+            for partition in range(len(leaders_of(client, topic)))
+        }
+    if all(begin >= end for begin, end in ranges.values()):
+        raise UserError(
+            f"topic {topic} is empty",
+            "there is nothing to read",
+            f"trimaran bench produce {topic} fills it",
+        )
+    jobs = [
+        bench.consume(topic, brokers.connected, mine, records)
+        for index in range(clients)
+        if (mine := {p: ranges[p] for p in ranges if p % clients == index})
+    ]
+    return _run(jobs, output, {"topic": topic, "clients": len(jobs)})
+
+
+def _run(jobs: list[Any], output: str, about: dict[str, Any]) -> int:
+    from trimaran.client.bench import Load
+
+    load = Load()
+    code = int(Exit.OK)
+    load.begin(jobs)
+    try:
+        _report_until_over(load)
+    except KeyboardInterrupt:
+        load.stop()
+        load.wait(REPORT_SECONDS)
+        code = INTERRUPTED
+    if load.error is not None:
+        raise load.error
+    found = about | load.figures()
+    if not show_data(found, output):
+        latency = found.pop("latency_ms")
+        show_fields(found | {f"latency_ms_{key}": value for key, value in latency.items()}, output)
+    return code
+
+
+def _report_until_over(load: Load) -> None:
+    before, size_before, began_before = 0, 0, 0.0
+    while not load.wait(REPORT_SECONDS):
+        now, recent = load.figures(), load.recent().as_ms()
+        seconds = now["seconds"] - began_before
+        each = round((now["records"] - before) / seconds)
+        mb = (now["bytes"] - size_before) / 1e6 / seconds
+        say(
+            f"{now['seconds']:6.1f} s  {counted(each, 'record')}/s  {mb:,.1f} MB/s  "
+            f"p50 {recent['p50']} ms  p99 {recent['p99']} ms"
+        )
+        before, size_before, began_before = now["records"], now["bytes"], now["seconds"]
