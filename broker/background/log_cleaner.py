@@ -25,6 +25,7 @@ from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
 from log.partitions.partition_log import PartitionLog
+from node.runtime.events import COMPACTION_STOPPED
 from node.runtime.threads import run_blocking
 from quorum.serving.node_configs import NodeConfigs
 from wire.errors import KafkaError
@@ -129,10 +130,10 @@ class LogCleaner:
             )
             return False
         except Uncleanable as why:
-            log.error("%s is not compacted any more: %s", partition.name, why)
+            COMPACTION_STOPPED.log(log, partition=partition.name, error=why)
             self._uncleanable.add(partition_log)
         except KafkaError as error:
-            log.error("compaction of %s: %s", partition.name, error)
+            COMPACTION_STOPPED.log(log, partition=partition.name, error=error)
             self._uncleanable.add(partition_log)
             self._directories.storage_failed()
         return True

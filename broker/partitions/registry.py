@@ -13,6 +13,7 @@ from broker.metadata.topic_settings import TopicSettings
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.services import Services
+from node.runtime.events import REPLICA_UNUSABLE
 from quorum.metadata.image import PartitionImage, TopicImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -182,7 +183,7 @@ class Partitions:
             try:
                 leader = partition.open_leader()
             except KafkaError as error:
-                log.error("%s cannot be led: %s", partition.name, error)
+                REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
                 return
             listener.began(partition.index, leader)
 

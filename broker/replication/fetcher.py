@@ -28,6 +28,7 @@ from broker.replication.fetch_client import (
     PartitionFetchState,
 )
 from node.runtime import events
+from node.runtime.events import REPLICA_UNUSABLE, REPLICATION_FAILED
 from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -201,7 +202,7 @@ class Fetcher:
                     continue
                 follower = partition.open_follower()
             except KafkaError as error:
-                log.error("%s cannot be replicated: %s", partition.name, error)
+                REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
                 continue
             if follower is None or follower.leader_id != self.leader_id:
                 continue
@@ -318,13 +319,13 @@ class Fetcher:
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
         """What is wrong is logged once; it is tried again, less and less often."""
         if why != followed.last_error:
-            log.warning(
-                "%s is not replicated from broker %d, epoch %d, at offset %d: %s",
-                followed.follower.replica.name,
-                self.leader_id,
-                followed.follower.epoch,
-                followed.follower.reached.offset,
-                why,
+            REPLICATION_FAILED.log(
+                log,
+                partition=followed.follower.replica.name,
+                leader=self.leader_id,
+                epoch=followed.follower.epoch,
+                offset=followed.follower.reached.offset,
+                error=why,
             )
         followed.last_error = why
         self._client.delay(followed, trio.current_time())

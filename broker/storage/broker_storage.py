@@ -19,6 +19,7 @@ from log.directories.meta_properties import MetaPropertiesError
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
+from node.runtime.events import LOG_DIRECTORY_OFFLINE
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from wire.errors import KafkaError
@@ -82,7 +83,7 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
             except KafkaError as error:
                 if path == config.metadata_directory:
                     raise
-                log.error("%s is offline: %s", path, error)
+                LOG_DIRECTORY_OFFLINE.log(log, directory=path, error=error)
                 failed[path] = str(error)
         metadata = opened[config.metadata_directory]
         _check(list(opened.values()), metadata)

@@ -21,6 +21,7 @@ from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.runtime.events import REPLICA_OFFLINE
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError
@@ -236,11 +237,8 @@ class LogDirectories:
             return
         if (topic, index) not in self._told:
             self._told.add((topic, index))
-            log.error(
-                "%s-%d: %s; this replica is out of service. To have it fetched anew from its leader stop this broker, "
-                "move %s-%d in %s"
-                " away, and start it again",
-                *(topic, index, error.message, topic, index, found.path),
+            REPLICA_OFFLINE.log(
+                log, partition=f"{topic}-{index}", error=error.message, directory=found.path
             )
         self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 

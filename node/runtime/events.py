@@ -155,5 +155,72 @@ SECURITY_INVALID = Event(
     "a changed file is not usable, the previous one stays in use: %(error)s",
     "A keystore or truststore was replaced by one that cannot be read.",
 )
-
+BROKER_FENCED_BY_CONTROLLER = Event(
+    "controller.broker_fenced",
+    _I,
+    "fencing broker %(broker)s at epoch %(epoch)s: %(reason)s",
+    "The active controller has given up a broker that did not take leave. It leads nothing now.",
+)
+UNCLEAN_ELECTION = Event(
+    "controller.unclean_election",
+    _W,
+    "unclean leader election for %(partitions)s partitions: records may be lost",
+    "Nobody of an ISR was left, and unclean.leader.election.enable allows others to lead.",
+)
+REPLICA_UNUSABLE = Event(
+    "replica.unusable",
+    _E,
+    "%(partition)s cannot be opened: %(error)s",
+    "A replica neither leads nor follows here, because its log does not open.",
+)
+REPLICA_OFFLINE = Event(
+    "replica.offline",
+    _E,
+    "%(partition)s: %(error)s; this replica is out of service. To have it fetched anew from its leader stop this "
+    "broker, move its folder in %(directory)s away, and start it again",
+    "The files of one replica are damaged. The rest of the directory is in service.",
+)
+REPLICATION_FAILED = Event(
+    "replica.fetch_failed",
+    _W,
+    "%(partition)s is not replicated from broker %(leader)s, epoch %(epoch)s, at offset %(offset)s: %(error)s",
+    "A follower gets nothing from its leader. It is told once for each reason, and tried again.",
+)
+COMPACTION_STOPPED = Event(
+    "compaction.stopped",
+    _E,
+    "%(partition)s is not compacted any more: %(error)s",
+    "The log grows until the broker starts again.",
+)
+METADATA_DAMAGED = Event(
+    "metadata_log.damaged",
+    _E,
+    "%(directory)s is damaged at offset %(offset)s: fetching it again up to %(end_offset)s, no vote until then "
+    "(%(error)s)",
+    "This replica of the metadata mends itself from the others.",
+)
+CONFIG_WITHOUT_EFFECT = Event(
+    "config.without_effect",
+    _W,
+    "%(config)s was altered for %(resource)s and changes nothing: %(reason)s",
+    "A config was taken that acts in Apache Kafka, and not here. It is told once for each key.",
+)
+MIRROR_LEADS = Event(
+    "mirror.leads",
+    _I,
+    "Claimed controller epoch %(epoch)s for leader %(leader)s",
+    "This mirror writes to ZooKeeper from now on.",
+)
+MIRROR_LOST_ZOOKEEPER = Event(
+    "mirror.lost_zookeeper",
+    _W,
+    "ZooKeeper at %(connect)s %(reason)s; retrying all servers",
+    "Nothing is mirrored until it answers.",
+)
+MIRROR_WAITS_FOR_QUORUM = Event(
+    "mirror.waits_for_quorum",
+    _W,
+    "The quorum has no leader: waiting for a majority of the controllers",
+    "ZooKeeper shows the state of before.",
+)
 EVENTS = tuple(one for one in list(globals().values()) if isinstance(one, Event))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import trio
 
 from node.runtime.deferred import Result
+from node.runtime.events import BROKER_FENCED_BY_CONTROLLER
 from node.runtime.steps import Steps, pieces
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
@@ -84,7 +85,7 @@ async def _fence(active: ActiveController, broker_id: int, broker_epoch: int, wh
     broker = _incarnation(active.image, broker_id, broker_epoch)
     if broker is None or broker.fenced:
         return
-    log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
+    BROKER_FENCED_BY_CONTROLLER.log(log, broker=broker_id, epoch=broker_epoch, reason=why)
     try:
         await _fence_in_steps(active, broker)
     except KafkaError as error:

@@ -14,6 +14,7 @@ import trio
 
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
+from node.runtime.events import UNCLEAN_ELECTION
 from node.runtime.steps import Steps
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
@@ -79,7 +80,7 @@ async def elect_uncleanly(active: ActiveController) -> None:
         await active.unclean_wanted.wait()
         changed = await process_partitions(active, lambda index: index.leaderless, elect_unclean)
         if changed:
-            log.warning("unclean leader election for %d partitions: records may be lost", changed)
+            UNCLEAN_ELECTION.log(log, partitions=changed)
 
 
 async def schedule_unclean_elections(active: ActiveController, interval_seconds: float) -> None:

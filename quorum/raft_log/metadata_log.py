@@ -18,6 +18,7 @@ from log.batches.records import records_bytes
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
+from node.runtime.events import METADATA_DAMAGED
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
@@ -117,11 +118,8 @@ class MetadataLog:
 
         A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
         """
-        log.error(
-            "%s: everything below %d is fetched again, no vote until then (%s)",
-            self.log.directory,
-            self.end_offset,
-            damage,
+        METADATA_DAMAGED.log(
+            log, directory=self.log.directory, offset=0, end_offset=self.end_offset, error=damage
         )
         self.refetch.set(self.end_offset)
         self.log.truncate_fully_and_start_at(0)
@@ -148,12 +146,12 @@ class MetadataLog:
             except (RemoteProtocolError, KafkaError) as error:
                 if not self._can_refetch(readable_history(self.log.directory)):
                     raise refuse(self.log.directory, offset, self.end_offset, error) from error
-                log.error(
-                    "%s is damaged at offset %d of %d: fetching it again, no vote until then (%s)",
-                    self.log.directory,
-                    offset,
-                    self.end_offset,
-                    error,
+                METADATA_DAMAGED.log(
+                    log,
+                    directory=self.log.directory,
+                    offset=offset,
+                    end_offset=self.end_offset,
+                    error=error,
                 )
                 self.refetch.set(self.end_offset)
                 self.log.truncate_to(offset)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
+from node.runtime.events import MIRROR_LOST_ZOOKEEPER
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.zookeeper.keeper import Keeper
 
@@ -44,7 +45,7 @@ class Connecting:
         config = self.keeper.config
         serves = await _served_zxids(config.connect, config.security.tls is not None)
         how = "serves, and has not let us in yet" if serves else "does not answer"
-        log.warning("ZooKeeper at %s %s; retrying all servers", config.connect, how)
+        MIRROR_LOST_ZOOKEEPER.log(log, connect=config.connect, reason=how)
         told = ""
         started = trio.current_time()
         resume = self.keeper.saved

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import trio
 
+from node.runtime.events import MIRROR_WAITS_FOR_QUORUM
 from wire.client.backoff import ExponentialBackoff
 from zkcompat.mirroring.broker_watch import BrokerWatch
 from zkcompat.mirroring.connecting import Connecting
@@ -180,7 +181,7 @@ class Mirror:
         with trio.move_on_after(PATIENCE_SECONDS):
             await self.feed.wait_for(known)
         if not known(self.feed):
-            log.warning("The quorum has no leader: waiting for a majority of the controllers")
+            MIRROR_WAITS_FOR_QUORUM.log(log)
             await self.feed.wait_for(known)
 
     async def _tenure(self) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 import trio
 
 from node.runtime.clock import now_ms
+from node.runtime.events import MIRROR_LEADS
 from quorum.metadata.image import MetadataImage
 from wire.transport.events import Notifier
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
@@ -143,7 +144,7 @@ class Tenure:
             self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
         self.status.claims += 1
         self.status.controller_epoch = guard.controller_epoch
-        log.info("Claimed controller epoch %d for leader %d", guard.controller_epoch, leader.id)
+        MIRROR_LEADS.log(log, epoch=guard.controller_epoch, leader=leader.id)
 
     async def transact(
         self,
