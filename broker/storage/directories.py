@@ -238,7 +238,10 @@ class LogDirectories:
         if (topic, index) not in self._told:
             self._told.add((topic, index))
             REPLICA_OFFLINE.log(
-                log, partition=f"{topic}-{index}", error=error.message, directory=found.path
+                log,
+                partition=f"{topic}-{index}",
+                error=error.message,
+                folder=found.path / f"{topic}-{index}",
             )
         self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 

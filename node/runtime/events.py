@@ -177,7 +177,7 @@ REPLICA_OFFLINE = Event(
     "replica.offline",
     _E,
     "%(partition)s: %(error)s; this replica is out of service. To have it fetched anew from its leader stop this "
-    "broker, move its folder in %(directory)s away, and start it again",
+    "broker, move %(folder)s away, and start it again",
     "The files of one replica are damaged. The rest of the directory is in service.",
 )
 REPLICATION_FAILED = Event(

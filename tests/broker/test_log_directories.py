@@ -232,7 +232,7 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
                 and states(running)[0].directory_of(11) == LOST_DIRECTORY
             ),
         )
-        assert f"move t-0 in {replica.parent} away" in caplog.text
+        assert f"move {replica} away" in caplog.text
         assert await in_thread(consume, running.bootstrap, "t") == written
         await running.stop(11)
         replica.rename(tmp_path / "aside")
