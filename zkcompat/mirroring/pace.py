@@ -38,17 +38,20 @@ class Pace:
     _parts: int = PARTS_GUESSED
     _done: int = 0
     _began: float = field(default_factory=trio.current_time)
+    _part_began: float = field(default_factory=trio.current_time)
 
     async def rest(self, znodes: int) -> None:
-        """Waits after a part that had so many."""
+        """Waits after a part that had so many; the time that it took is part of the wait."""
         longest = self.interval_seconds / self._parts
-        wanted = cpu_seconds(znodes) * (1 / self.share - 1) if self.share else longest
+        wanted = cpu_seconds(znodes) / self.share if self.share else longest
         self._done += 1
-        await trio.sleep(max(PAUSE_SECONDS, min(wanted, longest)))
+        taken = trio.current_time() - self._part_began
+        await trio.sleep(max(PAUSE_SECONDS, min(wanted, longest) - taken))
+        self._part_began = trio.current_time()
 
     async def next_round(self) -> None:
         """Waits after a round."""
         self._parts, self._done = max(1, self._done), 0
         round_seconds = min(ROUND_SECONDS_MIN, self.interval_seconds)
         await trio.sleep_until(self._began + round_seconds)
-        self._began = trio.current_time()
+        self._began = self._part_began = trio.current_time()
