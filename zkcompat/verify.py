@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import trio
 
 from quorum.metadata.image import MetadataImage
+from wire.records.sensitive import is_sensitive
 from zkcompat.claim import Leader
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.quarantine import Quarantine
@@ -19,10 +20,13 @@ from zkcompat.mirroring.slices import Slice, visit_tree
 from zkcompat.repair import differences
 from zkcompat.repair import entities as entities_of
 from zkcompat.sections.registry import Sections, sections_of
+from zkcompat.sections.users import CONFIG_USERS
 from zkcompat.tree import FoundTree, FoundZnode, Znode
 from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
 from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
+from zkcompat.znodes.scram_credential import SCRAM_KEYS
 from zkcompat.zookeeper.keeper import Keeper
 from zkcompat.zookeeper.znode_acls import (
     is_open_to_others,
@@ -31,6 +35,9 @@ from zkcompat.zookeeper.znode_acls import (
 )
 
 RETRY_SECONDS = 0.1
+# In the place of a secret, and of what cannot be told from one.
+HIDDEN = "(hidden)"
+_WITH_SECRETS = (f"{CONFIG_USERS}/", f"{CONFIG_BROKERS}/")
 CLAIM_PATHS = (Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
 
 
@@ -228,7 +235,7 @@ async def verify(
 def _difference(
     kind: str, path: str, expected: Znode | None, found: FoundZnode | None
 ) -> Difference:
-    texts = (_text(znode.data) if znode is not None else None for znode in (expected, found))
+    texts = (_public(path, znode.data) if znode else None for znode in (expected, found))
     return Difference("different" if kind == "owner" else kind, path, *texts)
 
 
@@ -243,6 +250,18 @@ def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> boo
         and one.producer_ids == other.producer_ids
         and all(getattr(one, part) is getattr(other, part) for part in _PARTS)
     )
+
+
+def _public(path: str, data: bytes | None) -> str | None:
+    """The text without credentials and passwords, which are beside what may be told."""
+    if data is None or not path.startswith(_WITH_SECRETS):
+        return _text(data)
+    known = decode_or_none(EntityConfig.decode, data)
+    if known is None:
+        return HIDDEN
+    secret = {key for key in known.config if key in SCRAM_KEYS.values() or is_sensitive(key)}
+    shown = {key: HIDDEN if key in secret else value for key, value in known.config.items()}
+    return _text(EntityConfig(shown).encode())
 
 
 def _text(data: bytes | None) -> str | None:

@@ -8,8 +8,11 @@ from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
 from zkcompat.claim import Step
 from zkcompat.render import render
+from zkcompat.sections.registry import sections_of
 from zkcompat.tree import FoundZnode
-from zkcompat.verify import CLAIM_PATHS, Difference, compare, verify
+from zkcompat.verify import CLAIM_PATHS, HIDDEN, Difference, compare, verify
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.scram_credential import scram_text
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -51,6 +54,36 @@ async def test_differences_are_told_apart(connect):
             1,
             1,
         )
+
+
+def test_a_difference_tells_no_secret():
+    """Its text goes to terminals and logs, and a report is JSON."""
+    image = build.image_of(
+        build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="alice")
+    )
+    text = scram_text(build.scram("alice"))
+    path = "/config/users/alice"
+    other = EntityConfig({"SCRAM-SHA-256": text, "consumer_byte_rate": "9"}).encode()
+    sections = sections_of(build.CLUSTER_ID, secrets=True)
+
+    def told(path, data):
+        found = {path: FoundZnode(data)} if data is not None else {}
+        said = compare(found, image, build.CLUSTER_ID, sections)
+        return next(one for one in said if one.path == path)
+
+    assert told(path, other) == Difference(
+        "different",
+        path,
+        EntityConfig({"SCRAM-SHA-256": HIDDEN, "consumer_byte_rate": "8"}).encode().decode(),
+        EntityConfig({"SCRAM-SHA-256": HIDDEN, "consumer_byte_rate": "9"}).encode().decode(),
+    )
+    assert told(path, text.encode()).found == HIDDEN
+    assert text not in str(told(path, None))
+    stranger = told("/config/users/bob", other)
+    assert (stranger.kind, text in str(stranger)) == ("extra", False)
+    data = EntityConfig({"log.cleaner.threads": "2", "ssl.keystore.password": "encoded"}).encode()
+    assert data.decode().count("encoded") == 1
+    assert "encoded" not in str(told("/config/brokers/1", data))
 
 
 async def test_a_tree_that_is_written_meanwhile(connect):
