@@ -50,6 +50,7 @@ _UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
 _CALLBACK = "trimaran.sasl.plain.callback"
 # Of functions `(username, password) -> bool`, called in a thread.
 CALLBACK_GROUP = "trimaran.sasl.plain"
+_KERBEROS = "GSSAPI, which is Kerberos, is not implemented (docs/compatibility.md says why)"
 _SUBJECT = "unsecuredLoginStringClaim_sub"
 _NAME_AND_PASSWORD = 'username="NAME" password="PASSWORD"'
 
@@ -77,7 +78,7 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web)
         raise ConfigError(
             ENABLED,
             ",".join(names),
-            f"{listener} offers SASL, and the mechanisms are {', '.join(MODULES)}",
+            f"{listener} offers SASL, and {_which(*names)}",
             origin=config.origins.get(ENABLED, ""),
             fix=f"set {ENABLED} to some of them",
         )
@@ -101,7 +102,7 @@ def own_mechanism(config: ServerConfig, listener: str, key: str, web: Web) -> Cl
         raise ConfigError(
             key,
             name,
-            f"the mechanisms are {', '.join(MODULES)}",
+            _which(name),
             origin=config.origins.get(key, ""),
             fix=f"set {key} to one of them",
         )
@@ -122,8 +123,8 @@ def client_mechanism(
     if name not in MODULES:
         raise MechanismError(
             "sasl.mechanism",
-            f"{name} is not implemented",
-            f"set it to one of {', '.join(MODULES)}",
+            _which(name),
+            "set it to one of them",
         )
     if name == oauthbearer.MECHANISM:
         options = _options(name, get(key), key, "") if get(key) else {}
@@ -136,6 +137,12 @@ def client_mechanism(
         return PlainCredentials(username, password)
     by_token = options.get(TOKEN_EXTENSION, "").lower() == "true"
     return ScramCredentials(name, username, password, by_token)
+
+
+def _which(*names: str) -> str:
+    """What to say of names among which is one that is not known."""
+    known = f"the mechanisms are {', '.join(MODULES)}"
+    return f"{_KERBEROS}; {known}" if "GSSAPI" in names else known
 
 
 def of_listener(config: ServerConfig, listener: str, error: MechanismError) -> ConfigError:

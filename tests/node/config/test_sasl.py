@@ -100,6 +100,18 @@ def test_what_does_not_start(changes, key):
     assert "mine" not in str(raised.value)
 
 
+@pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
+def test_kerberos_is_refused_with_its_reason(changes):
+    """It is the default, too, as in Kafka."""
+    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md") as raised:
+        sasl_of(changes)
+    assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" in str(raised.value)
+    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
+        inter_broker_security(config({"sasl.enabled.mechanisms": "PLAIN"}))
+    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
+        client(sasl_mechanism="GSSAPI")
+
+
 def test_kafkas_own_handler_of_tokens_is_known_by_name():
     package = "org.apache.kafka.common.security.oauthbearer"
     names = {HANDLER: f"{package}.OAuthBearerValidatorCallbackHandler"}
