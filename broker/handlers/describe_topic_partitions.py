@@ -147,7 +147,7 @@ class _Page:
     def fill(
         self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
     ) -> Iterator[None]:
-        """Yields at the end of each turn."""
+        """Yields at the end of each turn. Of names that are asked for all are judged, also those behind a full page."""
         for judged, name in enumerate(names, 1):
             if judged % TOPICS_PER_TURN == 0:
                 yield
@@ -155,15 +155,16 @@ class _Page:
                 if not skips_unknown:
                     self.refused.append(_refused(name))
                 continue
+            if self.next_cursor is not None:
+                continue
+            topic = self._image.by_name.get(name)
             if self._room == 0:
                 self.next_cursor = Cursor(topic_name=name, partition_index=0)
-                return
-            topic = self._image.by_name.get(name)
-            if topic is not None:
+            elif topic is not None:
                 yield from self._add(topic, _first_partition(name, cursor))
             elif not skips_unknown:
                 self.topics.append(_unknown(name))
-            if self.next_cursor is not None:
+            if self.next_cursor is not None and skips_unknown:
                 return
 
     def _add(self, topic: TopicImage, first: int) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Who may do what: Apache Kafka's StandardAuthorizer and ours, asked the same thousands of questions.
 
 Each set of ACLs is drawn from a seed, and with it a version and a content of each request, for each of three users and
-from one of two addresses. The answers must be the same, error code by error code, item by item.
+from one of two addresses. The answers must be the same, error code by error code, item by item. The order of items and
+the words may differ, which no client looks at: they are only told.
 """
 
 import os
@@ -10,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from tests.interop.authorization.answers import comparable, differences
+from tests.interop.authorization.answers import comparable, differences, orders, texts
 from tests.interop.authorization.peers import eventually, two_peers
 from tests.interop.authorization.requests import (
     BY_NAME,
@@ -85,7 +86,7 @@ def asked_of_all(peers, worlds, rng, number):
                 if not served:
                     continue
                 version, host, seed = rng.choice(served), rng.choice(HOSTS), rng.random()
-                told = []
+                told, said = [], []
                 for peer in peers:
                     world = worlds[peer.name]
                     request = request_of(name, builders, version, world, seed)
@@ -93,23 +94,42 @@ def asked_of_all(peers, worlds, rng, number):
                     names = {topic_id: one for one, topic_id in world.ids.items()}
                     names |= {NIL_UUID: "none", UNKNOWN_ID: "unknown"}
                     told.append(comparable(answer, names))
-                yield (number, listener, name, version, user, host, request), told
+                    said.append((dict(orders(answer)), dict(texts(answer))))
+                yield (number, listener, name, version, user, host, request), told, said
+
+
+def said_otherwise(question, theirs, ours):
+    """Where the order of items differs, or the words: what of which field, and both."""
+    for what, left, right in zip(("order", "text"), theirs, ours, strict=True):
+        for path, one in left.items():
+            other = right.get(path)
+            if other is None or one == other or (what == "order" and set(one) != set(other)):
+                continue
+            fields = ".".join(path[::2])
+            yield f"{what} of {question[2]}.{fields}", (one, other)
 
 
 def test_the_same_answers(peers, worlds):
     rng = random.Random(SEED)
-    asked, refused, found = Counter(), 0, []
+    asked, refused, found, words, examples = Counter(), 0, [], Counter(), {}
     for number in range(SETS):
         acls = drawn_acls(rng)
         for peer in peers:
             set_acls(peer, acls)
-        for question, (theirs, ours) in asked_of_all(peers, worlds, rng, number):
+        for question, (theirs, ours), said in asked_of_all(peers, worlds, rng, number):
             asked[question[2]] += 1
+            for what, both in said_otherwise(question, *said):
+                words[what] += 1
+                examples.setdefault(what, both)
             refused += any(f"error_code', {code})" in repr(theirs) for code in REFUSALS)
             differing = list(differences(theirs, ours))
             if differing and not is_named(question, theirs, ours):
                 found.append((question, acls, differing))
     print(f"{asked.total()} questions of {len(asked)} APIs, {refused} refused, {len(found)} differ")
+    for what, count in words.most_common():
+        print(
+            f"    another {what} {count} times: Kafka {examples[what][0]!r}, ours {examples[what][1]!r}"
+        )
     by_api = Counter((one[0][1], one[0][2]) for one in found)
     for (listener, name), count in by_api.most_common():
         question, acls, differing = next(one for one in found if one[0][1:3] == (listener, name))

@@ -19,17 +19,18 @@ RATE_MIN = RATE * 0.6
 
 
 class Growth(threading.Thread):
-    """Looks at how much a broker has of the topic, until it is stopped."""
+    """Looks at how much a directory has of a topic, until it is stopped."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, topic):
         super().__init__()
         self._directory = directory
+        self._topic = topic
         self._stopped = threading.Event()
         self._seen = []
 
     def run(self):
         while not self._stopped.wait(0.05):
-            logs = self._directory.glob(f"{TOPIC}-*/*.log")
+            logs = self._directory.glob(f"{self._topic}-*/*.log")
             self._seen.append((time.monotonic(), sum(log.stat().st_size for log in logs)))
 
     def stop(self):
@@ -81,7 +82,7 @@ def test_a_throttled_reassignment_keeps_to_its_rate(ours, filled, tmp_path):
     partitions = [{"topic": TOPIC, "partition": index, "replicas": [11, 12]} for index in (0, 1)]
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
-    growth = Growth(ours.directory("broker-12"))
+    growth = Growth(ours.directory("broker-12"), TOPIC)
     growth.start()
     text = reassign(ours, plan, "--execute", "--throttle", str(RATE))
     assert f"The inter-broker throttle limit was set to {RATE} B/s" in text

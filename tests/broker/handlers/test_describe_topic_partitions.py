@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
@@ -15,7 +19,9 @@ from wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
+DESCRIBE = Operation.DESCRIBE
 LOST = bytes(15) + b"\x01"
 SIZES = {"a": 1, "b": 7, "c": 2, "__consumer_offsets": 3}
 ALL = [(name, index) for name in sorted(SIZES) for index in range(SIZES[name])]
@@ -134,3 +140,20 @@ async def test_pages_are_the_whole(harness, limit, names):
             break
         cursor = (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
     assert found == wanted
+
+
+async def test_who_may_not_see_a_topic_hears_it_behind_a_full_page_too(harness, monkeypatch):
+    """As Kafka's `DescribeTopicPartitionsRequestHandler`, which judges all that are named first; of all topics none."""
+    authorizer = Authorizer()
+    for name in ("b", "c"):
+        acl = (ResourceType.TOPIC, name, PatternType.LITERAL, "User:*", "*", DESCRIBE)
+        authorizer._index.add(Acl(*acl, Permission.ALLOW))
+    authorizer.complete_initial_load()
+    monkeypatch.setattr(harness, "context", replace(harness.context, authorizer=authorizer))
+    answer = await ask(harness, "moved", "c", "b", "a", "none", limit=2)
+    refused = {one.name for one in answer.topics if one.error_code}
+    assert [one.name for one in answer.topics][:1] == ["b"]
+    assert refused == {"a", "moved", "none"}
+    assert answer.next_cursor == Cursor(topic_name="b", partition_index=2)
+    answer = await ask(harness, limit=2)
+    assert [one.name for one in answer.topics] == ["b"]

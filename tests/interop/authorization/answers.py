@@ -30,6 +30,18 @@ TOLD = {
     "transactional_id",
     "user",
 }
+# Of an item, the first that it has.
+NAMES = (
+    "name",
+    "topic",
+    "topic_name",
+    "group_id",
+    "transactional_id",
+    "user",
+    "resource_name",
+    "key",
+)
+TEXTS = {"error_message", "topic_error_message"}
 # Only whether there are any: what they are is no matter of access.
 COUNTED = {"active_producers", "configs", "values"}
 # Of the node, not of who asks.
@@ -67,6 +79,41 @@ def _of_struct(struct, names):
             items = [_of_struct(item, names) for item in value if isinstance(item, Struct)]
             found.append((one.name, tuple(sorted(items, key=repr))))
     return tuple(found)
+
+
+def orders(answer, path=()):
+    """The lists of items that have names, by their path: those names in the order of the answer."""
+    if answer is None:
+        return
+    for one in answer.__fields__:
+        value = getattr(answer, one.name)
+        if one.name in LEFT_OUT or not isinstance(value, (list, tuple)):
+            continue
+        items = [item for item in value if isinstance(item, Struct)]
+        names = [_name_of(item) for item in items]
+        if len(set(names)) > 1 and None not in names:
+            yield (*path, one.name), tuple(names)
+        for item, name in zip(items, names, strict=True):
+            yield from orders(item, (*path, one.name, name))
+
+
+def texts(answer, path=()):
+    """What a client is told in words, by its path."""
+    if answer is None:
+        return
+    for one in answer.__fields__:
+        value = getattr(answer, one.name)
+        if one.name in TEXTS:
+            yield (*path, one.name), value
+        elif one.name not in LEFT_OUT and isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, Struct):
+                    yield from texts(item, (*path, one.name, _name_of(item)))
+
+
+def _name_of(item):
+    fields = {one.name for one in item.__fields__}
+    return next((getattr(item, name) for name in NAMES if name in fields), None)
 
 
 def differences(left, right, path=()):

@@ -103,7 +103,9 @@ def test_what_does_not_start(changes, key):
 @pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
 def test_kerberos_is_refused_with_its_reason(changes):
     """It is the default, too, as in Kafka."""
-    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md") as raised:
+    with pytest.raises(
+        ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md"
+    ) as raised:
         sasl_of(changes)
     assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" in str(raised.value)
     with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
