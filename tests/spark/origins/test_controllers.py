@@ -56,6 +56,21 @@ def test_records_are_those_of_the_directories(cluster):
     assert {row["committed"] for row in found} == {True}
 
 
+def test_bounds_are_those_of_the_directories(cluster):
+    everything = live(cluster, "records")
+    then = next(row["timestamp"] for row in everything if row["topic"] == "payments")
+    first = next(row for row in everything if row["timestamp"] >= then)
+    after = everything[-1]["offset"]
+    time = {"startingTimestamp": str(round(then.timestamp() * 1000))}
+    offsets = {"endingOffsets": f'{{"__cluster_metadata":{{"0":{after}}}}}'}
+    found = live(cluster, "records", **time, **offsets)
+    assert found == [row for row in everything if first["offset"] <= row["offset"] < after]
+    until(lambda: from_disk(cluster, "records")[-1]["offset"] >= after, "a majority has it on disk")
+    topics = live(cluster, "topic_history", **time, **offsets)
+    assert topics == from_disk(cluster, "topic_history", **time, **offsets)
+    assert [row["topic"] for row in topics] == ["payments"]
+
+
 @pytest.mark.parametrize("table", SAME)
 def test_tables_are_those_of_the_directories(cluster, table):
     end = live(cluster, "records")[-1]["offset"]
