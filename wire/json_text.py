@@ -7,7 +7,7 @@ against, and where it is said what is hidden.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -33,7 +33,7 @@ def _writer_of(cls: type[Struct]) -> Writer:
     names = [field.name for field in cls.__fields__]
     hidden = SECRET_FIELDS.get(cls.__name__, frozenset())
     writers = [
-        _secret if field.name in hidden else _nullable(_value_writer(shape_of(field.annotation)[0]))
+        _secret if field.name in hidden else _value_writer(shape_of(field.annotation)[0])
         for field in cls.__fields__
     ]
     if not names:
@@ -43,7 +43,7 @@ def _writer_of(cls: type[Struct]) -> Writer:
     plain = tuple(writers)
 
     def write(message: Any) -> str:
-        return template % tuple([w(v) for w, v in zip(plain, values(message), strict=True)])
+        return template % _texts(plain, values(message))
 
     if "name" not in names or "value" not in names:
         return write
@@ -51,10 +51,16 @@ def _writer_of(cls: type[Struct]) -> Writer:
 
     def write_named(message: Any) -> str:
         if isinstance(message.name, str) and is_sensitive(message.name):
-            return template % tuple([w(v) for w, v in zip(guarded, values(message), strict=True)])
+            return template % _texts(guarded, values(message))
         return write(message)
 
     return write_named
+
+
+def _texts(writers: Sequence[Writer], values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(
+        ["null" if v is None else write(v) for write, v in zip(writers, values, strict=True)]
+    )
 
 
 def _one(name: str) -> Callable[[Any], tuple[Any]]:
@@ -62,12 +68,8 @@ def _one(name: str) -> Callable[[Any], tuple[Any]]:
     return lambda message: (get(message),)
 
 
-def _secret(value: Any) -> str:
-    return "null" if value is None else _HIDDEN
-
-
-def _nullable(write: Writer) -> Writer:
-    return lambda value: "null" if value is None else write(value)
+def _secret(_: Any) -> str:
+    return _HIDDEN
 
 
 def _value_writer(shape: Shape) -> Writer:
@@ -91,8 +93,10 @@ def _value_writer(shape: Shape) -> Writer:
 
 
 def _array_writer(item: Shape) -> Writer:
-    write = _nullable(_value_writer(item))
-    return lambda values: "[" + ",".join([write(value) for value in values]) + "]"
+    write = _value_writer(item)
+    return lambda values: (
+        "[" + ",".join(["null" if value is None else write(value) for value in values]) + "]"
+    )
 
 
 @lru_cache(maxsize=1 << 14)

@@ -5,6 +5,7 @@
 Source: KIP-631 and Kafka's `MetadataRecordSerde`, `MetadataVersion`.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 from wire.errors import RemoteProtocolError
@@ -74,10 +75,16 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
         RemoteProtocolError: unknown frame version, type or version, or a malformed body.
     """
     key, version, pos = _read_frame(view)
+    return _decoder(key, version)(view[pos:])
+
+
+@cache
+def _decoder(key: int, version: int) -> Callable[[bytes | memoryview], Message]:
+    """There are few; what raises is not kept. Raises RemoteProtocolError."""
     cls = METADATA_RECORDS.get(key)
     if cls is None:
         raise RemoteProtocolError(f"a metadata record has the unknown type {key}")
-    return cls.decode(view[pos:], version)
+    return cls.decoder(version)
 
 
 def _read_frame(view: bytes | memoryview) -> tuple[int, int, int]:
