@@ -83,8 +83,11 @@ class LiveQuorum:
     def batches(self, start: int, *, follow: bool = False) -> Iterator[BatchView]:
         """Committed batches up to the high watermark, or for ever."""
         offset, epoch = start, NEWEST
+        # Who only wants what is there is not kept waiting for more. What is asked after that is there, or comes soon.
+        wait_ms = FETCH_WAIT_MS if follow else 0
         while True:
-            partition = self._fetch(offset, epoch)
+            partition = self._fetch(offset, epoch, wait_ms)
+            wait_ms = FETCH_WAIT_MS
             watermark = partition.high_watermark
             if partition.snapshot_id.end_offset >= 0:
                 if partition.snapshot_id.end_offset <= offset:
@@ -105,7 +108,7 @@ class LiveQuorum:
                 # A new leader in between: what was read is committed, so its epoch is the one the leader names.
                 epoch = partition.diverging_epoch.epoch
 
-    def _fetch(self, offset: int, epoch: int) -> Any:
+    def _fetch(self, offset: int, epoch: int, wait_ms: int = FETCH_WAIT_MS) -> Any:
         """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
 
         def ask(leader_epoch: int) -> FetchRequest:
@@ -117,7 +120,7 @@ class LiveQuorum:
                 partition_max_bytes=FETCH_BYTES_MAX,
             )
             return FetchRequest(
-                max_wait_ms=FETCH_WAIT_MS,
+                max_wait_ms=wait_ms,
                 min_bytes=1,
                 max_bytes=FETCH_BYTES_MAX,
                 topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from quorum.observing.live_quorum import describe_quorum
+from quorum.observing.live_quorum import FETCH_WAIT_MS, describe_quorum
 from quorum.raft_log.partition import TOPIC
 from trimaran.metadata.live_quorum import LiveQuorum
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -74,12 +74,14 @@ class Quorum:
     def __init__(self) -> None:
         self.epoch = 3
         self.asked: list[str] = []
+        self.waits: list[int] = []
         self.error = ErrorCode.NONE
 
     def call(self, _to: object, request: Any, *, retried: frozenset[int] = frozenset(), **_: Any):
         self.asked.append(type(request).__name__.removesuffix("Request"))
         if isinstance(request, DescribeQuorumRequest):
             return self._described()
+        self.waits.append(request.max_wait_ms)
         told = request.topics[0].partitions[0].current_leader_epoch
         code = ErrorCode.FENCED_LEADER_EPOCH if told < self.epoch else self.error
         assert code not in retried, "asked again with the same epoch it says the same for ever"
@@ -119,3 +121,15 @@ def test_another_error_is_told():
     quorum.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="while reading the metadata log"):
         LiveQuorum(quorum, "the quorum")._fetch(5, 3)  # type: ignore[arg-type]
+
+
+def test_who_wants_what_is_there_is_not_kept_waiting_for_more():
+    quorum = Quorum()
+    live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
+    assert list(live.batches(5)) == []
+    assert quorum.waits == [0]
+    quorum.waits.clear()
+    quorum.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError):
+        list(live.batches(5, follow=True))
+    assert quorum.waits == [FETCH_WAIT_MS]
