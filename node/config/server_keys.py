@@ -111,7 +111,7 @@ OURS = (
         None,
         "Address at which the console is served.",
         importance="low",
-        no_effect="a console is not implemented yet",
+        no_effect="the console is a process of its own, by trimaran console",
     ),
 )
 
