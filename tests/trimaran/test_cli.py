@@ -106,6 +106,16 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.slow
+def test_a_question_to_a_cluster_imports_nothing_that_it_does_without():
+    words = ["-X", "importtime", "-m", "trimaran", "topics", "list", "-b", "127.0.0.1:1"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.CANNOT_CONNECT
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "wire.blocking" in loaded
+    assert not loaded & {"javaproperties", "urllib.request", "trio", "rich.console", "yaml", "ssl"}
+
+
+@pytest.mark.slow
 def test_exit_codes_are_the_documented_ones(tmp_path):
     data = str(tmp_path)
     assert run("version").returncode == Exit.OK

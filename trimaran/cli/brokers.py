@@ -63,7 +63,7 @@ def add(
     and trimaran reassign moves others there.
 
     What fails is undone. On other machines a broker is added by its own file: trimaran config init prints one,
-    trimaran broker run starts it.
+    trimaran broker start runs it.
 
     Args:
         count: how many.

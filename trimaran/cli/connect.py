@@ -105,10 +105,10 @@ class _Target:
 
     def settings(self) -> dict[str, Setting]:
         """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
-        from trimaran.properties import read_file
-
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
+            from trimaran.properties import read_file
+
             found |= read_file(self.command_config)
         return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
             self.extra
@@ -120,6 +120,8 @@ def _profile(name: str | None) -> Mapping[str, Setting]:
 
 
 def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
+    if not words:  # what reads properties files takes a fifth of a start
+        return {}
     from trimaran.properties import Setting
 
     found = {}
