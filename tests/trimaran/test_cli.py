@@ -1,6 +1,7 @@
 import importlib
 import inspect
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +37,34 @@ def test_help_is_all_that_a_command_says_of_itself():
     whole = run("health", "--help").stdout
     assert "Healthy is: a majority of the voters is caught up" in " ".join(whole.split())
     assert "majority" not in run("--help").stdout
+
+
+def unexplained(words, where):
+    """Parameters of a command that its help would only name."""
+    explained = set(
+        re.findall(r"^ {4}(\w+):", inspect.getdoc(function_of(where)) or "", re.MULTILINE)
+    )
+    command = build(words)
+    for word in words:
+        command = command[word]
+    return [
+        f"{' '.join(words)} {one.names[0]}"
+        for one in command.assemble_argument_collection()
+        if one.show and not one.parameter.help and one.field_info.name not in explained
+    ]
+
+
+def test_every_parameter_is_explained():
+    assert [one for words, where, _ in COMMANDS for one in unexplained(words, where)] == []
+
+
+def test_a_command_that_a_help_text_names_exists():
+    """Such as `trimaran up -d`."""
+    known = {" ".join(words) for words, *_ in COMMANDS}
+    for words, where, _ in COMMANDS:
+        text = " ".join((function_of(where).__doc__ or "").split())
+        for named in re.findall(r"\btrimaran ([a-z][a-z-]*(?: [a-z][a-z-]*)?)", text):
+            assert {named, named.split()[0]} & known, f"{' '.join(words)} names trimaran {named}"
 
 
 def test_every_noun_has_verbs_and_every_verb_a_noun():

@@ -60,7 +60,7 @@ def add(
     output: Format = "table",
 ) -> int:
     """Adds brokers to the local cluster while it runs, and waits until they serve. They are empty: new topics use them,
-    and trimaran reassign moves others there.
+    and trimaran reassign plan proposes what to move there.
 
     What fails is undone. On other machines a broker is added by its own file: trimaran config init prints one,
     trimaran broker start runs it.

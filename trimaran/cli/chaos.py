@@ -15,27 +15,47 @@ from trimaran.words import counted
 
 
 def kill(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Kill -9 a node."""
+    """Kill -9 a node.
+
+    Args:
+        node: an id (11), a name (broker-11), or leader: the active controller.
+    """
     return _send("kill", node, data, "killed")
 
 
 def restart(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Stops a node cleanly if it runs, then starts it on its directory."""
+    """Stops a node cleanly if it runs, then starts it on its directory.
+
+    Args:
+        node: an id (11), a name (broker-11), or leader: the active controller.
+    """
     return _send("restart", node, data, "started")
 
 
 def pause(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Freezes a node: its sockets stay open and it says nothing."""
+    """Freezes a node: its sockets stay open and it says nothing.
+
+    Args:
+        node: an id (11), a name (broker-11), or leader: the active controller.
+    """
     return _send("pause", node, data, "paused")
 
 
 def resume(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Lets a frozen node go on."""
+    """Lets a frozen node go on.
+
+    Args:
+        node: an id (11), a name (broker-11), or leader: the active controller.
+    """
     return _send("resume", node, data, "resumed")
 
 
 def isolate(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it."""
+    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it.
+
+    Args:
+        node: an id (11), a name (broker-11), or leader: the active controller.
+    """
     state = _running(data)
     alone = _named(state, node)
     others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]

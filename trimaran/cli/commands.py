@@ -165,14 +165,14 @@ COMMANDS = (
         "trimaran.cli.reassign_plan:plan",
         "Propose where the replicas of topics should be.",
     ),
-    (("reassign", "apply"), "trimaran.cli.reassign:apply", "Begin the moves of a plan."),
-    (("reassign", "list"), "trimaran.cli.reassign:list_moves", "List the moves that go on."),
+    (("reassign", "apply"), "trimaran.cli.reassign:apply", "Start the reassignments of a plan."),
+    (("reassign", "list"), "trimaran.cli.reassign:list_moves", "List reassignments in progress."),
     (
         ("reassign", "verify"),
         "trimaran.cli.reassign:verify",
         "Say whether the partitions of a plan are where they should be.",
     ),
-    (("reassign", "cancel"), "trimaran.cli.reassign:cancel", "End the moves of a plan."),
+    (("reassign", "cancel"), "trimaran.cli.reassign:cancel", "Cancel the reassignments of a plan."),
     (("configs", "get"), "trimaran.cli.configs:get", "Show the configs of a resource."),
     (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of a resource."),
     (("configs", "delete"), "trimaran.cli.configs:delete", "Reset configs to default."),
@@ -365,8 +365,8 @@ COMMANDS = (
     ),
 )
 NOUNS = {
-    "chaos": "Break nodes of the local cluster.",
-    "controller": "Controllers of the quorum.",
+    "chaos": "Kill, freeze and cut off nodes of the local cluster, to see it cope.",
+    "controller": "One controller process.",
     "broker": "One broker process.",
     "server": "A node in all its roles.",
     "storage": "Directories of a node.",

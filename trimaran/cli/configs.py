@@ -111,7 +111,7 @@ def set_configs(
 
 
 def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Takes back what was set: the defaults count again.
+    """Deletes configs that were set: the defaults apply again.
 
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all

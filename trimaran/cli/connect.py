@@ -37,7 +37,13 @@ ControllerBootstrap = Annotated[
     str | None,
     Parameter(name=["-B", "--bootstrap-controller"], help=f"Controllers, HOST:PORT,…; {_LOCAL}."),
 ]
-Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
+Zookeeper = Annotated[
+    str | None,
+    Parameter(
+        name=["-z", "--zookeeper"],
+        help="ZooKeeper, HOST:PORT,… with an optional chroot; that of the local cluster when not given.",
+    ),
+]
 Data = Annotated[
     Path,
     Parameter(name="--data", help="The directory of the local cluster, as trimaran up has it."),

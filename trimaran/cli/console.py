@@ -59,7 +59,6 @@ def console(
     Without --bootstrap-controller there is no metadata log: no elections, events, or states of the past.
 
     Args:
-        zookeeper: the ZooKeeper that a mirror writes to, host:port with an optional chroot.
         metrics: HOST:PORT of trimaran.metrics.listener of a node, or of a JMX exporter, for charts; once for each node.
         listen: HOST:PORT; port 0 takes a free one. Beyond this machine it wants a password, and should have TLS.
         host: a further name that browsers call the console by.

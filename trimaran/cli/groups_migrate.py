@@ -66,7 +66,11 @@ def migrate_offsets(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Shows what of a group's offsets in ZooKeeper would be committed to Kafka; commits it with --execute."""
+    """Shows what of a group's offsets in ZooKeeper would be committed to Kafka; commits it with --execute.
+
+    Args:
+        group: whose offsets.
+    """
     found = _in_zookeeper(group, zookeeper, brokers)
     with brokers.connected() as client:
         rows = plan(

@@ -60,7 +60,7 @@ def shell(
 
     In a terminal it asks for commands, and Tab completes them and paths; else it reads them from stdin, a line each.
     help lists them. Works on our directories and Apache Kafka's, on a snapshot, and on a running quorum of either.
-    Exit code 1 if a command that was not typed failed.
+    Exit code 1 if a command of stdin, or of the line, failed.
 
     Args:
         command: one command, such as ls /image/topics/byName; then the shell ends.

@@ -42,7 +42,16 @@ def list_partitions(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for."""
+    """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for.
+
+    Args:
+        topic: only those of these topics.
+        under_replicated: only those of which a replica is not in the ISR.
+        offline: only those without a leader.
+        at_min_isr: only those with just as many replicas in the ISR as min.insync.replicas wants.
+        under_min_isr: only those with fewer, which take no records with acks=all.
+        not_preferred: only those that another replica leads than the first one.
+    """
     tests = (
         (under_replicated, is_under_replicated),
         (offline, is_offline),
@@ -67,7 +76,10 @@ def elect_leader(
 ) -> int:
     """Elects preferred leaders, of one topic or of all.
 
-    `--unclean`: any replica where there is no leader, at the price of records.
+    Args:
+        topic: only of this topic; of all when not given.
+        partition: only these partitions of it.
+        unclean: where there is no leader, make any replica that runs the leader; records that it lacks are lost.
     """
     from wire.client.answers import the_one
     from wire.messages.elect_leaders import TopicPartitions

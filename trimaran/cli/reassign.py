@@ -64,7 +64,11 @@ def read_plan(path: Path) -> list[Wish]:
 
 
 def apply(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Starts the reassignments of a plan; those in progress get the new target instead."""
+    """Starts the reassignments of a plan; those in progress get the new target instead.
+
+    Args:
+        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
+    """
     wishes = read_plan(plan)
     with brokers.connected() as client:
         if dry_run:
@@ -102,7 +106,11 @@ def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], l
 
 
 def cancel(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Cancels the reassignments of a plan that are in progress: replicas are again what they were."""
+    """Cancels the reassignments of a plan that are in progress: replicas are again what they were.
+
+    Args:
+        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
+    """
     wishes = read_plan(plan)
     with brokers.connected() as client:
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
@@ -128,6 +136,9 @@ def verify(plan: Path, *, brokers: Brokers = BROKERS, output: KafkaFormat = "tab
     """Shows the state of each partition's reassignment; exit code 1 unless all are complete.
 
     Changes nothing: throttles that Kafka's tool would clear are left alone.
+
+    Args:
+        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
     """
     from trimaran.cli import kafka_text
 

@@ -53,17 +53,32 @@ def _start_as(role: str, file: Path, override: list[str] | None) -> int:
 
 
 def controller_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs a controller in this process until SIGTERM or Ctrl-C."""
+    """Runs a controller in this process until SIGTERM or Ctrl-C.
+
+    Args:
+        config: the node's properties file, with Apache Kafka's keys.
+        override: key=value settings, before those of the file.
+    """
     return _start_as("controller", config, override)
 
 
 def broker_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs a broker in this process until SIGTERM or Ctrl-C; it hands over its leaderships before it goes."""
+    """Runs a broker in this process until SIGTERM or Ctrl-C; it hands over its leaderships before it goes.
+
+    Args:
+        config: the node's properties file, with Apache Kafka's keys.
+        override: key=value settings, before those of the file.
+    """
     return _start_as("broker", config, override)
 
 
 def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs every role that the file's process.roles names."""
+    """Runs every role that the file's process.roles names.
+
+    Args:
+        config: the node's properties file, with Apache Kafka's keys.
+        override: key=value settings, before those of the file.
+    """
     return _start(_config(config, override, to_serve=True))
 
 

@@ -50,9 +50,9 @@ def list_topics(
 
     Args:
         internal: those that the brokers keep for themselves, too.
-        under_replicated: only topics with partitions of which a replica is not in step; exit code 1 when there are
+        under_replicated: only topics with partitions of which a replica is not in the ISR; exit code 1 when there are
             some.
-        at_min_isr: only topics with partitions that have just as many replicas in step as min.insync.replicas wants.
+        at_min_isr: only topics with partitions that have just as many replicas in the ISR as min.insync.replicas wants.
         under_min_isr: only topics with partitions that have fewer, and so take no records with acks=all.
         unavailable: only topics with partitions that have no leader.
     """
@@ -94,7 +94,14 @@ def create(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Creates a topic; partitions and replicas default to the brokers' settings."""
+    """Creates a topic; partitions and replicas default to the brokers' settings.
+
+    Args:
+        name: of the new topic.
+        partitions: how many.
+        replication: on how many brokers each partition is.
+        config: KEY=VALUE, as retention.ms=86400000; may be repeated.
+    """
     pairs = (word.partition("=") for word in config or [])
     configs = {key: value for key, _, value in pairs}
     with brokers.connected() as client:
@@ -133,7 +140,11 @@ def alter(
 
 
 def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes a topic and all its records."""
+    """Deletes a topic and all its records.
+
+    Args:
+        name: which topic.
+    """
     from wire.client.answers import the_one
 
     with brokers.connected() as client:
@@ -150,6 +161,9 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "ta
     """Shows id, configs and partitions: leader, replicas, ISR, eligible leaders, offsets, and the leader's bytes.
 
     Exit code 1 when a partition has no leader.
+
+    Args:
+        name: which topic.
     """
     from trimaran.cli import kafka_text
 

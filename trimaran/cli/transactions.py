@@ -85,7 +85,11 @@ def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, Transac
 def describe(
     transactional_id: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table"
 ) -> None:
-    """Shows producer, state and partitions of a transactional id."""
+    """Shows producer, state and partitions of a transactional id.
+
+    Args:
+        transactional_id: which.
+    """
     from trimaran.cli import kafka_text
     from wire.client.destinations import Coordinator
     from wire.errors import ErrorCode
@@ -238,6 +242,7 @@ def abort(
     Args:
         topic: where it is open.
         start_offset: where it begins, as listed.
+        partition: in which partition of it.
     """
     with brokers.connected() as client:
         ensure_partitions_exist(topic, [partition], len(leaders_of(client, topic)))

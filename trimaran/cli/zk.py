@@ -92,7 +92,6 @@ def mirror(
 
     Args:
         controllers: where to find the quorum.
-        zookeeper: where to write, host:port with an optional chroot.
         data: the local cluster, when the two are not given.
         state: where the mirror keeps its ZooKeeper session between restarts.
     """
@@ -224,7 +223,11 @@ def tree(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Prints the znodes at and below a path; exit code 1 when it is not there."""
+    """Prints the znodes at and below a path; exit code 1 when it is not there.
+
+    Args:
+        path: the znode to begin at, as /brokers.
+    """
     from zkcompat import commands
 
     with explained():
@@ -249,7 +252,11 @@ def get(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Prints the data of one znode; exit code 1 when it is not there."""
+    """Prints the data of one znode; exit code 1 when it is not there.
+
+    Args:
+        path: the znode, as /controller.
+    """
     from zkcompat import commands
 
     with explained():
