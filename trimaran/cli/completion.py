@@ -17,6 +17,8 @@ ARGUMENTS: Mapping[str, str] = {
     "topics delete": "topics",
     "consume": "topics",
     "produce": "topics",
+    "bench produce": "topics",
+    "bench consume": "topics",
     "partitions elect-leader": "topics",
     "groups describe": "groups",
     "groups lag": "groups",
