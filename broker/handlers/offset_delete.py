@@ -34,7 +34,10 @@ def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> Offse
 @handles(
     OffsetDeleteRequest,
     versions="0",
-    access=(groups(Operation.DELETE, "group_id"), topics(Operation.READ, "topics.name", "topics")),
+    access=(
+        groups(Operation.DELETE, "group_id"),
+        topics(Operation.READ, "topics.name", "topics").with_error_of_whole(),
+    ),
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,

@@ -33,6 +33,7 @@ class Need:
         listed: where the response names resources that nobody asked for by name; what may not be seen is left out.
         on_cluster: one of these on the cluster is enough, too.
         why: why nobody is asked, or somebody else than the registry.
+        asks_anyway: the handler is asked even if every item is refused, and an error of the whole is told instead.
     """
 
     resource_type: ResourceType
@@ -43,6 +44,11 @@ class Need:
     on_cluster: tuple[Operation, ...] = ()
     judged_by: JudgedBy = JudgedBy.REGISTRY
     why: str = ""
+    asks_anyway: bool = False
+
+    def with_error_of_whole(self) -> Need:
+        """What is wrong with the whole request goes before what is refused of it."""
+        return replace(self, asks_anyway=True)
 
     def or_cluster(self, *operations: Operation) -> Need:
         """Whoever may do one of `operations` on the cluster need not be asked about each resource."""

@@ -82,6 +82,7 @@ class _Refused:
 
     response: Message | None
     path: str
+    asks_anyway: bool = False
 
     def merged(self, response: Any) -> Any:
         if self.response is None:
@@ -90,6 +91,8 @@ class _Refused:
             response is None
         ):  # acks=0: who is not answered hears of an error by the end of the connection
             raise CloseConnection("part of a request without an answer is not allowed")
+        if self.asks_anyway and response.error_code:
+            return response
         getattr(response, self.path).extend(getattr(self.response, self.path))
         return response
 
@@ -196,8 +199,9 @@ class _Guard:
         refusal = self._refusal(call, f"each {self.need.resource_type.name}")
         assert self.on_error is not None
         response = self.on_error(request.replace(**{field: out}), refusal.code, refusal.message)
-        refused = _Refused(response, self.need.answered)
-        return (request.replace(**{field: left}) if left else None), refused
+        refused = _Refused(response, self.need.answered, self.need.asks_anyway)
+        is_asked = left or self.need.asks_anyway
+        return (request.replace(**{field: left}) if is_asked else None), refused
 
     def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
         """Of several operations the last one is what was asked for."""

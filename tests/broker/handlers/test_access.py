@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.registry import broker_registry
+from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
@@ -25,12 +27,18 @@ from wire.messages.alter_replica_log_dirs import (
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.messages.header import decode_response_header, encode_request
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from wire.messages.registry import RESPONSES
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -56,7 +64,9 @@ MOVES = AlterReplicaLogDirsRequest(
 )
 
 
-async def asked(tmp_path: Path, request: Any, version: int, *, may: bool = False) -> Any:
+async def asked(
+    tmp_path: Path, request: Any, version: int, *, may: bool = False, acls: Sequence[Acl] = ()
+) -> Any:
     """The answer of a broker with an authorizer, of whose principals we are one that may everything or nothing."""
     harness = open_harness(tmp_path)
     harness.set_image(
@@ -64,6 +74,8 @@ async def asked(tmp_path: Path, request: Any, version: int, *, may: bool = False
     )
     users = ["User:ANONYMOUS"] if may else ["User:admin"]
     authorizer = Authorizer(users, allow_if_no_acl=False)
+    for acl in acls:
+        authorizer._index.add(acl)
     authorizer.complete_initial_load()
     context = replace(harness.context, authorizer=authorizer)
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
@@ -80,6 +92,23 @@ async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
     answer = await asked(tmp_path / "may", markers("nowhere"), 1, may=True)
     code = answer.markers[0].topics[0].partitions[0].error_code
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("may_see", [(), ("t",)], ids=["no topic", "some topics"])
+async def test_offsets_of_a_group_that_is_not_there_are_not_told_of_one_by_one(
+    tmp_path: Path, may_see: tuple[str, ...]
+) -> None:
+    """As Kafka's `OffsetDeleteResponse.Builder.merge`: whether topics are refused or not."""
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("t", "u")]
+    kinds = {ResourceType.GROUP: ("g",), ResourceType.TOPIC: may_see}
+    acls = [
+        Acl(kind, name, PatternType.LITERAL, "User:*", "*", Operation.ALL, Permission.ALLOW)
+        for kind, names in kinds.items()
+        for name in names
+    ]
+    answer = await asked(tmp_path, OffsetDeleteRequest(group_id="g", topics=topics), 0, acls=acls)
+    assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
 async def test_many_transactions_are_asked_about_by_brokers(tmp_path: Path) -> None:
