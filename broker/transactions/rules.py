@@ -257,9 +257,10 @@ def _end_with_bump(
             last_epoch=transaction.epoch,
             next_producer_id=next_id,
         )
+    # What was aborted in the last epoch was fenced: nobody goes on with that one.
+    went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch
     asked_again = transaction.state.is_complete and (
-        producer == Producer(transaction.producer_id, transaction.epoch - 1)
-        or _rotated_from(transaction, producer)
+        (went_on and producer.id == transaction.producer_id) or _rotated_from(transaction, producer)
     )
     if asked_again:
         _check_same_end(transaction, is_commit)

@@ -77,7 +77,8 @@ def upgrade(
 
 
 def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[GroupRecord]:
-    group_id, epoch = classic.id, classic.generation
+    # Without a generation yet it is at 0, which is no member's epoch: with it one says that it joins.
+    group_id, epoch = classic.id, max(1, classic.generation)
     yield group_record(group_id, None)
     members = [_consumer_member(member, epoch, topics) for member in classic.members.values()]
     for member in members:

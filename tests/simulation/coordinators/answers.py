@@ -12,6 +12,7 @@ from broker.coordination.shard_epoch import ShardState
 from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from tests.simulation.coordinators.checker import CoordinatorChecker
 from tests.simulation.coordinators.codes import code_of
+from tests.simulation.coordinators.membership import assigned
 from tests.simulation.coordinators.offsets import Partition
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -44,7 +45,7 @@ class Answers(CoordinatorChecker):
     def __init__(self, world: Any) -> None:
         super().__init__(world)
         self._members: set[tuple[str, str]] = set()
-        self._synced: dict[tuple[str, int, bytes], str] = {}
+        self._synced: dict[tuple[str, int, int, int], str] = {}
 
     def arrives(self, broker: CoordinatorBroker, request: Message) -> Before:
         self.look()
@@ -219,13 +220,16 @@ class Answers(CoordinatorChecker):
                 *("G1", request.group_id, "is at", newest, "and answers", request.generation_id),
             )
         if isinstance(request, SyncGroupRequest) and not response.error_code:
-            known = self.offsets.generations.get(request.group_id, -1)
+            known = self.offsets.written_generation(request.group_id, request.member_id)
             self.rule(
                 known >= request.generation_id,
                 *("G3", request.group_id, request.generation_id, "is answered, written is", known),
             )
-            for index in response.assignment:
-                place = (request.group_id, request.generation_id, bytes([index]))
+            if request.group_id not in self.offsets.generations:
+                return  # a consumer group: its members are not all at one epoch
+            life = self.offsets.lives[request.group_id]
+            for index in sorted(assigned(response.assignment)):
+                place = (request.group_id, life, request.generation_id, index)
                 who = request.group_instance_id or request.member_id
                 owner = self._synced.setdefault(place, who)
                 self.rule(owner == who, "G2", place, "is of", owner, "and", who)

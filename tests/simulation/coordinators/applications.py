@@ -238,9 +238,11 @@ class Vanishing(TransactionalProducer):
 class Committer(CoordinatorClient):
     """A member of a group of its own kind; commits, reads back, leaves."""
 
-    def __init__(self, world: CoordinatorWorld, number: int) -> None:
-        super().__init__(world, f"committer{number}")
-        self._group_id = f"commit{number // 2}"
+    def __init__(
+        self, world: CoordinatorWorld, number: int, name: str = "", group_id: str = ""
+    ) -> None:
+        super().__init__(world, name or f"committer{number}")
+        self._group_id = group_id or f"commit{number // 2}"
         is_consumer = (number // 2 + world.rules.consumer_protocol) % 2 == 1
         self._member: Member = member(
             world,

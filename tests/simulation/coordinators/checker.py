@@ -28,7 +28,7 @@ class CoordinatorChecker(Checker):
         super().__init__(world)
         self.outcomes = Outcomes(self.rule)
         self.transactions = Transactions(self.rule, self.outcomes, has_own_epochs=world.rules.bumps)
-        self.offsets = Offsets(self.rule, self.outcomes)
+        self.offsets = Offsets(self.rule, self.outcomes, world.happened)
         self._batches: defaultdict[Key, dict[tuple[int, int], Batch]] = defaultdict(dict)
         self._appended: list[tuple[Key, Batch]] = []
         self._taken: Counter[Key] = Counter()

@@ -14,6 +14,7 @@ from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.end_txn import EndTxnRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.join_group import JoinGroupRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.schema import Message
 
@@ -71,11 +72,13 @@ class CoordinatorClient:
             return await self._served(broker, request, version)
 
         # Up to version 1 of transactions an end that is late ends the next one (KAFKA-17754); and a late heartbeat says
-        # that its member has given up what it has been given since. So neither is late here.
+        # that its member has given up what it has been given since, as a late JoinGroup does in a group of both kinds.
+        # So neither is late here.
         is_end, faults = isinstance(request, EndTxnRequest), self.world.faults
-        may_be_late = not (is_end and not self.world.rules.bumps) and not isinstance(
-            request, ConsumerGroupHeartbeatRequest
+        says_all = isinstance(request, ConsumerGroupHeartbeatRequest) or (
+            isinstance(request, JoinGroupRequest) and self.world.rules.migrants > 0
         )
+        may_be_late = not (is_end and not self.world.rules.bumps) and not says_all
         stuck = faults.stuck_ends if is_end else faults.stuck
         return await self.world.network.ask(
             CLIENT, broker, handle, seconds, may_be_late=may_be_late, stuck=stuck

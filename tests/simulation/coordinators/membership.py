@@ -16,9 +16,18 @@ from tests.simulation.coordinators.client import (
     GaveUp,
     Refused,
 )
+from tests.simulation.coordinators.rules import INPUT
 from wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
+)
+from wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
 )
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -38,6 +47,23 @@ SESSION_MS, REBALANCE_MS = 800, 700
 # Of static members: they may miss a generation and come back.
 STATIC_SESSION_MS = 2000
 JOIN_SECONDS = 2.5
+
+
+SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(topics=[INPUT]), 1)
+
+
+def _assignment(indexes: list[int]) -> bytes:
+    of_topic = ConsumerProtocolAssignmentTopicPartition(topic=INPUT, partitions=indexes)
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=[of_topic]), 1)
+
+
+def assigned(data: bytes) -> set[int]:
+    """The partitions of the input in what SyncGroup answers."""
+    if not data:
+        return set()
+    return {
+        index for one in decode_assignment(data).assigned_partitions for index in one.partitions
+    }
 
 
 class Identity(NamedTuple):
@@ -80,6 +106,13 @@ class Member(CoordinatorClient):
     async def leave(self) -> None:
         raise NotImplementedError
 
+    def vanish(self) -> None:
+        """Without a word: the group hears of it when the session is over."""
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        raise NotImplementedError
+
     async def _beat(self) -> None:
         raise NotImplementedError
 
@@ -110,6 +143,7 @@ class ClassicMember(Member):
         self, world: CoordinatorWorld, name: str, group_id: str, instance_id: str | None = None
     ) -> None:
         super().__init__(world, name, group_id)
+        self._offsets = world.checker.offsets
         self._instance_id = instance_id
         self._must_join = True
 
@@ -118,7 +152,9 @@ class ClassicMember(Member):
         return self._instance_id
 
     def _begin_anew(self) -> None:
+        self._offsets.stops_reading(self.group_id, self.member_id)
         self.member_id, self.generation = "", -1
+        self.owned = set()
         self._must_join = True
 
     async def _beat(self) -> None:
@@ -148,6 +184,7 @@ class ClassicMember(Member):
         if not self._must_join:
             return
         self.owned = set()
+        self._offsets.stops_reading(self.group_id, self.member_id)
         try:
             answer = await self._join()
             await self._sync(answer)
@@ -167,7 +204,7 @@ class ClassicMember(Member):
             member_id=self.member_id,
             group_instance_id=self._instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
         )
         answer = await self.ask_coordinator(
             GROUP, self.group_id, request, 5, seconds=JOIN_SECONDS, attempts=3
@@ -186,21 +223,21 @@ class ClassicMember(Member):
             member_id=self.member_id,
             group_instance_id=self._instance_id,
             assignments=[
-                SyncGroupRequestAssignment(member_id=name, assignment=bytes(indexes))
+                SyncGroupRequestAssignment(member_id=name, assignment=_assignment(indexes))
                 for name, indexes in assignments.items()
             ],
         )
         synced = await self.ask_coordinator(
             GROUP, self.group_id, request, 3, seconds=JOIN_SECONDS, attempts=3
         )
-        self.owned = set(synced.assignment)
+        self.owned = assigned(synced.assignment)
+        self._offsets.reads(self.group_id, self.member_id, self.owned)
 
     async def leave(self) -> None:
         request = LeaveGroupRequest(
             group_id=self.group_id, members=[MemberIdentity(member_id=self.member_id)]
         )
         self._begin_anew()
-        self.owned = set()
         with suppress(Refused, GaveUp):
             await self.ask_coordinator(GROUP, self.group_id, request, 4, attempts=2)
 

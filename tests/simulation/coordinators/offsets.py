@@ -5,7 +5,7 @@ An offset in a transaction counts from its marker on, unless a later record of t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from tests.simulation.coordinators.outcomes import Outcomes
 from wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
 )
 from wire.records.groups import (
     GroupMetadataKey,
@@ -45,7 +46,10 @@ NOTHING = Committed(-1, "", -1)
 class Offsets:
     """`versions` has of each partition all that ever counted, in order."""
 
-    def __init__(self, require: Require, outcomes: Outcomes) -> None:
+    def __init__(
+        self, require: Require, outcomes: Outcomes, happened: Counter[str] | None = None
+    ) -> None:
+        self._happened = Counter() if happened is None else happened
         self._require = require
         self._outcomes = outcomes
         self.versions: defaultdict[Partition, list[Committed]] = defaultdict(lambda: [NOTHING])
@@ -62,6 +66,12 @@ class Offsets:
         # Of consumer groups, what their members say.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
+        self._has_classic_members: dict[str, bool] = {}
+        # How often a group has ceased to be a classic one; then generations begin anew, or go on as epochs.
+        self.lives: Counter[str] = Counter()
+        self.epochs: dict[str, int] = {}
+        # Within a batch: the generation or epoch with which a group with members has changed its kind.
+        self._over: dict[str, int] = {}
         # Of commits by note: the generation or member epoch that the committer told.
         self.told_generations: dict[str, int] = {}
 
@@ -77,8 +87,10 @@ class Offsets:
         return (group, member) in self._gone and member not in self.members[group]
 
     def reads(self, group: str, member: str, partitions: set[int]) -> None:
-        """G2: what a member has begun to read no other one reads, as long as that one is there."""
+        """G2: what a member has begun to read no other one reads, as long as both are there."""
         self._reading[group][member] = partitions
+        if member not in self.members[group]:
+            return  # of a classic group, or it was taken out and will hear of that
         for other, theirs in self._reading[group].items():
             if other != member and other in self.members[group]:
                 self._require(
@@ -87,6 +99,10 @@ class Offsets:
 
     def stops_reading(self, group: str, member: str) -> None:
         self._reading[group].pop(member, None)
+
+    def written_generation(self, group: str, member: str) -> int:
+        """Of a classic group, or the epoch of a member in one of both kinds."""
+        return self.generations.get(group, self.members[group].get(member, -1))
 
     def is_pending(self, partition: Partition) -> set[tuple[int, int]]:
         """The open transactions that commit here: producers and offsets in the log."""
@@ -110,6 +126,7 @@ class Offsets:
         if batch.marker is not None:
             self._ended(batch)
             return
+        self._over.clear()
         for at, key, value in batch.records:
             known = decode_group_key(key)
             if isinstance(known, OffsetCommitKey):
@@ -158,13 +175,21 @@ class Offsets:
 
     def _classic(self, group: str, value: bytes | None) -> None:
         if value is None:
+            self.lives[group] += 1
+            generation = self.generations.pop(group, -1)
+            if self._has_classic_members.pop(group, False):
+                self._over[group] = generation
             return
         decoded = decode_group_metadata_value(value)
+        known = self.generations.get(group, self._over.get(group, -1))
         self._require(
-            decoded.generation >= self.generations.get(group, -1),
-            *("G1", group, "goes from generation", self.generations.get(group)),
-            *("to", decoded.generation),
+            decoded.generation >= known,
+            *("G1", group, "goes from generation", known, "to", decoded.generation),
         )
+        self._happened["downgraded"] += group in self._over
+        self._has_classic_members[group] = bool(decoded.members)
+        for one in decoded.members:  # in a group of both kinds they were removed a moment ago
+            self._gone.discard((group, one.member_id))
         self.generations[group] = decoded.generation
         self.instances[group] = {
             one.group_instance_id: one.member_id
@@ -174,6 +199,10 @@ class Offsets:
 
     def _consumer(self, data: bytes, value: bytes | None) -> None:
         key: Any = decode_consumer_group_key(data)
+        if isinstance(key, ConsumerGroupMetadataKey):
+            self._consumer_epoch(
+                key.group_id, None if value is None else decode_consumer_group_value(key, value)
+            )
         if isinstance(key, ConsumerGroupMemberMetadataKey):
             if value is None:
                 self.members[key.group_id].pop(key.member_id, None)
@@ -200,8 +229,23 @@ class Offsets:
         )
         self.members[key.group_id][key.member_id] = epoch
 
+    def _consumer_epoch(self, group: str, value: Any) -> None:
+        """G1: epochs go on where generations have ended, and the other way."""
+        if value is None:
+            self._over[group] = self.epochs.pop(group, -1)
+            return
+        known = self.epochs.get(group, self._over.get(group, -1))
+        self._happened["upgraded"] += group in self._over
+        self._require(
+            value.epoch >= known, "G1", group, "goes from epoch", known, "to", value.epoch
+        )
+        self.epochs[group] = value.epoch
+
     def _check_owners(self) -> None:
-        """G2: nobody has what another has."""
+        """G2: nobody has what another has, and a group is of one kind."""
+        for group, has_members in self._has_classic_members.items():
+            both = has_members and self.members[group]
+            self._require(not both, "G2", group, "is a classic group, and has", both)
         for group, members in self.owned.items():
             every = [one for owned in members.values() for one in owned]
             self._require(len(every) == len(set(every)), "G2", group, "has", members)

@@ -18,7 +18,8 @@ class Rules(faults.Rules):
     """`inputs` and `outputs` are partitions of the user's topics, `shards` those of each internal topic.
 
     `bumps`: the transformers speak the protocol of `transaction.version` 2, else that of 1; `consumer_protocol`: they
-    are members by KIP-848. `epoch_max` is where a producer's epochs end. Times are ms.
+    are members by KIP-848. `migrants` change their kind, all in one group. `epoch_max` is where a producer's epochs
+    end. Times are ms.
     """
 
     inputs: int = 2
@@ -34,9 +35,13 @@ class Rules(faults.Rules):
     slow_loads: float = 0.0
     static: bool = False
     epoch_max: int = EPOCH_MAX
+    migrants: int = 0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
+        aside = random.Random()
+        aside.setstate(prng.getstate())
+        aside.seed(aside.random())
         return cls(
             brokers=3,
             factor=3,
@@ -58,6 +63,7 @@ class Rules(faults.Rules):
             slow_loads=prng.choice((0.0, 0.02, 0.1)),
             static=prng.random() < 0.3,
             epoch_max=prng.choice((EPOCH_MAX, EPOCH_MAX, 3, 6)),
+            migrants=aside.choice((0, 2, 3)),  # leaves all else that a seed draws as it is
         )
 
 

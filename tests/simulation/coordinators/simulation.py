@@ -13,6 +13,6 @@ SOMETIMES = (
     *("kill", "power cut", "wipe", "clean stop", "fenced", "isolation", "cut links", "slow link"),
     *("leader moved", "reassignment", "ISR changed", "transaction", "transaction aborted"),
     *("vanished", "frozen", "joined", "offsets committed", "records read", "stuck request"),
-    "epochs used up",
+    *("epochs used up", "upgraded", "downgraded"),
 )
 COORDINATORS = Simulation(CoordinatorWorld, run_seed, INVARIANTS, SOMETIMES)

@@ -36,6 +36,7 @@ from tests.simulation.coordinators.applications import (
 )
 from tests.simulation.coordinators.broker import CoordinatorBroker
 from tests.simulation.coordinators.controller import CoordinatorController
+from tests.simulation.coordinators.migrant import Migrant
 from tests.simulation.coordinators.rules import INPUT, OUTPUT, Faults, Rules
 from tests.simulation.here import patched_here
 from tests.simulation.partitions.broker import SimBroker
@@ -148,6 +149,7 @@ class CoordinatorWorld(World):
             *(Transformer(self, number, one) for number, one in enumerate(ids)),
             *(Committer(self, number) for number in range(2 * rules.committers)),
             *(Vanishing(self, f"vanishing{n}", "v") for n in range(1 + rules.rivals)),
+            *(Migrant(self, number) for number in range(rules.migrants)),
             Observer(self, "observer"),
             Reader(self, "reader"),
         ]

@@ -64,6 +64,17 @@ def test_the_epoch_goes_on_from_the_generation_and_the_topics_are_looked_at(driv
     assert member.assigned == {topic_id("t"): dict.fromkeys(range(4), 1)}
 
 
+def test_a_group_without_a_generation_begins_at_an_epoch_that_members_can_have(driver):
+    """While its first members are waited for; 0 is what one says who joins."""
+    driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
+    driver.join("a", instance="a")
+    assert driver.shard.groups["g"].generation == 0
+    answer = driver.consumer_heartbeat("n")
+    assert answer.member_epoch == 1
+    assert {member.epoch for member in consumer(driver).members.values()} == {1}
+    assert (consumer(driver).epoch, len(consumer(driver).members)) == (2, 2)
+
+
 def test_sessions_go_on_as_long_as_members_chose(driver):
     ids = classic_group(driver, "a", "b", session_ms=20_000)
     driver.consumer_heartbeat("n")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 from unittest import mock
 
 from broker.groups import offsets, rebalance, syncing
+from broker.groups.consumer import migration, reconciliation
 from broker.groups.consumer import offsets as consumer_offsets
-from broker.groups.consumer import reconciliation
 from broker.groups.group import ClassicGroup
 from broker.groups.operation import GroupOperation
 from broker.groups.shard import GroupCoordinatorShard
@@ -228,6 +231,48 @@ def _offsets_expire_at_once() -> Patch:
     return mock.patch.object(GroupCoordinatorShard, "loaded", loaded)
 
 
+def _upgraded_groups_stay_classic() -> Patch:
+    """What is loaded is two groups of one name."""
+    real = migration._upgraded
+
+    def upgraded(*arguments: Any) -> Iterator[Any]:
+        return islice(real(*arguments), 1, None)
+
+    return mock.patch.object(migration, "_upgraded", upgraded)
+
+
+def _downgraded_groups_stay_consumer() -> Patch:
+    return mock.patch.object(migration, "group_tombstones", return_value=())
+
+
+def _upgraded_members_own_nothing() -> Patch:
+    """The first that comes is given what others still read."""
+    real = migration._consumer_member
+
+    def member(*arguments: Any) -> Any:
+        return replace(real(*arguments), assigned={})
+
+    return mock.patch.object(migration, "_consumer_member", member)
+
+
+def _upgrades_begin_anew() -> Patch:
+    real = migration.epoch_record
+    return mock.patch.object(
+        migration, "epoch_record", lambda group, _epoch, hash_: real(group, 0, hash_)
+    )
+
+
+def _downgrades_begin_anew() -> Patch:
+    real = migration._classic_record
+
+    def record(operation: Any) -> Any:
+        found = real(operation)
+        found.value.generation = 0
+        return found
+
+    return mock.patch.object(migration, "_classic_record", record)
+
+
 _CLASSIC, _CONSUMER = {"consumer_protocol": False}, {"consumer_protocol": True}
 _CALM = {
     "crash_every": 0.0,
@@ -252,6 +297,7 @@ _FREEZES = {
 _STATIC = {**_FREEZES, "static": True}
 _MOVES = {"balance_every": 0.15, "partition_every": 0.0, "isolate_every": 0.0}
 _MEMBERS = {"transformers": 3, "inputs": 3, "committers": 2, "freeze": 0.2}
+_MIGRATES = {**_CALM, "migrants": 3, "inputs": 3, "transformers": 1}
 _OPEN = {"delay_max": 0.1, "transformers": 2}
 FENCING = ("answer", "G1", "G2", "G3", "T10", "L1", "AssertionError")
 STATE = ("G3", "G4", "T10", "T1", "L1")
@@ -295,4 +341,9 @@ GROUPS: tuple[tuple[str, Any, tuple[str, ...], dict[str, Any]], ...] = (
     ("unstable offsets are told", _unstable_offsets_are_told, STATE, {**_FREEZES}),
     ("markers pass by the shard", _markers_pass_by_the_shard, STATE, {}),
     ("offsets expire at once", _offsets_expire_at_once, STATE, _MOVES),
+    ("upgraded groups stay classic", _upgraded_groups_stay_classic, FENCING, _MIGRATES),
+    ("downgraded groups stay consumer", _downgraded_groups_stay_consumer, FENCING, _MIGRATES),
+    ("upgraded members own nothing", _upgraded_members_own_nothing, FENCING, _MIGRATES),
+    ("upgrades begin anew", _upgrades_begin_anew, FENCING, _MIGRATES),
+    ("downgrades begin anew", _downgrades_begin_anew, FENCING, _MIGRATES),
 )
