@@ -27,6 +27,7 @@ def check_transactions(version, bootstrap, folder):
     assert len(done.stdout.splitlines()) == STEPS, done.stdout
 
 
+@pytest.mark.client("Java", "transactions")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_on_our_brokers(ours, version, tmp_path):
     check_transactions(version, ours.bootstrap, tmp_path)
