@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import (
     JOINING_EPOCH,
     LEAVING_STATIC_EPOCH,
@@ -34,11 +35,11 @@ def admit(
     group, joins = operation.group, request.member_epoch == JOINING_EPOCH
     check_size(operation, member_id)
     if request.instance_id is not None:
-        member = admit_static(
-            operation, member_id, request.instance_id, joins=joins, uses_classic_protocol=False
-        )
         if joins:
-            return member
+            return admit_static(
+                operation, member_id, request.instance_id, uses_classic_protocol=False
+            )
+        member = known_static(group, member_id, request.instance_id)
     else:
         known = group.members.get(member_id)
         if known is None and not joins:
@@ -73,21 +74,15 @@ def admit_static(
     member_id: str,
     instance_id: str,
     *,
-    joins: bool,
     uses_classic_protocol: bool,
 ) -> ConsumerMember:
-    """The static member, new, known, or in the place of the one that had the name before.
+    """Who joins as this static member: new, known, or in the place of the one that had the name before.
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; UNRELEASED_INSTANCE_ID: another member still uses the name.
+        KafkaError: UNRELEASED_INSTANCE_ID: another member still uses the name.
     """
     group = operation.group
     known = group.static_member(instance_id)
-    if not joins:
-        if known is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        check_instance(known, member_id)
-        return known
     if known is None:
         log.info("%s: static member %s joins as %s", group.id, instance_id, member_id)
         return ConsumerMember(member_id)
@@ -101,6 +96,15 @@ def admit_static(
             f"id is owned by {known.id} member.",
         )
     return _replace_static(operation, known, member_id)
+
+
+def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    known = group.static_member(instance_id)
+    if known is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    check_instance(known, member_id)
+    return known
 
 
 def check_instance(known: ConsumerMember, member_id: str) -> None:

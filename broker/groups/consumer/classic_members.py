@@ -124,13 +124,10 @@ def _check_protocols(group: ConsumerGroup, join: Join) -> ConsumerProtocolSubscr
 def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> ConsumerMember:
     request, group = join.request, operation.group
     if request.group_instance_id is not None:
-        return admission.admit_static(
-            operation,
-            member_id,
-            request.group_instance_id,
-            joins=not request.member_id,
-            uses_classic_protocol=True,
-        )
+        instance_id = request.group_instance_id
+        if request.member_id:
+            return admission.known_static(group, member_id, instance_id)
+        return admission.admit_static(operation, member_id, instance_id, uses_classic_protocol=True)
     known = group.members.get(member_id)
     if known is None:
         log.info("%s: member %s joins by the classic protocol", group.id, member_id)

@@ -214,17 +214,17 @@ class ConsumerGroups:
     # -- writes
 
     def write_failed(self, write: ConsumerGroupWrite, at: Instant) -> None:
-        """What timers have led to begins again."""
+        """What timers have led to begins again, after a while: what is written in pieces would fail without a pause."""
         group = self._groups.get(write.group_id)
         if group is not None:
-            self._works.pop(write.group_id, None)
+            self.forget(write.group_id)
             self.expect_members(group, at)
 
     def tombstones(self, group: ConsumerGroup) -> list[GroupRecord]:
         return list(group_tombstones(group))
 
     def forget(self, group_id: str) -> None:
-        """The group is gone."""
+        """The group is gone, or what it was busy with is."""
         self._works.pop(group_id, None)
         for kind in IN_PIECES:
             self._timers.cancel(TimerKey(kind, group_id))

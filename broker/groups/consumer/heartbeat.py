@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 
 from broker.groups.consumer import assigning, fencing, regexes
-from broker.groups.consumer.admission import admit, admit_static
+from broker.groups.consumer.admission import admit, known_static
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import (
     JOINING_EPOCH,
@@ -267,9 +267,7 @@ def leave(
                 f"Member {member_id} is not a member of group {group.id}.",
             )
     else:
-        member = admit_static(
-            operation, member_id, request.instance_id, joins=False, uses_classic_protocol=False
-        )
+        member = known_static(group, member_id, request.instance_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
         log.info("%s: static member %s leaves for a while", group.id, request.instance_id)
         operation.write_current(replace(member, epoch=LEAVING_STATIC_EPOCH, revoking={}))

@@ -99,7 +99,7 @@ def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMemb
     if member.assignment:
         for one in decode_assignment(member.assignment).assigned_partitions:
             topic = topics.find(one.topic)
-            if topic is not None and one.partitions:
+            if topic is not None:
                 assigned[topic.id] = dict.fromkeys(one.partitions, epoch)
     return ConsumerMember(
         id=member.id,

@@ -618,6 +618,10 @@ async def test_bad_requests(tmp_path):
             with pytest.raises(KafkaError) as caught:
                 rig.groups.join(join_request(session_ms=session_ms), 9, "c", "/h")
             assert code_of(caught) is E.INVALID_SESSION_TIMEOUT
+        for session_ms in (6_000, 1_800_000):
+            with pytest.raises(KafkaError) as caught:
+                rig.groups.join(join_request(session_ms=session_ms), 9, "c", "/h")
+            assert code_of(caught) is E.NOT_COORDINATOR
 
 
 async def commits_in_pieces(rig, count=5):

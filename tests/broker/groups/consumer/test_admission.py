@@ -71,7 +71,9 @@ def test_a_static_member_that_left_for_a_while_is_back_under_its_own_id(driver):
 def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
+    epoch = group_of(driver).epoch
     driver.consumer_heartbeat("b", instance="i")
+    assert group_of(driver).epoch == epoch  # nobody else is concerned
     timers = driver.shard._timers
     assert TimerKey(Timer.SESSION, "g", "a") not in timers
     assert TimerKey(Timer.SESSION, "g", "b") in timers
@@ -80,6 +82,34 @@ def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
     assert {topic: set(owned) for topic, owned in after.members["b"].assigned.items()} == {
         topic: set(owned) for topic, owned in after.target["b"].items()
     }
+
+
+def test_the_next_incarnation_with_the_same_pattern_concerns_nobody_either(driver):
+    driver.consumer_heartbeat("a", instance="i", regex="t.*")
+    driver.consumer_heartbeat("a", -2, instance="i")
+    epoch = group_of(driver).epoch
+    driver.consumer_heartbeat("b", instance="i", regex="t.*")
+    assert group_of(driver).epoch == epoch
+
+
+def test_who_leaves_is_who_has_the_name(driver):
+    driver.consumer_heartbeat("a", instance="i")
+    assert driver.consumer_heartbeat("a", -1, instance="j") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.consumer_heartbeat("b", -1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.consumer_heartbeat("b", -2, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    assert driver.consumer_heartbeat("a", -1, instance="i").heartbeat_interval_ms == 0
+    assert not group_of(driver).members
+
+
+def test_who_leaves_for_a_while_need_give_nothing_up_meanwhile(driver):
+    driver.consumer_heartbeat("a", instance="i")
+    driver.consumer_heartbeat("z")
+    driver.consumer_heartbeat("a", 1, instance="i")
+    revoking = TimerKey(Timer.REVOCATION, "g", "a")
+    assert revoking in driver.shard._timers
+    driver.consumer_heartbeat("a", -2, instance="i")
+    assert revoking not in driver.shard._timers
+    assert not group_of(driver).members["a"].revoking
 
 
 def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_nothing_new(driver):

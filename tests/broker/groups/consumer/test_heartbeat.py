@@ -126,6 +126,23 @@ def test_what_it_does_not_read_any_more_it_is_told_to_give_up_at_once(driver):
     assert revoking not in driver.shard._timers
 
 
+def test_who_reads_something_else_altogether_is_told_so_at_once(driver):
+    driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
+    driver.topics.set("u", 1)
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    answer = driver.consumer_heartbeat("a", epoch, topics=["u"])
+    assert answer.assignment is not None
+    assert answer.assignment.topic_partitions == []
+
+
+def test_a_pattern_of_others_is_another_subscription(driver):
+    """Though it matches nothing that its own did not, and is resolved already."""
+    epoch = driver.consumer_heartbeat("a", regex="x.*").member_epoch
+    driver.consumer_heartbeat("b", regex="y.*")
+    epoch = driver.consumer_heartbeat("a", epoch).member_epoch
+    assert driver.consumer_heartbeat("a", epoch, regex="y.*").member_epoch == epoch + 1
+
+
 def test_what_it_reads_besides_changes_nothing_until_the_target_does(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
     driver.topics.set("u", 1)
@@ -155,6 +172,13 @@ def test_members_under_way_come_as_often_as_all_of_them_may(members, expected_ms
         {f"m{n}": replace(one, id=f"m{n}") for n in range(1, members)}
     )
     assert driver.consumer_heartbeat("a", 1).heartbeat_interval_ms == expected_ms
+
+
+def test_who_waits_for_others_is_under_way_however_long(driver):
+    driver.consumer_heartbeat("a")
+    epoch = driver.consumer_heartbeat("b").member_epoch
+    driver.advance(20)
+    assert driver.consumer_heartbeat("b", epoch).heartbeat_interval_ms < 5_000
 
 
 def test_a_group_whose_target_is_due_is_under_way(driver):

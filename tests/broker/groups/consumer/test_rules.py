@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker.groups.consumer import admission
+from broker.groups.consumer.member import MemberState
 from broker.groups.consumer.operation import ConsumerGroupWrite
 from broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
@@ -174,6 +175,28 @@ def test_who_must_give_something_up_has_a_whole_timeout_with_the_next_coordinato
     assert TimerKey(Timer.REVOCATION, "g", "b") not in after.shard._timers
     after.advance(5)
     assert set(after.shard.store.consumer_groups["g"].members) == {"b"}
+
+
+def test_a_member_of_the_old_protocol_joins_again_instead(driver):
+    """Its time to give up is that in which it must join again."""
+    driver.join("a", version=3)
+    driver.advance(3)
+    a = driver.answers["a"].member_id
+    driver.sync("sync", a, 1, {a: assignment(t=[0, 1, 2, 3])})
+    driver.consumer_heartbeat("n")
+    driver.join("a again", a, version=3, protocols=[("range", owning([0, 1, 2, 3]))])
+    revoking = TimerKey(Timer.REVOCATION, "g", a)
+    for coordinator in (driver, reloaded(driver)):
+        found = coordinator.shard.store.consumer_groups["g"].members[a]
+        assert found.state is MemberState.UNREVOKED_PARTITIONS
+        assert revoking not in coordinator.shard._timers
+
+
+def owning(partitions):
+    """Version 1 of a subscription to `t`, with what is owned of it."""
+    owned = b"".join(one.to_bytes(4, "big") for one in partitions)
+    topics = (1).to_bytes(4, "big") + b"\0\1t" + len(partitions).to_bytes(4, "big") + owned
+    return b"\0\1" + subscription(["t"])[2:] + topics
 
 
 def test_a_target_that_is_due_is_made_by_the_next_coordinator(driver):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer import assigning
+from broker.groups.consumer import assigning, target
 from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver
 from wire.errors import ErrorCode
@@ -96,6 +96,30 @@ def test_a_large_target_is_worked_on_at_once_and_in_pieces(driver, every_group_i
     assert driver.advance(0) == [0.0] * 4
     assert behind(driver) == 0
     assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
+
+
+def test_a_large_target_that_could_not_be_written_is_written_whole_later(
+    driver, every_group_is_large
+):
+    for name in "a", "b":
+        driver.consumer_heartbeat(name)
+    driver.failing = ErrorCode.NOT_ENOUGH_REPLICAS
+    # Begun, computed, and then it fails: once a second, not again and again.
+    assert driver.advance(2.5) == [0.0] * 3 + [1.0] * 3 + [2.0] * 3
+    assert behind(driver)
+    driver.failing = None
+    driver.advance(1)
+    assert behind(driver) == 0
+    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
+
+
+def test_the_input_of_a_large_target_comes_in_pieces(driver, monkeypatch):
+    driver.consumer_heartbeat("a")
+    group = driver.shard.store.consumer_groups["g"].draft()
+    one = group.members["a"]
+    group.members = group.members.update({f"m{n}": replace(one, id=f"m{n}") for n in range(100)})
+    monkeypatch.setattr(target, "PIECE", 10)
+    assert sum(1 for _ in target._input(group, driver.topics)) == 10
 
 
 def test_a_group_that_changed_under_its_large_target_gets_the_next(driver, every_group_is_large):
