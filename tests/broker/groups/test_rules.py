@@ -147,6 +147,77 @@ def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
     assert not driver.shard.groups["g"].supports("consumer", ["sticky"])
 
 
+def test_a_return_that_is_stored_while_others_join_is_answered_with_the_next_generation(driver):
+    stable(driver, "a")
+    driver.holding = True
+    driver.join("a2", instance="a")
+    driver.join("c")  # an id for one that has not come yet, so the rebalance waits for it
+    driver.join("b", instance="b")
+    assert state(driver) is S.PREPARING_REBALANCE
+    driver.commit()
+    assert "a2" not in driver.answers
+    driver.leave((driver.answers["c"].member_id, None))
+    assert driver.answers["a2"].generation_id == driver.answers["b"].generation_id == 2
+
+
+def test_a_return_that_fails_while_others_join_changes_nothing(driver):
+    (a,) = stable(driver, "a")
+    stable_group = driver.shard.groups["g"]
+    driver.holding = True
+    driver.join("a2", instance="a")
+    (write,) = driver.uncommitted.pop_committed(len(driver.log))
+    driver.join("c")  # an id for one that has not come yet, so the rebalance waits for it
+    driver.join("b", instance="b")
+    assert state(driver) is S.PREPARING_REBALANCE
+    driver.shard.written(write, E.COORDINATOR_NOT_AVAILABLE, driver.at)
+    driver.settle()
+    assert "a2" not in driver.answers
+    assert a not in stable_group.members
+
+
+def test_the_session_of_who_is_back_begins_when_it_is_told_so(driver):
+    stable(driver, "a")
+    driver.holding = True
+    driver.join("a2", instance="a")
+    driver.limits = replace(driver.limits, commit_timeout_ms=60_000)
+    driver.advance(4)
+    driver.commit()
+    back = driver.answers["a2"].member_id
+    driver.advance(8)
+    assert back in driver.shard.groups["g"].members
+    driver.advance(2.5)
+    assert back not in driver.shard.groups["g"].members
+
+
+def test_the_last_one_that_is_waited_for_may_leave_instead(driver):
+    a, b, c = stable(driver, "a", "b", "c")
+    driver.join("a again", a, instance="a")
+    driver.join("b again", b, instance="b")
+    assert "a again" not in driver.answers
+    driver.leave((c, "c"))
+    assert code_of(driver, "a again") is code_of(driver, "b again") is E.NONE
+
+
+def test_when_all_have_synced_nobody_is_waited_for(driver):
+    stable(driver, "a", "b")
+    assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
+
+
+def test_a_group_over_its_size_takes_who_joined_first(driver):
+    """Its size was lowered: the last to join again must go."""
+    a, b = stable(driver, "a", "b")
+    driver.shard.limits = replace(driver.limits, members_max=1)
+    assert code_of_join(driver, "c", version=3) is E.GROUP_MAX_SIZE_REACHED
+    driver.join("a again", a, instance="a")
+    assert state(driver) is S.PREPARING_REBALANCE
+    driver.join("a once more", a, instance="a")
+    assert code_of(driver, "a again") is E.REBALANCE_IN_PROGRESS
+    driver.join("b again", b, instance="b")
+    assert code_of(driver, "b again") is E.GROUP_MAX_SIZE_REACHED
+    assert code_of(driver, "a once more") is E.NONE
+    assert set(driver.shard.groups["g"].members) == {a}
+
+
 # -- writes of an older generation
 
 
