@@ -51,7 +51,9 @@ def test_a_broker_whose_disk_is_full_leaves_its_partitions_to_others():
 def test_a_broker_cut_off_from_the_others_loses_its_partitions_and_comes_back():
     with KafkaCluster(brokers=2, controllers=1) as kafka:
         topic = kafka.create_topic("t", replication=2)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap, "acks": "all"})
+        # A broker that is cut off may still call itself the leader: it is not waited for, and another one is asked.
+        patience = {"acks": "all", "request.timeout.ms": 3000}
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, **patience})
         kafka.isolate(11)
         until(lambda: state_of(kafka, 11) == "fenced", "its session has ended", SECONDS)
         until(lambda: state_of(kafka, 12) == "active", "the other one serves", SECONDS)
