@@ -109,7 +109,7 @@ def _accepts(operation: GroupOperation, member_id: str) -> bool:
         return (
             member is not None and member.join is not None
         ) or group.joining_count() < members_max
-    return member is not None or group.state is S.EMPTY
+    return member is not None
 
 
 def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:

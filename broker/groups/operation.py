@@ -133,13 +133,11 @@ class GroupOperation:
         """As `Answer`."""
         self.effects.writes.append(Answer(token, response, refused))
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
-        """Answers the member's awaiting join; False if there is none."""
+    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
+        """Answers the member's awaiting join, if there is one."""
         token, member.join = member.join, None
-        if token is None:
-            return False
-        self.respond(token, response)
-        return True
+        if token is not None:
+            self.respond(token, response)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answers the member's awaiting sync; False if there is none."""

@@ -105,11 +105,7 @@ def _may_expire(group: ClassicGroup) -> bool:
         return False
     if group.state is S.EMPTY:
         return True
-    return (
-        group.state is S.STABLE
-        and group.uses_consumer_protocol
-        and group.subscribed_topics is not None
-    )
+    return group.state is S.STABLE and group.uses_consumer_protocol
 
 
 def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:

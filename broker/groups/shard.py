@@ -77,8 +77,7 @@ class GroupCoordinatorShard:
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """The group, if it is one of the consumer protocol, and has not become a classic one while it was empty."""
-        group = self.store.consumer_groups.get(group_id)
-        return None if group is None or group_id in self.groups else group
+        return None if group_id in self.groups else self.store.consumer_groups.get(group_id)
 
     # -- life
 

@@ -624,6 +624,23 @@ async def test_bad_requests(tmp_path):
             assert code_of(caught) is E.NOT_COORDINATOR
 
 
+async def test_groups_of_shards_that_are_elsewhere_are_refused_one_by_one(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        refused, pending = rig.groups.delete_groups(["g", "h"])
+        assert refused == {"g": E.NOT_COORDINATOR, "h": E.NOT_COORDINATOR}
+        assert not pending
+
+
+async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
+    """Not by those that would be made today."""
+    async with open_rig(tmp_path, GroupLimits(partition_count=4)) as rig:
+        assert rig.groups.partition_count() == 4
+        rig.groups.limits = GroupLimits(partition_count=50)
+        assert rig.groups.partition_count() == 4
+        rig.metadata.image = cluster_image()
+        assert rig.groups.partition_count() == 50
+
+
 async def commits_in_pieces(rig, count=5):
     """A shard that was left with so many commits, to be loaded one by one."""
     index = rig.index_of("g")

@@ -275,3 +275,49 @@ def test_what_is_left_of_a_classic_group_does_not_count_beside_members(driver, l
     both = Driver(log=[*classic, *fresh.log])
     assert ("g" in both.shard.groups) is leaves
     assert (both.shard.consumer_group("g") is None) is leaves
+
+
+def test_with_a_group_goes_what_is_left_of_its_classic_time(driver):
+    stable(driver, "a")
+    fresh = Driver()
+    fresh.consumer_heartbeat("n")
+    fresh.consumer_heartbeat("n", -1)
+    records = [record for record in driver.log if record.key.group == "g"]
+    both = Driver(log=[*records, *fresh.log])
+    both.shard.groups.clear()
+    assert both.submit(both.shard.delete_groups(["g"])) == {"g": E.NONE}
+    assert not both.replayed().knows("g")
+
+
+# -- expiry
+
+
+def expiring(*log):
+    limits = replace(GroupLimits(), offsets_retention_ms=5_000, expiry_interval_ms=1_000)
+    return Driver(limits, log=log)
+
+
+def test_offsets_of_topics_that_members_of_the_new_protocol_read_stay():
+    driver = expiring()
+    driver.settings = replace(driver.settings, session_timeout_ms=60_000)
+    driver.commit_offset(1, topic="t")
+    driver.commit_offset(1, topic="u")
+    driver.consumer_heartbeat("a", topics=["t"])
+    driver.advance(7)
+    assert (driver.offset("t"), driver.offset("u")) == (1, None)
+    driver.consumer_heartbeat("a", -1)
+    driver.advance(2)
+    assert driver.offset("t") is None
+
+
+def test_a_group_for_which_a_transaction_is_open_stays():
+    before = Driver()
+    (member_id,) = stable(before, "a")
+    before.leave((member_id, "a"))
+    driver = expiring(*before.log)
+    pending(driver)
+    driver.advance(10)
+    assert "g" in driver.shard.store.groups
+    driver.shard.complete_transaction(PRODUCER, is_commit=False)
+    driver.advance(2)
+    assert "g" not in driver.shard.store.groups

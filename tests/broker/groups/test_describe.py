@@ -1,0 +1,74 @@
+"""What administrators are told of groups of either kind, and of those that are known by their offsets alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.describe import describe_group, find_consumer_group, list_groups
+from tests.broker.groups.driver import Driver
+from wire.errors import ErrorCode, KafkaError
+
+E = ErrorCode
+
+
+@pytest.fixture
+def driver():
+    """`old` has a member, `new` one of the consumer protocol, `offsets` none."""
+    found = Driver()
+    found.join("a", version=3, group="old")
+    found.consumer_heartbeat("b", group="new")
+    found.commit_offset(1, group="offsets")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [("old", "not a consumer group"), ("offsets", "not a consumer group"), ("none", "not found")],
+)
+def test_a_group_of_another_kind_is_not_a_consumer_group(driver, group, words):
+    with pytest.raises(KafkaError, match=words) as refusal:
+        find_consumer_group(driver.shard, group)
+    assert refusal.value.code is E.GROUP_ID_NOT_FOUND
+    assert find_consumer_group(driver.shard, "new").id == "new"
+
+
+@pytest.mark.parametrize(
+    ("group", "state", "code"),
+    [
+        ("old", "PreparingRebalance", E.NONE),
+        ("offsets", "Empty", E.NONE),
+        ("new", "Dead", E.GROUP_ID_NOT_FOUND),
+        ("none", "Dead", E.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_what_a_classic_group_is_said_to_be(driver, group, state, code):
+    found = describe_group(driver.shard, group, 6)
+    assert (found.group_state, found.error_code) == (state, code)
+    older = describe_group(driver.shard, group, 5)
+    assert (older.group_state, older.error_code, older.error_message) == (state, E.NONE, None)
+
+
+def test_what_members_said_is_told_of_stable_groups_only(driver):
+    before = describe_group(driver.shard, "old", 6)
+    assert (before.protocol_data, before.members[0].member_metadata) == ("", b"")
+    driver.advance(3)
+    member_id = driver.answers["a"].member_id
+    driver.sync("sync", member_id, 1, {member_id: b"mine"}, group="old")
+    after = describe_group(driver.shard, "old", 6)
+    assert (after.protocol_data, after.members[0].member_assignment) == ("range", b"mine")
+    assert after.members[0].member_metadata
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "expected"),
+    [
+        ([], [], {"old", "new", "offsets"}),
+        (["stable "], [], {"new"}),
+        (["EMPTY"], [], {"offsets"}),
+        ([], ["Classic"], {"old", "offsets"}),
+        (["Empty"], ["consumer"], set()),
+    ],
+)
+def test_groups_by_state_and_type(driver, states, types, expected):
+    found = list_groups(driver.shard, driver.shard.group_ids(), states, types)
+    assert {group.group_id for group in found} == expected
