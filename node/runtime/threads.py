@@ -52,7 +52,7 @@ async def run_in_own_thread(fn: Callable[[], T]) -> T:
 async def run_computing(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """As `run_blocking` for what computes for long, one at a time.
 
-    The loop waits for the interpreter lock at most 5 ms (`sys.getswitchinterval`) for each of its turns meanwhile.
+    The loop waits for the interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
     """
     limiter = _run_limiter(_computing, COMPUTING_MAX)
     return await trio.to_thread.run_sync(fn, *args, limiter=limiter)

@@ -233,7 +233,7 @@ async def test_a_flipped_bit_is_no_torn_end_after_a_crash(
             await member.kill()
             flip_a_bit(path / f"{0:020d}.log")
             member = await cluster.start(number)
-            assert f"of {end}: fetching it again" in caplog.text
+            assert f"fetching it again up to {end}" in caplog.text
             await until(lambda: member.node.log.refetch_upto is None)
             assert member.node.log_end_offset >= end
             await until_all(cluster, everything)
