@@ -72,7 +72,7 @@ def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
-    driver.consumer_heartbeat("b", instance="i")
+    driver.consumer_heartbeat("b", instance="i", client="another")
     assert group_of(driver).epoch == epoch  # nobody else is concerned
     timers = driver.shard._timers
     assert TimerKey(Timer.SESSION, "g", "a") not in timers
@@ -88,7 +88,7 @@ def test_the_next_incarnation_with_the_same_pattern_concerns_nobody_either(drive
     driver.consumer_heartbeat("a", instance="i", regex="t.*")
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
-    driver.consumer_heartbeat("b", instance="i", regex="t.*")
+    driver.consumer_heartbeat("b", instance="i", regex="t.*", client="another")
     assert group_of(driver).epoch == epoch
 
 
