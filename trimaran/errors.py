@@ -29,5 +29,8 @@ class UserError(Exception):
         super().__init__(what)
         self.what, self.why, self.fix, self.exit_code = what, why, fix, exit_code
 
+    def as_json(self) -> dict[str, str]:
+        return {"what": self.what, "why": self.why, "fix": self.fix}
+
     def __str__(self) -> str:
         return f"error: {self.what}\n  why: {self.why}\n  fix: {self.fix}"

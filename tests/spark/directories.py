@@ -26,6 +26,7 @@ from wire.messages.control import (
     encode_control_value,
 )
 from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.records.topics import PartitionRecord, TopicRecord
 from wire.schema import Message
 
 CODECS = list(Compression)
@@ -117,6 +118,22 @@ def leader_change(
         timestamp_ms,
     )
     return build_batch([record], base_offset=offset, leader_epoch=epoch, is_control=True)
+
+
+def created_topic(topic_id: bytes) -> list[Message]:
+    """The records of the topic `orders`: one partition, on brokers 11 and 12, led by 11."""
+    partition = PartitionRecord(
+        partition_id=0,
+        topic_id=topic_id,
+        replicas=[11, 12],
+        isr=[11, 12],
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=11,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+    return [TopicRecord(name="orders", topic_id=topic_id), partition]
 
 
 def metadata_batch(

@@ -3,12 +3,12 @@
 import pytest
 
 from trimaran.cli import health as command
-from trimaran.cli.connect import Brokers
+from trimaran.cli.connect import LEADER_SECONDS, Brokers
 from trimaran.errors import Exit
 from trimaran.testing import EmbeddedKafka
 
 
-@pytest.mark.parametrize(("timeout", "waits"), [(0.5, 0.5), (60.0, command.LEADER_SECONDS)])
+@pytest.mark.parametrize(("timeout", "waits"), [(0.5, 0.5), (60.0, LEADER_SECONDS)])
 def test_a_leader_is_waited_for_within_the_timeout(monkeypatch, capsys, timeout, waits):
     """An election is over after LEADER_SECONDS: to wait longer would tell nothing."""
     waited = []

@@ -7,6 +7,7 @@ import pytest
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.spark.directories import (
+    created_topic,
     encode_newest,
     leader_change,
     make_node,
@@ -20,28 +21,11 @@ from wire.records.configs import ConfigRecord
 from wire.records.misc import NoOpRecord
 from wire.records.topics import (
     PartitionChangeRecord,
-    PartitionRecord,
     RemoveTopicRecord,
-    TopicRecord,
 )
 
 FIRST, SECOND = (bytes(15) + bytes([n]) for n in (8, 9))
 TOPIC, BROKER = 2, 4
-
-
-def created(topic_id):
-    partition = PartitionRecord(
-        partition_id=0,
-        topic_id=topic_id,
-        replicas=[11, 12],
-        isr=[11, 12],
-        removing_replicas=[],
-        adding_replicas=[],
-        leader=11,
-        leader_epoch=0,
-        partition_epoch=0,
-    )
-    return [TopicRecord(name="orders", topic_id=topic_id), partition]
 
 
 def changed(topic_id, **fields):
@@ -54,11 +38,11 @@ def config(key, value, name="orders", kind=TOPIC):
 
 BATCHES = [
     leader_change(0, 1, 1, (1, 2, 3), 1000),
-    metadata_batch(1, 1, [*created(FIRST), config("retention.ms", "1")], 2000),
+    metadata_batch(1, 1, [*created_topic(FIRST), config("retention.ms", "1")], 2000),
     metadata_batch(4, 1, [NoOpRecord()], 2500),
     metadata_batch(5, 1, [changed(FIRST, isr=[12], leader=12)], 3000),
     metadata_batch(6, 1, [config("retention.ms", "2"), config("x.password", "hush", "")], 3500),
-    metadata_batch(8, 1, [RemoveTopicRecord(topic_id=FIRST), *created(SECOND)], 4000),
+    metadata_batch(8, 1, [RemoveTopicRecord(topic_id=FIRST), *created_topic(SECOND)], 4000),
     metadata_batch(11, 1, [config("retention.ms", None)], 4500),
     metadata_batch(12, 1, [config("num.partitions", "3", "", BROKER)], 5000),
 ]
@@ -122,7 +106,9 @@ def test_it_begins_with_the_oldest_snapshot_that_the_log_goes_on_from(told, tmp_
     with pytest.raises(UserError, match="does not reach back"):
         history.configs(None, folder)
     for end_offset, value in ((3, "old"), (5, "1"), (12, "new")):
-        records = [encode_newest(one) for one in (*created(FIRST), config("retention.ms", value))]
+        records = [
+            encode_newest(one) for one in (*created_topic(FIRST), config("retention.ms", value))
+        ]
         name = OffsetAndEpoch(end_offset, 1)
         data = b"".join(encode_snapshot(name, records, appended_at_ms=1, now_ms=1))
         (folder / f"{end_offset:020d}-{1:010d}.checkpoint").write_bytes(data)

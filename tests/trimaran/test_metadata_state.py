@@ -7,30 +7,24 @@ import shutil
 
 import pytest
 
-from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
+from tests.spark.directories import (
+    created_topic,
+    leader_change,
+    make_node,
+    metadata_batch,
+    write_partition,
+)
 from trimaran.cli import metadata_state as commands
 from trimaran.cli.quorum import history
 from trimaran.errors import UserError
 from trimaran.metadata.diff import differences
 from wire.records.configs import ConfigRecord
 from wire.records.misc import NoOpRecord
-from wire.records.topics import PartitionRecord, TopicRecord
 
 TOPIC_ID = bytes(15) + b"\x09"
-PARTITION = PartitionRecord(
-    partition_id=0,
-    topic_id=TOPIC_ID,
-    replicas=[11, 12],
-    isr=[11, 12],
-    removing_replicas=[],
-    adding_replicas=[],
-    leader=11,
-    leader_epoch=0,
-    partition_epoch=0,
-)
 BATCHES = [
     leader_change(0, 1, 1, (1, 2, 3), 1000),
-    metadata_batch(1, 1, [TopicRecord(name="orders", topic_id=TOPIC_ID), PARTITION], 2000),
+    metadata_batch(1, 1, created_topic(TOPIC_ID), 2000),
     metadata_batch(
         3,
         1,

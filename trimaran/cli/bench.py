@@ -14,7 +14,6 @@ from trimaran.words import counted
 if TYPE_CHECKING:
     from trimaran.client.bench import Load
 
-INTERRUPTED = 130
 REPORT_SECONDS = 1.0
 POSITIVE = validators.Number(gte=1)
 # What a record needs in a batch beside its value: lengths and deltas, at most.
@@ -125,6 +124,7 @@ def consume(
 
 
 def _run(jobs: list[Any], output: str, about: dict[str, Any]) -> int:
+    from trimaran.cli.app import INTERRUPTED
     from trimaran.client.bench import Load
 
     load = Load()

@@ -4,6 +4,10 @@ watch it cope. NODE is an id, a name or `leader`; a SIDE is some of them with co
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
@@ -13,49 +17,33 @@ from trimaran.local.readiness import active_controller
 from trimaran.local.state_file import ClusterState, NodeState
 from trimaran.words import counted
 
+Node = Annotated[
+    str, Parameter(help="An id (11), a name (broker-11), or leader: the active controller.")
+]
 
-def kill(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Kill -9 a node.
 
-    Args:
-        node: an id (11), a name (broker-11), or leader: the active controller.
-    """
+def kill(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+    """Kill -9 a node."""
     return _send("kill", node, data, "killed")
 
 
-def restart(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Stops a node cleanly if it runs, then starts it on its directory.
-
-    Args:
-        node: an id (11), a name (broker-11), or leader: the active controller.
-    """
+def restart(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+    """Stops a node cleanly if it runs, then starts it on its directory."""
     return _send("restart", node, data, "started")
 
 
-def pause(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Freezes a node: its sockets stay open and it says nothing.
-
-    Args:
-        node: an id (11), a name (broker-11), or leader: the active controller.
-    """
+def pause(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+    """Freezes a node: its sockets stay open and it says nothing."""
     return _send("pause", node, data, "paused")
 
 
-def resume(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Lets a frozen node go on.
-
-    Args:
-        node: an id (11), a name (broker-11), or leader: the active controller.
-    """
+def resume(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+    """Lets a frozen node go on."""
     return _send("resume", node, data, "resumed")
 
 
-def isolate(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it.
-
-    Args:
-        node: an id (11), a name (broker-11), or leader: the active controller.
-    """
+def isolate(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it."""
     state = _running(data)
     alone = _named(state, node)
     others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]

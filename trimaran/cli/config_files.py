@@ -40,7 +40,6 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 
     Args:
         config: the node's properties file.
-        override: key=value settings, before those of the file.
     """
     found = list(_findings(load(config, override or [], os.environ)))
     errors = sum(one["level"] == ERROR for one in found)
@@ -220,7 +219,6 @@ def effective(
 
     Args:
         config: the node's properties file.
-        override: key=value settings, before those of the file.
         every: also those that nobody set.
     """
     from trimaran.node import parse_config

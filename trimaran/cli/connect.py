@@ -102,12 +102,22 @@ def remember(state: state_file.ClusterState) -> None:
     )
 
 
+# An election takes about a second, or two when votes were split; later there is none.
+LEADER_SECONDS = 4.0
+
+
 class _Target:
     """What commands that ask brokers and commands that ask controllers have in common."""
 
     command_config: Path | None
     profile: str | None
     extra: tuple[str, ...]
+    timeout: float
+
+    @property
+    def leader_seconds(self) -> float:
+        """How long a leader of the quorum is waited for."""
+        return min(LEADER_SECONDS, self.timeout)
 
     def settings(self) -> dict[str, Setting]:
         """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""

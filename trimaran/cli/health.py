@@ -18,7 +18,6 @@ from trimaran.errors import Exit
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
 
-LEADER_SECONDS = 4.0  # an election is over by then
 POLL_SECONDS = 1.0
 
 
@@ -51,7 +50,7 @@ def health(
 
 def _once(brokers: Brokers, output: str) -> int:
     with brokers.connected() as client:
-        found = _judged(client, min(LEADER_SECONDS, brokers.timeout), _of_mirror(brokers))
+        found = _judged(client, brokers.leader_seconds, _of_mirror(brokers))
     if not show_data(found, output):
         print(found["sentence"])
         for reason in found["reasons"]:

@@ -98,7 +98,7 @@ def configs(
             {
                 "offset": change.offset,
                 "time": _time(change.timestamp_ms),
-                "resource": f"{change.kind}/{change.resource}".removesuffix("/"),
+                "resource": change.address,
                 "key": change.key,
                 "value": change.value,
                 "before": change.before,

@@ -16,8 +16,6 @@ from trimaran.errors import Exit, UserError
 if TYPE_CHECKING:
     from wire.messages.describe_cluster import DescribeClusterRequest
 
-# An election takes about a second, or two when votes were split; later there is none.
-LEADER_SECONDS = 4.0
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
 
@@ -61,9 +59,7 @@ def _described(controllers: Controllers) -> _Quorum:
 
     try:
         with controllers.connected() as client:
-            partition, nodes = describe_quorum_and_nodes(
-                client, timeout=min(LEADER_SECONDS, controllers.timeout)
-            )
+            partition, nodes = describe_quorum_and_nodes(client, timeout=controllers.leader_seconds)
             cluster_id = client.call(None, _about_controllers()).cluster_id
     except UserError as error:
         if error.exit_code == Exit.USAGE:

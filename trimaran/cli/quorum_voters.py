@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.output import say
-from trimaran.cli.quorum import LEADER_SECONDS
 from trimaran.cli.server import ConfigFile
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
@@ -105,9 +104,7 @@ def _directory_of(controllers: Controllers, node_id: int) -> bytes:
     from quorum.observing.live_quorum import describe_quorum
 
     with controllers.connected() as client:
-        voters = describe_quorum(
-            client, timeout=min(LEADER_SECONDS, controllers.timeout)
-        ).current_voters
+        voters = describe_quorum(client, timeout=controllers.leader_seconds).current_voters
     for voter in voters:
         if voter.replica_id == node_id:
             return bytes(voter.replica_directory_id)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_rows
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
     from wire.messages.metadata import MetadataResponseTopic
 
+PlanFile = Annotated[
+    Path,
+    Parameter(
+        help="A file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it."
+    ),
+]
 TIMEOUT_MS = 30_000
 COMPLETE = "reassignment complete"
 Wish = tuple[str, int, list[int]]
@@ -63,12 +71,8 @@ def read_plan(path: Path) -> list[Wish]:
     return wishes
 
 
-def apply(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Starts the reassignments of a plan; those in progress get the new target instead.
-
-    Args:
-        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
-    """
+def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
+    """Starts the reassignments of a plan; those in progress get the new target instead."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         if dry_run:
@@ -105,12 +109,8 @@ def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], l
     }
 
 
-def cancel(plan: Path, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Cancels the reassignments of a plan that are in progress: replicas are again what they were.
-
-    Args:
-        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
-    """
+def cancel(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
+    """Cancels the reassignments of a plan that are in progress: replicas are again what they were."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
@@ -132,13 +132,10 @@ def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
         show_rows(_moves(client), output, columns=COLUMNS)
 
 
-def verify(plan: Path, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
+def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
     """Shows the state of each partition's reassignment; exit code 1 unless all are complete.
 
     Changes nothing: throttles that Kafka's tool would clear are left alone.
-
-    Args:
-        plan: a file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it.
     """
     from trimaran.cli import kafka_text
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from wire.records.security import UserScramCredentialRecord
 
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
-Overrides = Annotated[list[str] | None, Parameter(name="--override")]
+Overrides = Annotated[
+    list[str] | None,
+    Parameter(name="--override", help="key=value settings, before those of the file."),
+]
 
 
 def _config(file: Path, override: list[str] | None, *, to_serve: bool = False) -> ServerConfig:
@@ -57,7 +60,6 @@ def controller_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
     Args:
         config: the node's properties file, with Apache Kafka's keys.
-        override: key=value settings, before those of the file.
     """
     return _start_as("controller", config, override)
 
@@ -67,7 +69,6 @@ def broker_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
     Args:
         config: the node's properties file, with Apache Kafka's keys.
-        override: key=value settings, before those of the file.
     """
     return _start_as("broker", config, override)
 
@@ -77,7 +78,6 @@ def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
     Args:
         config: the node's properties file, with Apache Kafka's keys.
-        override: key=value settings, before those of the file.
     """
     return _start(_config(config, override, to_serve=True))
 
@@ -123,7 +123,6 @@ def storage_format(
         release_version: the same as --feature metadata.version=RELEASE.
         add_scram: a user who may log in from the start, as SCRAM-SHA-512=[name=alice,password=SECRET]; a SECRET that
             others shall not see in the list of processes is written ${env:NAME} or ${file:PATH:KEY}.
-        override: key=value settings, before those of the file.
     """
     from quorum.formatting.storage import FormatError, check_quorum_kind, format_directories
     from quorum.metadata.features import METADATA_VERSION_LEVEL
@@ -194,7 +193,6 @@ def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
 
     Args:
         config: the node's properties file.
-        override: key=value settings, before those of the file.
     """
     from quorum.formatting.storage import inspect_directories
 

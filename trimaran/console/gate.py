@@ -73,8 +73,7 @@ def _ask(request: Request) -> Response:
 
 
 def _told(error: UserError) -> Response:
-    words = {"what": error.what, "why": error.why, "fix": error.fix}
-    told = JSONResponse({"error": words}, status_code=_status_of(error))
+    told = JSONResponse({"error": error.as_json()}, status_code=_status_of(error))
     if isinstance(error, LoginNeeded):
         told.headers["www-authenticate"] = "Bearer"
     if isinstance(error, TooManyGuesses):

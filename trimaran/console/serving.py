@@ -239,8 +239,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
     else:
         status = _status_of(told)
     if form != "html":
-        words = {"what": told.what, "why": told.why, "fix": told.fix}
-        return JSONResponse({"error": words}, status_code=status)
+        return JSONResponse({"error": told.as_json()}, status_code=status)
     values = {**_frame(console, title, path), "error": told, "status": status}
     return HTMLResponse(rendering.render("error.html", values), status_code=status)
 

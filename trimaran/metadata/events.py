@@ -66,6 +66,11 @@ class ConfigChange:
     value: str | None
     before: str | None
 
+    @property
+    def address(self) -> str:
+        """`topic/orders`; `broker` for all brokers."""
+        return f"{self.kind}/{self.resource}".removesuffix("/")
+
 
 @dataclass(slots=True)
 class Happened:

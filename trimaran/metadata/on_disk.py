@@ -55,33 +55,27 @@ class MetadataDirectory:
         """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a
         directory is formatted.
         """
-        first = self._first_offset()
         usable = [one for one in self.snapshots if upto is None or one[0] <= upto]
-        if usable:
-            end_offset, epoch, path = usable[-1]
-            if end_offset >= first:
-                return Base(end_offset, epoch, path.read_bytes())
-        if first > 0:
-            raise self._too_far(first)
-        return None
+        return self._first_followed(usable[-1:])
 
     def begins_after(self) -> Base | None:
         """The oldest snapshot that the log goes on from."""
+        return self._first_followed(self.snapshots)
+
+    def _first_followed(self, snapshots: list[tuple[int, int, Path]]) -> Base | None:
+        """The first of them that the log goes on from; None if the log alone says it all. Raises UserError."""
         first = self._first_offset()
-        for end_offset, epoch, path in self.snapshots:
+        for end_offset, epoch, path in snapshots:
             if end_offset >= first:
                 return Base(end_offset, epoch, path.read_bytes())
         if first > 0:
-            raise self._too_far(first)
+            raise UserError(
+                f"{self.name} does not reach back so far",
+                f"its log begins at offset {first}, and no snapshot on disk is older",
+                f"name an offset from {max(first, self._oldest_snapshot())} on",
+                exit_code=Exit.USAGE,
+            )
         return None
-
-    def _too_far(self, first: int) -> UserError:
-        return UserError(
-            f"{self.name} does not reach back so far",
-            f"its log begins at offset {first}, and no snapshot on disk is older",
-            f"name an offset from {max(first, self._oldest_snapshot())} on",
-            exit_code=Exit.USAGE,
-        )
 
     def _first_offset(self) -> int:
         return min((int(Path(path).stem) for path in self.segments), default=0)

@@ -9,6 +9,7 @@ from quorum.metadata.replay import Replay
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import uid
+from tests.spark.directories import created_topic
 from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
 from trimaran.console.metadata_log import MetadataLog, Snapshot
@@ -20,9 +21,7 @@ from wire.records.metadata import encode_metadata_record
 from wire.records.misc import NoOpRecord
 from wire.records.topics import (
     PartitionChangeRecord,
-    PartitionRecord,
     RemoveTopicRecord,
-    TopicRecord,
 )
 
 ORDERS = uid(1)
@@ -46,18 +45,7 @@ HISTORY = [
     ],
     [BrokerRegistrationChangeRecord(broker_id=11, broker_epoch=1, fenced=-1)],
     [
-        TopicRecord(name="orders", topic_id=ORDERS),
-        PartitionRecord(
-            partition_id=0,
-            topic_id=ORDERS,
-            replicas=[11, 12],
-            isr=[11, 12],
-            removing_replicas=[],
-            adding_replicas=[],
-            leader=11,
-            leader_epoch=0,
-            partition_epoch=0,
-        ),
+        *created_topic(ORDERS),
         config("retention.ms", "1"),
         config("cleanup.policy", "compact"),
     ],

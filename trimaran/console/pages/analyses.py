@@ -37,7 +37,7 @@ def view(question: Question) -> dict[str, Any]:
         **shown,
         "report_ms": _written(data, ""),
         "run": None if run is None else asdict(run),
-        "missing": None if why is None else {"what": why.what, "why": why.why, "fix": why.fix},
+        "missing": None if why is None else why.as_json(),
     }
 
 

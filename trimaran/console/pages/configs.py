@@ -24,7 +24,7 @@ def _row(change: ConfigChange) -> dict[str, Any]:
     return {
         "offset": change.offset,
         "timestamp_ms": change.timestamp_ms if change.timestamp_ms >= 0 else None,
-        "resource": f"{change.kind}/{change.resource}".removesuffix("/"),
+        "resource": change.address,
         "key": change.key,
         "value": change.value,
         "before": change.before,
