@@ -14,7 +14,6 @@ CPU_SECONDS_MAX = 0.05
 @contextmanager
 def no_slow_steps(cpu_seconds_max=CPU_SECONDS_MAX):
     """Around what runs on this loop; who held it is told with the place."""
-    gc.collect()
     gc.freeze()  # a node holds nothing of ten thousand tests, which take the collector longer than a step may
     found = []
     instrument = SlowSteps(cpu_seconds_max, found.append)
