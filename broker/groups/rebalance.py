@@ -230,7 +230,7 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
     replaced, group = write.replacement, operation.group
     assert replaced is not None
     member = replaced.member
-    if member.join is not replaced.token or group.members.get(member.id) is not member:
+    if member.join is not replaced.token:
         return
     response = operation.joined(member)
     response.error_code, response.member_id, response.members = code, "", []

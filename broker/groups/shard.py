@@ -73,6 +73,8 @@ class GroupCoordinatorShard:
         self.consumers = ConsumerGroups(
             self.store.consumer_groups, self._timers, around, self._write
         )
+        # The classic group that was last decided to become a consumer group, and when: its records may not be written.
+        self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._is_loaded = False
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
@@ -216,13 +218,9 @@ class GroupCoordinatorShard:
         Raises:
             KafkaError: the request is refused.
         """
-        group_id = given.request.group_id
-        classic = self.groups.get(group_id)
+        classic = self.groups.get(given.request.group_id)
         result = self.consumers.heartbeat(given, classic, at)
-        if classic is not None:
-            rebalance.close(self._operation(classic, at), ErrorCode.REBALANCE_IN_PROGRESS)
-            del self.groups[group_id]
-            self.consumers.expect_upgraded(classic, at)
+        self._upgrade = None if classic is None else (classic, at)
         return result
 
     # -- offsets
@@ -235,8 +233,7 @@ class GroupCoordinatorShard:
             check = consumer_offsets.check_commit_request(consumer, request, version)
             return offsets.decide_commit(request, self.limits, at.now_ms, check)
         group = self.groups.get(request.group_id)
-        exists = request.group_id in self.store.offsets
-        offsets.check_commit(group, request, version, exists)
+        offsets.check_commit(group, request, version, request.group_id in self.store.offsets)
         if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
             self._operation(group, at).expect_heartbeat(group.members[request.member_id])
         return offsets.decide_commit(request, self.limits, at.now_ms)
@@ -249,8 +246,7 @@ class GroupCoordinatorShard:
             check = consumer_offsets.check_transactional_commit(consumer, request)
             return offsets.decide_commit(request, self.limits, at.now_ms, check)
         group = self.groups.get(request.group_id)
-        exists = self.store.knows(request.group_id)
-        offsets.check_transactional_commit(group, request, exists)
+        offsets.check_transactional_commit(group, request, self.store.knows(request.group_id))
         return offsets.decide_commit(request, self.limits, at.now_ms)
 
     def fetch_offsets(
@@ -353,11 +349,20 @@ class GroupCoordinatorShard:
         group = self.groups.get(group_id)
         if value is None and group is not None:
             del self.groups[group_id]
-            at = Instant(0.0, group.state_timestamp_ms)
-            rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+            self._end(group)
         elif group is None and self._is_loaded and isinstance(value, GroupMetadataValue):
             # A consumer group has become one.
             self.groups[group_id] = restore_group(group_id, value)
+
+    def _end(self, group: ClassicGroup) -> None:
+        """It is a consumer group from now on, or deleted."""
+        upgrade, self._upgrade = self._upgrade, None
+        if upgrade is not None and upgrade[0] is group:
+            rebalance.close(self._operation(group, upgrade[1]), ErrorCode.REBALANCE_IN_PROGRESS)
+            self.consumers.expect_upgraded(group, upgrade[1])
+        else:
+            at = Instant(0.0, group.state_timestamp_ms)
+            rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         """Offsets of the producer's transaction count from now on, or never."""

@@ -12,6 +12,7 @@ import trio.testing
 from broker.coordination import loading
 from broker.coordination.loader import CoordinatorLoader
 from broker.coordination.shard_epoch import ShardState
+from broker.groups.consumer.groups import ConsumerHeartbeat
 from broker.groups.limits import GroupLimits
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.records import GroupRecordSerde
@@ -23,10 +24,11 @@ from node.runtime.clock import now_ms
 from node.runtime.steps import at_once
 from node.runtime.watermark import Watermark
 from quorum.metadata.delta import MetadataDelta
-from tests.broker.groups.driver import SURROUNDINGS
+from tests.broker.groups.driver import SURROUNDINGS, subscription
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -50,7 +52,7 @@ def join_request(member_id="", group="g", session_ms=10_000):
         rebalance_timeout_ms=60_000,
         member_id=member_id,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription([]))],
     )
 
 
@@ -76,6 +78,19 @@ def commit_request(offset, group="g", member_id="", generation=-1):
         member_id=member_id,
         topics=[OffsetCommitRequestTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])],
     )
+
+
+def new_member(member_id, group="g"):
+    """The first heartbeat of a member of the consumer protocol."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member_id,
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    return ConsumerHeartbeat(request, 1, "c", "/h", member_id, lambda _name: True)
 
 
 def fetch_all(rig, group="g"):
@@ -629,6 +644,37 @@ async def test_groups_of_shards_that_are_elsewhere_are_refused_one_by_one(tmp_pa
         refused, pending = rig.groups.delete_groups(["g", "h"])
         assert refused == {"g": E.NOT_COORDINATOR, "h": E.NOT_COORDINATOR}
         assert not pending
+
+
+async def test_groups_are_not_deleted_while_their_shard_loads_or_cannot_be_written(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        assert rig.groups.delete_groups(["g"]) == ({"g": E.COORDINATOR_LOAD_IN_PROGRESS}, [])
+        await rig.loaded(index)
+        rig.groups.commit_offsets(commit_request(1), 9)
+        leader.failing = E.NOT_ENOUGH_REPLICAS
+        assert rig.groups.delete_groups(["g"]) == ({"g": E.COORDINATOR_NOT_AVAILABLE}, [])
+        assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
+
+
+async def test_a_classic_group_that_cannot_become_a_consumer_group_goes_on(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        joined = await rig.groups.join(join_request(), 3, "a", "/h").wait()
+        await rig.groups.sync(sync_request(joined.member_id, 1)).wait()
+        leader.failing = E.NOT_ENOUGH_REPLICAS
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.consumer_heartbeat(new_member("n"))
+        assert code_of(caught) is E.COORDINATOR_NOT_AVAILABLE
+        leader.failing = None
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
+        assert rig.groups.heartbeat(beat) is E.NONE
+        assert (await rig.groups.consumer_heartbeat(new_member("n")).wait()).member_id == "n"
+        group = rig.epoch(index).active().store.consumer_groups["g"]
+        assert set(group.members) == {joined.member_id, "n"}
 
 
 async def test_groups_go_by_the_partitions_that_there_are(tmp_path):

@@ -130,7 +130,7 @@ def test_a_static_member_that_is_back_before_it_was_told_a_generation_is_waited_
 
 def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
     (a,) = stable(driver, "a")
-    before = driver.shard.groups["g"].members[a].protocols
+    before, timers = driver.shard.groups["g"].members[a].protocols, len(driver.shard._timers)
     driver.failing = E.NOT_COORDINATOR
     driver.join(
         "a2",
@@ -140,6 +140,8 @@ def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
         rebalance_ms=70_000,
     )
     assert code_of(driver, "a2") is E.NOT_COORDINATOR
+    assert driver.answers["a2"].leader == a
+    assert len(driver.shard._timers) == timers, "of the id that it was about to have none is left"
     member = driver.shard.groups["g"].members[a]
     assert member.protocols == before
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
@@ -173,6 +175,21 @@ def test_a_return_that_fails_while_others_join_changes_nothing(driver):
     driver.settle()
     assert "a2" not in driver.answers
     assert a not in stable_group.members
+
+
+def test_a_return_that_fails_after_the_next_one_does_not_concern_that_one(driver):
+    (a,) = stable(driver, "a")
+    driver.holding = True
+    driver.join("a2", instance="a")
+    (write,) = driver.uncommitted.pop_committed(len(driver.log))
+    driver.join("a3", instance="a")
+    assert code_of(driver, "a2") is E.FENCED_INSTANCE_ID
+    driver.shard.written(write, E.COORDINATOR_NOT_AVAILABLE, driver.at)
+    driver.settle()
+    assert "a3" not in driver.answers
+    driver.commit()
+    assert code_of(driver, "a3") is E.NONE
+    assert set(driver.shard.groups["g"].members) == {driver.answers["a3"].member_id} != {a}
 
 
 def test_the_session_of_who_is_back_begins_when_it_is_told_so(driver):

@@ -75,6 +75,23 @@ def test_a_group_with_members_of_either_kind_is_not_deleted(driver):
     assert not driver.replayed().knows("new")
 
 
+@pytest.mark.parametrize("kind", ["classic", "consumer", "offsets", "transaction"])
+def test_a_group_is_known_by_any_one_of_its_records(driver, kind):
+    store = driver.shard.store
+    assert not store.knows("g")
+    match kind:
+        case "classic":
+            (member_id,) = stable(driver, "a")
+            driver.leave((member_id, "a"))
+        case "consumer":
+            driver.consumer_heartbeat("a")
+        case "offsets":
+            driver.commit_offset(1)
+        case "transaction":
+            pending(driver)
+    assert store.knows("g")
+
+
 def test_a_group_that_only_a_transaction_knows_is_deleted_with_its_offsets(driver):
     pending(driver)
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
@@ -275,6 +292,21 @@ def test_what_is_left_of_a_classic_group_does_not_count_beside_members(driver, l
     both = Driver(log=[*classic, *fresh.log])
     assert ("g" in both.shard.groups) is leaves
     assert (both.shard.consumer_group("g") is None) is leaves
+
+
+def test_what_is_left_of_a_consumer_group_does_not_count_beside_a_classic_one(driver):
+    """Of a log in which the tombstones of the consumer group could not be written."""
+    driver.consumer_heartbeat("n")
+    driver.consumer_heartbeat("n", -1)
+    classic = Driver()
+    classic.join("a", instance="a")
+    classic.advance(3)
+    a = classic.answers["a"].member_id
+    classic.sync("sync", a, 1, {}, instance="a")
+    both = Driver(log=[*driver.log, *classic.log])
+    assert both.consumer_heartbeat("n", 1) is E.GROUP_ID_NOT_FOUND
+    assert both.consumer_heartbeat("n").member_id == "n"
+    assert set(both.shard.store.consumer_groups["g"].members) == {a, "n"}
 
 
 def test_with_a_group_goes_what_is_left_of_its_classic_time(driver):

@@ -48,11 +48,11 @@ def with_rack(rack: str) -> bytes:
     return b"\0\3" + subscription(["t"])[2:] + tail
 
 
-def owning(topic: str, partitions: list[int]) -> bytes:
-    """A subscription of version 1: what is owned comes behind the user data."""
+def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) -> bytes:
+    """A subscription of version 1, to this topic if no other: what is owned comes behind the user data."""
     name, numbers = topic.encode(), b"".join(one.to_bytes(4, "big") for one in partitions)
     owned = len(name).to_bytes(2, "big") + name + len(partitions).to_bytes(4, "big") + numbers
-    return b"\0\1" + subscription([topic])[2:] + b"\0\0\0\1" + owned
+    return b"\0\1" + subscription([subscribed or topic])[2:] + b"\0\0\0\1" + owned
 
 
 # -- who they are
@@ -224,6 +224,22 @@ def test_who_must_give_something_up_is_told_so_before_it_hears_of_the_newer_targ
     assert member(driver, "a").state is MemberState.UNREVOKED_PARTITIONS
     join(driver, "c")
     assert sync(driver, "a", epoch) is E.NONE
+    assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
+
+
+def test_who_gives_up_a_topic_before_there_is_a_newer_target_joins_again_at_once():
+    """What it still says that it owns is nobody else's before it has given it up."""
+    driver = Driver()
+    driver.topics.set("u", 1)
+    driver.consumer_heartbeat("n", topics=["none"])
+    both = [("range", subscription(["t", "u"]))]
+    epoch = join(driver, "a", protocols=both).generation_id
+    driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
+    only_t = [("range", owning("u", [0], subscribed="t"))]
+    assert join(driver, "a", protocols=only_t).generation_id == epoch
+    found = member(driver, "a")
+    assert (found.state, found.epoch) == (MemberState.UNREVOKED_PARTITIONS, epoch)
+    assert driver.shard.store.consumer_groups["g"].assignment_epoch == epoch
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
 
 
