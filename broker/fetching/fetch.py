@@ -20,6 +20,7 @@ from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
+from broker.partitions.traffic import TopicTraffic
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
 from node.replication_throttle import ReplicationThrottle
@@ -247,14 +248,24 @@ class Fetch:
     def _count(self, slot: Slot, found: _Found) -> None:
         if found.leader is not None:
             traffic = found.leader.replica.traffic
-            traffic.fetches += 1
-            if self._terms.is_follower:
-                traffic.replication_bytes_out += found.size
-            else:
-                traffic.bytes_out += found.size
-        elif found.data.error_code and (named := self._partitions.traffic.find(slot.topic)):
-            named.fetches += 1
-            named.failed_fetches += 1
+        elif (named := self._traffic_by_name(slot)) is not None:
+            traffic = named
+        else:
+            return
+        traffic.fetches += 1
+        if found.data.error_code:
+            traffic.failed_fetches += 1
+        elif self._terms.is_follower:
+            traffic.replication_bytes_out += found.size
+        else:
+            traffic.bytes_out += found.size
+
+    def _traffic_by_name(self, slot: Slot) -> TopicTraffic | None:
+        """None for a topic that has no replica here."""
+        try:
+            return self._partitions.traffic.find(slot.name_in(self._partitions))
+        except KafkaError:
+            return None
 
     def keep_unfinished(self) -> None:
         """After answering in a session: what had something to give is looked at again by the next request.

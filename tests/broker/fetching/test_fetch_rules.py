@@ -80,6 +80,17 @@ async def test_an_error_and_a_divergence_take_no_room(harness):
         assert found[1] > 0
 
 
+async def test_what_a_new_leader_does_not_know_yet_takes_no_room(harness):
+    for epoch in (0, 1):
+        moved = partition((11, 12, 13), leader_epoch=epoch)
+        harness.set_image(topic("t", moved, partition()), brokers=BROKERS)
+        fill(harness, 0, 1)
+    answer = await ask(harness, request(wanted(0), wanted(1), max_bytes=1))
+    first, second = answer.responses[0].partitions
+    assert first.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert second.records.size > 0
+
+
 async def test_clients_of_old_are_told_at_once_that_a_message_is_too_large(harness):
     """Before KIP-74 they asked again with more room."""
     fill(harness, 0, values=(b"x" * 500,))

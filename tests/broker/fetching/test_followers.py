@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.fetching.replica_selection import SELECTORS
 from node.config.broker_keys import REPLICA_SELECTORS
 from node.config.config_def import ConfigError
 from tests.broker.batches import batch
-from tests.broker.fetching.asking import ask_one, fill, request, start, wanted
+from tests.broker.fetching.asking import ask, ask_one, fill, request, start, wanted
 from tests.cluster.data_side import config, open_harness, partition, registration, topic
 from wire.errors import ErrorCode
+from wire.messages.fetch import FetchResponse
+from wire.transport.calls import DeferredResponse
 
 RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
 BROKERS = tuple(registration(node_id, rack=rack) for node_id, rack in RACKS.items())
@@ -22,8 +26,10 @@ def harness(tmp_path):
     return open_harness(tmp_path, replica_selector_class="rack-aware")
 
 
-def lead(harness, **changes):
-    harness.set_image(topic("t", partition(REPLICAS, **changes)), brokers=BROKERS)
+def lead(harness, racks=RACKS, **changes):
+    brokers = tuple(registration(node_id, rack=rack) for node_id, rack in racks.items())
+    led = partition(**{"replicas": REPLICAS, **changes})
+    harness.set_image(topic("t", led, partition()), brokers=brokers)
     fill(harness, 0, values=(b"a", b"b"))
 
 
@@ -50,6 +56,84 @@ async def test_the_follower_in_the_clients_rack_that_is_furthest_is_named(harnes
 async def test_who_has_no_follower_in_its_rack_reads_from_the_leader(harness, rack):
     lead(harness)
     assert await preferred(harness, rack) == -1
+
+
+async def test_who_is_in_the_leaders_rack_reads_from_it_and_who_is_in_none_as_well(harness):
+    """Followers in the same rack, or with a rack without a name, are no nearer."""
+    racks = {11: "a", 12: "a", 13: ""}
+    lead(harness, racks)
+    followed(harness, 2, 12)
+    followed(harness, 2, 13)
+    assert await preferred(harness, "a") == -1
+    assert await preferred(harness, "") == -1
+
+
+async def test_broker_0_is_named_like_others(harness):
+    lead(harness, {11: "a", 0: "b"}, replicas=(11, 0))
+    followed(harness, 2, 0)
+    assert await preferred(harness, "b") == 0
+
+
+async def test_a_follower_is_named_from_its_first_offset_to_its_end(harness):
+    lead(harness)
+    start(harness, request(wanted(0, 2, log_start_offset=1), follower=12))
+    assert [await preferred(harness, "b", offset) for offset in range(3)] == [-1, 12, 12]
+
+
+@pytest.mark.parametrize("changes", [{"fenced": True}, {"listeners": ()}, None], ids=str)
+async def test_a_follower_that_cannot_be_reached_is_not_named(harness, changes):
+    """It is fenced, does not listen where the client comes from, or its registration has gone."""
+    lead(harness)
+    followed(harness, 2, 12)
+    assert await preferred(harness, "b") == 12
+    others = [broker for broker in BROKERS if broker.id != 12]
+    if changes is not None:
+        others.append(replace(registration(12, rack="b"), **changes))
+    harness.set_image(topic("t", partition(REPLICAS)), brokers=tuple(others))
+    assert await preferred(harness, "b") == -1
+
+
+async def test_a_leader_that_is_not_registered_any_more_names_followers(harness):
+    lead(harness)
+    followed(harness, 2, 12)
+    others = [broker for broker in BROKERS if broker.id != 11]
+    harness.set_image(topic("t", partition(REPLICAS)), brokers=tuple(others))
+    assert await preferred(harness, "b") == 12
+
+
+async def test_who_is_sent_elsewhere_is_told_so_at_once_and_as_long_as_it_stays(harness):
+    """Also in a session; and it leaves the others room for their first records."""
+    lead(harness)
+    followed(harness, 2, 12)
+    fill(harness, 1)
+    both = {"rack_id": "b", "max_bytes": 1}
+    message = request(wanted(0), wanted(1), epoch=0, **both)
+    first = await ask(harness, message)
+    for epoch in range(1, 3):
+        away, near = first.responses[0].partitions
+        assert (away.preferred_read_replica, away.records) == (12, b"")
+        assert near.records.size > 0
+        again = request(session_id=first.session_id, epoch=epoch, max_wait_ms=60_000, **both)
+        answer = start(harness, again)
+        assert not isinstance(answer, DeferredResponse)
+        first = FetchResponse(session_id=first.session_id, responses=answer.responses)
+
+
+async def test_a_follower_sends_nobody_elsewhere(harness):
+    """Its own leader may be in the client's rack, too."""
+    follow(harness)
+    data = await ask_one(harness, wanted(0), rack_id="a")
+    assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)
+
+
+async def test_a_session_hears_of_the_first_records_of_a_follower(harness):
+    """Until then there was no log to read."""
+    harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
+    opened = await ask(harness, request(wanted(0), epoch=0))
+    follow(harness)
+    answer = await ask(harness, request(session_id=opened.session_id, epoch=1))
+    [data] = answer.responses[0].partitions
+    assert data.records.end_offset == 1
 
 
 async def test_a_follower_that_lacks_the_offset_or_is_not_in_sync_is_not_named(harness):

@@ -32,6 +32,10 @@ async def test_who_lags_is_given_nothing_of_what_is_throttled_until_the_rate_is_
     whole = await given(harness, LAGS)
     harness.context.throttles.leader.bound = whole[0] / 2
     assert await given(harness, LAGS) == [0, whole[1]]
+    while harness.context.throttles.leader.delay(harness.now) >= 0.5:
+        harness.now += 0.1
+    assert harness.context.throttles.leader.delay(harness.now) > 0
+    assert await given(harness, LAGS) == [0, whole[1]]
     harness.now += 2.1
     assert await given(harness, LAGS) == whole
     assert await given(harness, LAGS) == [0, whole[1]]

@@ -340,11 +340,16 @@ async def test_what_a_released_long_poll_had_seen_move_is_told_by_the_next(harne
     assert (data.partition_index, data.log_start_offset) == (0, 1)
 
 
-async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness):
-    first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
+@pytest.mark.parametrize("is_news", [True, False])
+async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness, is_news):
+    opening = request(identified("t", wanted(0), wanted(1)), max_bytes=1)
+    if is_news:
+        first = await ask(harness, opening)
     for index in (0, 1):
         append(harness, b"a", index=index)
     harness.flush()
+    if not is_news:
+        first = await ask(harness, opening)
     one = {"session_id": first.session_id, "max_bytes": 1}
     deferred = start(harness, request(epoch=1, max_wait_ms=60_000, min_bytes=1 << 20, **one))
     assert isinstance(deferred, DeferredResponse)

@@ -240,6 +240,16 @@ def test_a_session_that_is_closed_meanwhile_takes_nothing_more():
     assert open_with(sessions, 10) is not None
 
 
+def test_a_session_that_is_closed_in_an_update_that_never_ends_gives_its_room_back():
+    """Its connection was lost."""
+    sessions = FetchSessions(10, partitions_max=10)
+    session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
+    update = session.update(x(10), ())
+    next(update)
+    sessions.close(session.id)
+    assert open_with(sessions, 10) is not None
+
+
 def test_sessions_that_grow_at_once_stay_within_the_bound_together():
     """A large request is noted in steps: the room for it is taken before the first."""
     sessions = FetchSessions(10, partitions_max=10)

@@ -1,0 +1,98 @@
+"""A fetch of more partitions than one turn takes: the loop has its turns, and nothing is looked at for nobody."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.fetching import fetch as fetching
+from broker.fetching.fetch import Fetch, FetchReader, FetchTerms
+from broker.fetching.slots import Slot
+from node.runtime.steps import at_once
+from tests.broker.batches import append
+from tests.broker.fetching.asking import fill, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+from wire.messages.fetch import FetchTopic
+
+COUNT, TURN = 7, 3
+
+
+@pytest.fixture
+def harness(tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "SLOTS_PER_TURN", TURN)
+    monkeypatch.setattr(fetching, "ANSWERED_PER_TURN", TURN)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition() for _ in range(COUNT)]))
+    return harness
+
+
+def fetch_of(harness, count=COUNT, **terms):
+    """A fetch that has not looked yet, its reader, and its slots."""
+    reader, asked = FetchReader(), FetchTopic(topic="t", partitions=[])
+    slots = [Slot(reader, asked, wanted(index), upto_end=False) for index in range(count)]
+    reader.changed.update(dict.fromkeys(slots))
+    terms = FetchTerms(**{"min_bytes": 1, "max_bytes": 1 << 20, **terms})
+    return Fetch(reader, harness.partitions, terms), reader, slots
+
+
+def told(answer):
+    """Partition index to whether it is given records."""
+    return {data.partition_index: bool(data.records) for one in answer for data in one.partitions}
+
+
+async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harness, monkeypatch):
+    fill(harness, *range(COUNT))
+    fetch, reader, slots = fetch_of(harness)
+    left = []
+
+    async def others():
+        left.append(len(reader.changed))
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(fetching, "yield_to_loop", others)
+    await fetch.look_ahead()
+    assert left == [COUNT - TURN, COUNT - 2 * TURN]
+    assert fetch.size > 0, "of what was looked at"
+    assert fetch.look()
+    assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(COUNT), True)
+
+
+async def test_who_was_released_looks_at_no_more(harness):
+    """The next request of the session looks, at all that there is."""
+    fetch, reader, slots = fetch_of(harness)
+    fetch.release()
+    await fetch.look_ahead()
+    await fetch.look_again()
+    assert list(reader.changed) == slots
+
+
+@pytest.mark.parametrize("count", [2, COUNT])
+async def test_when_what_may_be_read_has_changed_all_of_it_is_looked_at_again(harness, count):
+    """Both what fits a turn and what does not: nothing is given of what is forbidden by then."""
+    forbidden = set()
+    fill(harness, *range(COUNT))
+    fetch, _, slots = fetch_of(harness, count, may_read=lambda name: name not in forbidden)
+    assert fetch.look()
+    assert fetch.size > 0
+    forbidden.add("t")
+    await fetch.look_again()
+    assert fetch.size == 0
+    assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(count), False)
+
+
+@pytest.mark.parametrize(("count", "turns"), [(1, 1), (TURN, 1), (TURN + 1, 2), (COUNT, 3)])
+async def test_an_answer_takes_a_turn_for_so_many_partitions(harness, count, turns):
+    fetch, _, slots = fetch_of(harness, count)
+    fetch.look()
+    steps = list(fetch.answer_all(slots))
+    assert len(steps) == turns - 1
+    assert all(step == TURN for step in steps), "what a step stands for"
+    assert fetch.is_small == (turns == 1)
+
+
+async def test_what_was_not_looked_at_is_not_answered(harness):
+    fetch, reader, slots = fetch_of(harness, 2)
+    del reader.changed[slots[1]]
+    append(harness, b"a", index=0)
+    fetch.look()
+    assert list(told(at_once(fetch.answer_all(slots)))) == [0]

@@ -1,0 +1,70 @@
+"""What a fetch counts in the traffic of its topics: requests, their failures, and bytes by who got them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.batches import batch
+from tests.broker.fetching.asking import BROKERS, ask, fill, request, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+
+BY_ID, BY_NAME = 17, 12
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path, replica_selector_class="rack-aware")
+    harness.set_image(topic("t", partition((11, 12)), partition((12, 11))), brokers=BROKERS)
+    return harness
+
+
+def counted(harness):
+    traffic = harness.partitions.traffic.find("t")
+    return {
+        name: count
+        for name in ("fetches", "failed_fetches", "bytes_out", "replication_bytes_out")
+        if (count := getattr(traffic, name))
+    }
+
+
+async def test_bytes_of_followers_are_counted_apart_from_those_of_consumers(harness):
+    size = fill(harness, 0)
+    for offset in (0, 1):
+        await ask(harness, request(wanted(0, offset), follower=12))
+    assert counted(harness) == {"fetches": 2, "replication_bytes_out": size}
+    for _ in range(3):
+        await ask(harness, request(wanted(0)))
+    assert counted(harness) == {
+        "fetches": 5,
+        "replication_bytes_out": size,
+        "bytes_out": 3 * size,
+    }
+
+
+async def test_what_consumers_read_of_a_follower_counts_as_well(harness):
+    records = batch(b"a", base_offset=0, leader_epoch=0)
+    follower = harness.partitions.find("t", 1).open_follower()
+    follower.append(memoryview(bytearray(records)))
+    follower.take_watermark(1, 0)
+    await ask(harness, request(wanted(1)))
+    assert counted(harness) == {"fetches": 1, "bytes_out": len(records)}
+
+
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+@pytest.mark.parametrize("asked", [wanted(0, 77), wanted(9), wanted(0, current_leader_epoch=9)])
+async def test_a_fetch_that_fails_is_counted_as_such(harness, version, asked):
+    await ask(harness, request(asked), version)
+    assert counted(harness) == {"fetches": 1, "failed_fetches": 1}
+
+
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+async def test_of_a_topic_that_is_not_here_nothing_is_kept(harness, version):
+    await ask(harness, request(wanted(0), topics=("unknown",)), version)
+    assert [name for name, _ in harness.partitions.traffic] == ["t"]
+    assert counted(harness) == {}
+
+
+async def test_who_is_told_where_it_diverges_has_not_failed(harness):
+    fill(harness, 0)
+    await ask(harness, request(wanted(0, 5, last_fetched_epoch=0), follower=12))
+    assert counted(harness) == {"fetches": 1}
