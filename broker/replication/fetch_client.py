@@ -220,6 +220,7 @@ class FetchClient:
         """While too much came of throttled partitions, those that lag are left out of the session (KIP-73)."""
         throttle = self.settings.throttle
         if throttle is None or not throttle.is_set:
+            self._holding_back = False
             return
         delay = throttle.delay(now)
         # Later only what changes can be one that lags and is still in the session.

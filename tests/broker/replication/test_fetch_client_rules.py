@@ -400,3 +400,27 @@ def test_when_the_throttle_is_taken_away_all_go_on(throttled, throttle):
     ask(throttled, 0.0)
     throttle.set_replicas("t", [])
     assert named(ask(throttled, HELD_BACK_SECONDS_MAX))[0] == (b"t", 0, 1)
+
+
+def test_those_that_lag_leave_the_session_though_the_throttle_is_younger_than_it(throttle):
+    """They need not change for that; and one of them may have gone meanwhile."""
+    throttle.set_replicas("t", [])
+    client = FetchClient(replace(SETTINGS, throttle=throttle))
+    for index in range(3):
+        client.add(key(index), Follower(replica=SimpleNamespace(topic="t", index=index)))
+    ask(client)
+    throttle.set_replicas("t", [0, 1])
+    took(client, 0, 150, 1.0)
+    client.remove(key(1))
+    client.add(key(3), Follower(replica=SimpleNamespace(topic="t", index=3)))
+    request = ask(client, 1.0)
+    assert (named(request), forgotten(request)) == ([(b"t", 3, 0)], [(b"t", 1), (b"t", 0)])
+
+
+def test_those_that_came_back_while_the_throttle_was_taken_away_leave_again(throttled, throttle):
+    took(throttled, 0, 1000, 0.0)
+    ask(throttled, 0.0)
+    throttle.set_replicas("t", [])
+    assert named(ask(throttled, 1.0)) == [(b"t", 0, 1), (b"t", 1, 0), (b"t", 2, 0)]
+    throttle.set_replicas("t", [0, 1, 2])
+    assert forgotten(ask(throttled, 1.1)) == [(b"t", index) for index in (0, 1, 2)]

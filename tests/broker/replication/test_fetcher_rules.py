@@ -117,6 +117,18 @@ async def test_a_divergence_at_the_very_beginning_cuts_everything(tmp_path):
         assert leader.positions()[:2] == [[(0, 3)], [(0, 0)]]
 
 
+async def test_a_divergence_that_cuts_nothing_is_asked_about_less_and_less_often(
+    tmp_path, held_back, caplog
+):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        nowhere = EpochEndOffset(epoch=0, end_offset=3)
+        leader.answer = lambda _: answered(data(diverging_epoch=nowhere))
+        follow(harness)
+        await until(lambda: len(held_back) == 3)
+    assert held_back == [0.02, 0.04, 0.08]
+    assert ["leads nowhere" in one for one in warnings(caplog)] == [True]
+
+
 async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
@@ -400,6 +412,21 @@ async def test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked(tm
         done.set()
         await until(lambda: leader.fetches)
         assert leader.positions()[0] == [(0, 1)]
+
+
+async def test_one_that_goes_does_not_concern_another_whose_log_is_checked(tmp_path, checking):
+    begun, done = checking
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        follow(harness, partitions=2)
+        await until(lambda: begun)
+        [checked] = [index for index in (0, 1) if begun == [f"t-{index}"]]
+        here = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
+        gone = partition((12, 11), -1, leader_epoch=2, partition_epoch=2)
+        harness.set_image(topic("t", *[here if index == checked else gone for index in (0, 1)]))
+        await trio.testing.wait_all_tasks_blocked()
+        done.set()
+        await until(lambda: leader.fetches)
+        assert leader.positions()[0] == [(checked, 1)]
 
 
 @pytest.mark.parametrize("away", [(12, 11), (11, 13)], ids=["led here", "not here"])

@@ -1,0 +1,167 @@
+"""When a fetcher sends what: news while a fetch waits at the leader, partitions that were just made, pauses.
+
+Clock and leader are the test's.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
+from broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
+from tests.broker.replication.stub_leader import answered, data
+from tests.cluster.data_side import open_harness, partition, topic
+from wire.client.errors import ConnectionLost
+from wire.errors import ErrorCode
+
+LEADER = 11
+SOON, LONG_AGO = 0.02, 10.0
+
+
+class HeldLeader:
+    """Answers when the test says; as a leader with a session it releases a fetch when the next one comes."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, list[int]]] = []
+        self.on_release = answered()
+        self._send, self._receive = trio.open_memory_channel(0)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def connect(self, leader_id, *, copy_records):
+        assert (leader_id, copy_records) == (LEADER, False)
+        yield self
+
+    async def call(self, request, **_deadline):
+        named = [one.partition for asked in request.topics for one in asked.partitions]
+        self.asked.append((round(trio.current_time(), 6), sorted(named)))
+        if self._waiting:
+            await self._send.send(self.on_release)
+        self._waiting += 1
+        try:
+            return await self._receive.receive()
+        finally:
+            self._waiting -= 1
+
+    async def answer(self, *partitions) -> None:
+        await self._send.send(answered(*partitions))
+
+    def asked_since(self, began):
+        """Seconds since then, and the partitions that were named."""
+        return [(round(at - began, 6), named) for at, named in self.asked if at >= began]
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path, 12)
+    elected = partition((11, 12), LEADER, leader_epoch=1)
+    harness.set_image(topic("t", *[partition((11, 12), LEADER)] * 4, elected))
+    return harness
+
+
+ELECTED = 4
+
+
+@asynccontextmanager
+async def fetching(harness, leader):
+    """A fetcher whose long poll for partition 0 waits, and what adds to it."""
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
+    fetcher = Fetcher(LEADER, leader, settings)
+
+    def add(index):
+        fetcher.add(harness.partitions.find("t", index))
+
+    add(0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fetcher.run)
+        await leader.answer()
+        await trio.sleep(LONG_AGO)
+        yield add
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_new_does_not_wait_for_the_long_poll(harness, autojump_clock):
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        add(1)
+        await trio.sleep(SOON)
+        assert leader.asked_since(began) == [(0.0, [1])]
+        assert leader.asked[:2] == [(0.0, [0]), (0.0, [])]
+
+
+async def test_those_that_are_made_one_after_another_go_together(harness, autojump_clock):
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        for index in (1, 2, 3):
+            add(index)
+            await trio.sleep(SOON)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [1]), (NEW_PARTITION_BATCH_SECONDS, [2, 3])]
+
+
+async def test_one_that_was_elected_may_have_records_and_takes_the_others_along(
+    harness, autojump_clock
+):
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        for index in (1, 2, ELECTED):
+            add(index)
+            await trio.sleep(SOON)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [1]), (2 * SOON, [2, ELECTED])]
+
+
+async def test_one_that_is_due_again_does_not_wait_for_those_that_were_made(
+    harness, autojump_clock
+):
+    leader, soon = HeldLeader(), BACKOFF_SECONDS / 4
+    async with fetching(harness, leader) as add:
+        leader.on_release = answered(data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        began = trio.current_time()
+        add(1)
+        await trio.sleep(soon)
+        leader.on_release = answered()
+        add(ELECTED)
+        await trio.sleep(soon)
+        add(2)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [
+            (0.0, [1]),
+            (soon, [ELECTED]),
+            (BACKOFF_SECONDS, [0]),
+            (pytest.approx(soon + NEW_PARTITION_BATCH_SECONDS), [2]),
+        ]
+
+
+class LostConnections:
+    """The first ones cannot be made; one lasts for a while; then none can be made again."""
+
+    def __init__(self, failing: int, lasting: float) -> None:
+        self._failing, self._lasting = failing, lasting
+        self.tried_at: list[float] = []
+
+    @asynccontextmanager
+    async def connect(self, _leader_id, *, copy_records):
+        self.tried_at.append(trio.current_time())
+        if len(self.tried_at) == self._failing + 1:
+            await trio.sleep(self._lasting)
+        raise ConnectionLost("gone")
+        yield copy_records
+
+
+@pytest.mark.parametrize(("lasting", "pause"), [(0.5, 0.16), (1.5, BACKOFF_SECONDS)])
+async def test_a_connection_that_lasted_begins_the_pauses_anew(autojump_clock, lasting, pause):
+    """Longer than the longest pause, that is: else one that is lost again and again is none."""
+    connector = LostConnections(3, lasting)
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=1.0)
+    with trio.move_on_after(5):
+        await Fetcher(LEADER, connector, settings).run()
+    before, after = connector.tried_at[3:5]
+    assert after - before - lasting == pytest.approx(pause)
