@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
-from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
+from bench.clusters import Opener, settings_for
 from bench.fairness import fairness_bench
 from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
@@ -17,13 +17,6 @@ from bench.transactions import copying_bench, transactions_bench
 
 PARTITIONS = 6
 IDLE_SECONDS = 10.0
-
-
-def settings_for(system: str, *, fsync: bool) -> Mapping[str, str]:
-    """Both systems with an fsync before every answer, or both without."""
-    if system == "ours":
-        return {} if fsync else OURS_WRITE_BEHIND
-    return KAFKA_FSYNC if fsync else {}
 
 
 def startup(open_cluster: Opener, system: str) -> list[Figure]:

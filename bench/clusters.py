@@ -26,6 +26,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "wire", "zkcompat")
 
 
+def settings_for(system: str, *, fsync: bool) -> Mapping[str, str]:
+    """Both systems with an fsync before every answer, or both without."""
+    if system == "ours":
+        return {} if fsync else OURS_WRITE_BEHIND
+    return KAFKA_FSYNC if fsync else {}
+
+
 @dataclass
 class Cluster:
     """A running cluster of either system."""

@@ -12,7 +12,7 @@ import time
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.accounting import cpu_seconds, measured, percentile
-from bench.clusters import Cluster, Opener
+from bench.clusters import Cluster, Opener, settings_for
 from bench.load import create_topic, produce
 from bench.results import Figure
 
@@ -31,24 +31,30 @@ COPIED, COPIED_SIZE, COPIED_BATCH = 300_000, 1024, 5_000
 
 def transactions_bench(open_cluster: Opener, system: str) -> list[Figure]:
     figures = []
-    with open_cluster(1, 1, SETTINGS) as cluster:
-        for records in RECORDS:
-            name = f"tx-{records}"
-            create_topic(cluster, name, 1, 1)
-            before = cpu_seconds(cluster.pids())
-            commits, seconds = _commit(cluster, name, records)
-            cpu = cpu_seconds(cluster.pids()) - before
-            _read_back(cluster, name, (len(commits) + WARM_UP) * records)
-            label = f"{records} records each"
-            for what, unit, better, value in (
-                ("transactions", "1/s", "higher", len(commits) / seconds),
-                ("commit p50", "ms", "lower", percentile(commits, 0.5) * 1000),
-                ("commit p99", "ms", "lower", percentile(commits, 0.99) * 1000),
-                ("CPU", "ms each", "lower", cpu / (len(commits) + WARM_UP) * 1000),
-            ):
-                title = f"{label}: {what}"
-                figures.append(Figure("transactions", title, unit, better, system, value))
+    for fsync in (True, False):
+        kind = "fsync" if fsync else "write-behind"
+        with open_cluster(1, 1, {**SETTINGS, **settings_for(system, fsync=fsync)}) as cluster:
+            for records in RECORDS:
+                label = f"{records} records each, {kind}"
+                figures += _committed(cluster, f"tx-{records}", records, label, system)
     return figures
+
+
+def _committed(cluster: Cluster, topic: str, records: int, label: str, system: str) -> list[Figure]:
+    create_topic(cluster, topic, 1, 1)
+    before = cpu_seconds(cluster.pids())
+    commits, seconds = _commit(cluster, topic, records)
+    cpu = cpu_seconds(cluster.pids()) - before
+    _read_back(cluster, topic, (len(commits) + WARM_UP) * records)
+    return [
+        Figure("transactions", f"{label}: {what}", unit, better, system, value)
+        for what, unit, better, value in (
+            ("transactions", "1/s", "higher", len(commits) / seconds),
+            ("commit p50", "ms", "lower", percentile(commits, 0.5) * 1000),
+            ("commit p99", "ms", "lower", percentile(commits, 0.99) * 1000),
+            ("CPU", "ms each", "lower", cpu / (len(commits) + WARM_UP) * 1000),
+        )
+    ]
 
 
 def _commit(cluster: Cluster, topic: str, records: int) -> tuple[list[float], float]:
@@ -94,18 +100,27 @@ def _read_back(cluster: Cluster, topic: str, count: int) -> None:
 
 def copying_bench(open_cluster: Opener, system: str) -> list[Figure]:
     """Records of one topic to another, with their offsets in the transaction: so many in each."""
-    with open_cluster(1, 1, SETTINGS) as cluster:
-        for topic in ("source", "target"):
-            create_topic(cluster, topic, 1, 1)
-        produce(cluster, "source", 1, size=COPIED_SIZE, records=COPIED)
-        with measured(cluster.pids()) as usage:
-            _copy(cluster)
-        _read_back(cluster, "target", COPIED)
+    figures = []
+    for fsync in (True, False):
+        kind = "fsync" if fsync else "write-behind"
+        with open_cluster(1, 1, {**SETTINGS, **settings_for(system, fsync=fsync)}) as cluster:
+            label = f"{COPIED_BATCH:,} records of 1 KiB each, {kind}"
+            figures += _copied(cluster, label, system)
+    return figures
+
+
+def _copied(cluster: Cluster, label: str, system: str) -> list[Figure]:
+    for topic in ("source", "target"):
+        create_topic(cluster, topic, 1, 1)
+    produce(cluster, "source", 1, size=COPIED_SIZE, records=COPIED)
+    with measured(cluster.pids()) as usage:
+        _copy(cluster)
+    _read_back(cluster, "target", COPIED)
     megabytes = COPIED * COPIED_SIZE / 1e6
-    label = f"{COPIED_BATCH:,} records of 1 KiB each"
+    cpu = usage.cpu_seconds / megabytes * 1000
     return [
         Figure("exactly-once", f"{label}: copied", "MB/s", "higher", system, megabytes / usage.seconds),
-        Figure("exactly-once", f"{label}: broker CPU", "s/GB", "lower", system, usage.cpu_seconds / megabytes * 1000),
+        Figure("exactly-once", f"{label}: broker CPU", "s/GB", "lower", system, cpu),
     ]  # fmt: skip
 
 
