@@ -6,7 +6,7 @@ against it. Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from broker.coordination.shard import Producer
@@ -30,6 +30,8 @@ class PendingTransactions(Generic[K, V]):
     def __init__(self) -> None:
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
         self._keys: dict[int, dict[K, None]] = {}
+        # Of which open transactions have records.
+        self.keys: KeysView[K] = self._by_key.keys()
 
     def __iter__(self) -> Iterator[PendingRecord[K, V]]:
         """In the order of the log."""
@@ -38,11 +40,6 @@ class PendingTransactions(Generic[K, V]):
     def __contains__(self, key: object) -> bool:
         """Whether an open transaction has a record of this key."""
         return key in self._by_key
-
-    @property
-    def keys(self) -> Iterable[K]:
-        """Of which open transactions have records."""
-        return self._by_key.keys()
 
     def last(self, key: K) -> V:
         """The newest record of a key that is here."""

@@ -40,7 +40,7 @@ class GroupStore:
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over one record, now or when the producer's transaction is committed; never fails."""
         if producer is None:
-            if isinstance(record.key, OffsetCommitKey):
+            if self._pending.keys and isinstance(record.key, OffsetCommitKey):
                 self._pending.supersede(_hashable(record.key), offset)
             self._apply(record)
         else:
@@ -54,8 +54,11 @@ class GroupStore:
         key, value = record
         if isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
-                topics = self.offsets.setdefault(key.group, {})
-                topics.setdefault(key.topic, {})[key.partition] = value
+                try:
+                    self.offsets[key.group][key.topic][key.partition] = value
+                except KeyError:
+                    topics = self.offsets.setdefault(key.group, {})
+                    topics.setdefault(key.topic, {})[key.partition] = value
             else:
                 self._remove_offset(key)
         elif not isinstance(key, GroupMetadataKey):
