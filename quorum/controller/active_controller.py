@@ -90,7 +90,6 @@ class ActiveController:
         self._index = index
         self._config = config
         self._delta: MetadataDelta | None = None
-        self._last_offset = log_end - 1
         self._registered_at: dict[int, int] = {}
         self._writes: ReplicatedState[Message] = ReplicatedState(
             self._append, self._replay, self.committed, log_end
@@ -107,7 +106,7 @@ class ActiveController:
 
     def registered_at(self, broker: BrokerRegistration) -> int:
         """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
-        return max(self._registered_at.get(broker.id, broker.epoch), broker.epoch)
+        return self._registered_at.get(broker.id, broker.epoch)
 
     def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
         """Appends and replays, in the turn in which it was decided; see `ReplicatedState.write`.
@@ -117,7 +116,7 @@ class ActiveController:
         try:
             deferred = yield from self._writes.write(result)
             if self._delta is not None:
-                yield from self._apply(self._delta)
+                yield from self._apply(self._delta, deferred.end_offset - 1)
         except (KafkaError, NotLeaderError):
             raise
         except Exception:
@@ -125,8 +124,8 @@ class ActiveController:
             raise
         return deferred
 
-    def _apply(self, delta: MetadataDelta) -> Steps[None]:
-        self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
+    def _apply(self, delta: MetadataDelta, last_offset: int) -> Steps[None]:
+        self.image = delta.apply(Provenance(last_offset, self.epoch, now_ms()))
         self._delta = None
         for _ in self._index.apply(delta.topics, self.image.topics):
             yield 1
@@ -178,7 +177,6 @@ class ActiveController:
         if self._delta is None:
             self._delta = MetadataDelta(self.image)
         self._delta.replay(record)
-        self._last_offset = offset
         if isinstance(record, RegisterBrokerRecord):
             self._registered_at[record.broker_id] = offset
         elif isinstance(record, UnregisterBrokerRecord):

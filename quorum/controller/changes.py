@@ -58,17 +58,15 @@ def change_partition(
         new = new._replace(leader=leader, isr=(leader,), elr=elr)
     elif unclean:
         new = new._replace(leader=leader, isr=(leader,), leader_recovery_state=RECOVERING)
-    if new.elr and (unclean or not keeps_eligible):
+    if unclean or not keeps_eligible:
         new = new._replace(elr=())
     if not new.isr and not keeps_eligible:
         new = new._replace(isr=old.isr)
     if leader != new.leader:
         new = new._replace(leader=leader)
     names_leader = _begins_epoch(old, new, state.image.features.metadata_version)
-    if keeps_eligible and names_leader:
-        last_known = _last_known_leader(old, leader)
-        if last_known != new.last_known_elr:
-            new = new._replace(last_known_elr=last_known)
+    if keeps_eligible:
+        new = new._replace(last_known_elr=_last_known_leader(old, leader))
     if state.image.features.metadata_version < DIRECTORIES_LEVEL:
         new = new._replace(directories=old.directories)
     return _difference(ref, new, names_leader=names_leader)
@@ -114,7 +112,7 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
         return partition
     isr = tuple(one for one in partition.isr if one not in partition.removing)
     replicas = tuple(one for one in partition.replicas if one not in partition.removing)
-    if not isr or not replicas or not set(partition.adding) <= set(isr):
+    if not isr or not set(partition.adding) <= set(isr):
         return partition
     if len(partition.adding) < len(partition.removing) and not set(replicas) <= set(isr):
         return partition
@@ -152,9 +150,7 @@ def _begins_epoch(old: PartitionImage, new: PartitionImage, metadata_version: in
 def _last_known_leader(old: PartitionImage, leader: int) -> tuple[int, ...]:
     if leader != NO_LEADER:
         return ()
-    if old.last_known_elr or old.leader == NO_LEADER:
-        return old.last_known_elr
-    return (old.leader,)
+    return old.last_known_elr if old.leader == NO_LEADER else (old.leader,)
 
 
 # The lists of a partition, in its order, by the names that they have in a record.
@@ -176,7 +172,7 @@ def _difference(
     changes: dict[str, Any] = {
         field: list(cast("tuple[object, ...]", now))
         for field, before, now in zip(_LISTS, old, new, strict=False)
-        if now is not before and now != before
+        if now != before
     }
     if names_leader:
         changes["leader"] = new.leader

@@ -139,7 +139,7 @@ def _decide(
 ) -> Steps[tuple[list[Message], dict[ConfigResource, KafkaError]]]:
     listed = list(resources)
     times = Counter(map(resource_of, listed))
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     errors: dict[ConfigResource, KafkaError] = {}
     for resource in listed:
         yield 1
@@ -159,13 +159,14 @@ def _decide(
             errors[key] = NONE
         except KafkaError as error:
             errors[key] = error
+    cleared: list[ClearElrRecord] = []
     if image.features.levels.get(ELR_VERSION, 0):
-        records += _cleared_elrs(records)
-    if len(records) > RECORDS_MAX:
+        cleared = _cleared_elrs(records)
+    if len(records) + len(cleared) > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
         )
-    return records, errors
+    return [*records, *cleared], errors
 
 
 def _records(
@@ -181,14 +182,14 @@ def _records(
     ]
 
 
-def _cleared_elrs(records: Iterable[Message]) -> list[Message]:
+def _cleared_elrs(records: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
     """Who was eligible to lead under another min.insync.replicas is not any more (KIP-966); no name
     means all topics.
     """
     return [
         ClearElrRecord(topic_name=one.resource_name if one.resource_type == TOPIC_RESOURCE else "")
         for one in records
-        if isinstance(one, ConfigRecord) and one.name == MIN_ISR
+        if one.name == MIN_ISR
     ]
 
 
@@ -247,7 +248,7 @@ def _new_value(config: incremental.AlterableConfig, kind: int, present: str | No
             if kind == BROKER_RESOURCE
             else f"Can't {operation.name} to key {config.name} because its type is not LIST.",
         )
-    default = ",".join(key.default or [])
+    default = ",".join(key.default)
     parts = [part for part in (default if present is None else present).split(",") if part]
     if operation is Operation.APPEND:
         parts += [part for part in given.split(",") if part not in parts]

@@ -90,7 +90,7 @@ def update_features(
                 "The update failed for all features since the following feature had an error: "
                 + error.message,
             ) from error
-    if proposed.get(ELR_VERSION, 0) > 0 and ELR_VERSION in updates:
+    if ELR_VERSION in updates and proposed[ELR_VERSION] > 0:
         records = [*_elr_safety(image, config), *records]
     results = [UpdatableFeatureResult(feature=name) for name in updates]
     response = UpdateFeaturesResponse(
@@ -142,7 +142,7 @@ def _present(name: str, image: MetadataImage, cluster: Cluster) -> int:
 
 
 def _check_metadata_version(present: int, level: int, *, unsafe: bool) -> None:
-    if level < present and versions.loses_metadata(present, level):
+    if versions.loses_metadata(present, level):
         why = (
             "Unsafe metadata downgrade is not supported in this version."
             if unsafe

@@ -71,7 +71,7 @@ class _Racks:
             (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
             self.total += 1
             self.unfenced += not broker.fenced
-        names = sorted(racks, key=lambda name: (name is not None, name or ""))
+        names = sorted(racks, key=lambda name: name or "")
         self._racks = [racks[name] for name in names]
         for rack in self._racks:
             rack.unfenced.begin(prng)

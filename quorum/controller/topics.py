@@ -62,7 +62,7 @@ def new_topic_id() -> bytes:
     """
     while True:
         found = os.urandom(16)
-        if found > (100).to_bytes(16, "big") and found[0] >> 2 != 0b111110:
+        if found >= (100).to_bytes(16, "big") and found[0] >> 2 != 0b111110:
             return found
 
 

@@ -85,6 +85,11 @@ def test_an_acl_is_created_once():
     assert create(creation(), image=image_of(*result.records)).records == []
 
 
+def test_the_cluster_has_one_name():
+    cluster = creation(resource_type=ResourceType.CLUSTER, resource_name="kafka-cluster")
+    assert [one.error_code for one in create(cluster).response.results] == [0]
+
+
 def test_an_id_is_never_used_twice():
     image = image_of(record(1))
     result = create(creation(host="a"), creation(host="b"), image=image, ids=[1, 2, 2, 3])
@@ -123,6 +128,7 @@ def test_too_many_at_once_are_refused_as_a_whole():
         create(*many)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
     image = image_of(*create(*many[:-1]).records)
+    assert len(delete(wanted(), image=image).records) == 10_000
     image = image_of(record(20_000, ALICE._replace(resource_name="one more")), base=image)
     with pytest.raises(KafkaError) as caught:
         delete(wanted(), image=image)

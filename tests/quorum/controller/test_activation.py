@@ -6,9 +6,12 @@ import pytest
 
 from quorum.controller.activation import activation_records
 from quorum.metadata.features import bootstrap_records
+from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft.listener import CommittedBatch
-from tests.quorum.metadata.build import features, image_of, topic
+from tests.quorum.controller.states import eligible_leaders
+from tests.quorum.metadata.build import config, features, image_of, topic
+from wire.records.features import FeatureLevelRecord
 from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
 
@@ -59,3 +62,35 @@ def test_a_later_transaction_that_a_leader_did_not_finish():
     assert sorted(loader.image.topics.by_name) == ["kept"]
     assert all("lost" not in topics for _, topics in seen.images)
     assert loader.image.same_content(image_of(features(), topic("kept", 2)))
+
+
+def first_records(*bootstrap, **more):
+    """Of an empty log, without the marks of the transaction."""
+    return activation_records(EMPTY, bootstrap, in_transaction=False, **more)[1:-1]
+
+
+def test_with_eligible_leaders_the_minimum_of_this_nodes_file_becomes_the_clusters():
+    """KIP-966: afterwards it is nobody's own."""
+    minimum = config("min.insync.replicas", "2", (4, ""))
+    first = [features(), eligible_leaders()]
+    assert first_records(*first, min_insync_replicas=2) == [*first, minimum]
+    assert first_records(features(), min_insync_replicas=2) == [features()]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "stays"),
+    [
+        ("metadata.version", 7, True),
+        ("metadata.version", 6, False),
+        ("metadata.version", 31, False),
+        ("group.version", 1, True),
+        ("group.version", 2, False),
+        ("some.version", 1, False),
+    ],
+)
+def test_what_is_not_served_here_stays_off_and_the_rest_is_kept(name, level, stays):
+    """Apache Kafka's tool formats for more than we serve; SCRAM credentials and configs stand beside the levels."""
+    bootstrap = [FeatureLevelRecord(name=name, feature_level=level), config("a", "b")]
+    written = activation_records(EMPTY, bootstrap, in_transaction=False)
+    assert config("a", "b") in written
+    assert (bootstrap[0] in written) is stays

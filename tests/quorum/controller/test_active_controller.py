@@ -11,8 +11,9 @@ from quorum.controller import turns
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.index import PartitionIndex
 from tests.quorum.config_of import config_of
-from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
+from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
 from wire.errors import ErrorCode, KafkaError
+from wire.records.brokers import UnregisterBrokerRecord
 from wire.records.topics import PartitionChangeRecord, RemoveTopicRecord
 
 IMAGE = image_of(features(), broker(1), broker(2), topic("old", 1), partition(1, 0, [1, 2]))
@@ -121,6 +122,52 @@ def test_what_need_not_be_one_batch_is_several(active_controller, log, monkeypat
     at_once(active_controller.write(Result(TOPIC, None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [4, 2]
     assert is_whole(active_controller)
+
+
+def test_a_batch_that_may_be_cut_has_ten_thousand_records_at_most(active_controller, log):
+    """As Kafka's: a log's reader holds no more at once."""
+    many = [partition(7, index, [1]) for index in range(10_000)]
+    at_once(active_controller.write(Result([topic("t", 7), *many], None, atomic=False)))
+    assert [len(records) for _, records in log.batches] == [10_000, 1]
+
+
+def test_a_broker_that_registers_again_has_to_read_so_far(active_controller):
+    """The same incarnation keeps its epoch; it is caught up when it has seen its last registration."""
+
+    def registered_at():
+        return active_controller.registered_at(active_controller.image.cluster.brokers[1])
+
+    def write(*records):
+        at_once(active_controller.write(Result(records, None)))
+
+    assert registered_at() == 101
+    write(broker(2), broker(1))
+    assert registered_at() == END + 1
+    write(UnregisterBrokerRecord(broker_id=1, broker_epoch=101))
+    write(broker(1, epoch=END + 3))
+    assert registered_at() == END + 3
+
+
+@pytest.mark.parametrize(
+    ("records", "is_woken"),
+    [
+        ([config("unclean.leader.election.enable", "true")], True),
+        ([config("retention.ms", "1")], False),
+        ([broker(3)], False),
+    ],
+)
+def test_a_topic_that_may_be_led_uncleanly_now_is_looked_at_soon(
+    active_controller, records, is_woken
+):
+    """Its partition without a leader need not wait for the next round."""
+    at_once(active_controller.write(Result(records, None)))
+    assert active_controller.unclean_wanted.is_set() is is_woken
+
+
+def test_who_looks_at_brokers_is_woken_when_a_connection_closes(active_controller):
+    active_controller.suspect(1, 101)
+    assert active_controller.suspects == {1: 101}
+    assert active_controller.suspected.is_set()
 
 
 def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):

@@ -18,6 +18,7 @@ from tests.quorum.metadata.build import (
     image_of,
     partition,
     topic,
+    uid,
 )
 
 BROKERS = (features(), *(broker(i) for i in (1, 2, 3, 4, 5)))
@@ -32,6 +33,14 @@ def cluster(*records, elr=True, min_isr=2):
 
 def fenced(*ids):
     return [changed_broker(i, fenced=1) for i in ids]
+
+
+def isr_becomes(image, isr, **more):
+    found = image.topics.by_name["t"]
+    ref = PartitionRef(found, 0, found.partitions[0])
+    state = state_of(image)
+    wanted = ref.partition._replace(isr=tuple(isr), **more)
+    return change_partition(ref, state, state.may_lead(ref.partition), wanted=wanted)
 
 
 def partition_after(image, records):
@@ -73,15 +82,7 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync():
 
 def test_nobody_is_eligible_any_more_once_enough_are_in_sync():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
-    ref = PartitionRef(image.topics.by_name["t"], 0, image.topics.by_name["t"].partitions[0])
-    state = state_of(image)
-    record = change_partition(
-        ref,
-        state,
-        state.may_lead(ref.partition),
-        wanted=ref.partition._replace(isr=(1, 3)),
-    )
-    assert record == change(1, 0, isr=[1, 3], eligible_leader_replicas=[])
+    assert isr_becomes(image, [1, 3]) == change(1, 0, isr=[1, 3], eligible_leader_replicas=[])
 
 
 def test_who_may_have_lost_its_disk_is_not_eligible():
@@ -101,6 +102,29 @@ def test_the_last_known_leader_leads_when_nobody_else_is_left():
     (record,) = changes_with(state_of(image), 1)
     assert record == change(1, 0, isr=[1], leader=1, leader_recovery_state=1, last_known_elr=[])
     assert changes_with(state_of(image), 2) == []
+
+
+def test_without_the_feature_the_last_known_leader_is_nobody():
+    """What the feature left behind when it was taken back: the partition waits for who is in sync."""
+    image = cluster(partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1]), elr=False)
+    assert changes_with(state_of(image), 1) == []
+
+
+def test_who_led_last_is_remembered_until_somebody_leads():
+    image = cluster(partition(1, 0, [1, 2], isr=[1]), min_isr=1)
+    image = image_of(*changes_without(state_of(image), 1), *fenced(1, 2), base=image)
+    assert partition_after(image, []).last_known_elr == (1,)
+    image = image_of(*changes_after_loss(state_of(image), 1), base=image)
+    assert partition_after(image, []).last_known_elr == (1,), "nobody leads yet"
+    assert partition_after(image, changes_with(state_of(image), 1)).last_known_elr == ()
+
+
+def test_a_last_one_that_nobody_leads_is_taken_out_of_the_isr():
+    """Where an ISR may be empty; without the feature it stays, as the test below says."""
+    image = cluster(*fenced(1), partition(1, 0, [1], isr=[1], leader=-1))
+    assert changes_without(state_of(image), 1) == [
+        change(1, 0, isr=[], eligible_leader_replicas=[1])
+    ]
 
 
 def test_a_minimum_above_the_replicas_is_the_replicas():
@@ -219,11 +243,16 @@ def test_leaderless_partitions_of_topics_that_allow_it_are_looked_for():
     assert records == [change(2, 0, isr=[2], leader=2, leader_recovery_state=1)]
 
 
-def test_below_3_6_a_smaller_isr_begins_an_epoch():
-    """KAFKA-15021."""
-    image = image_of(features(11), base=cluster(partition(1, 0, [1, 2, 3]), elr=False))
-    (record,) = changes_without(state_of(image), 3)
-    assert record == change(1, 0, isr=[1, 2], leader=1)
+@pytest.mark.parametrize(
+    ("level", "isr", "begins"),
+    [(11, [1, 2], True), (12, [1, 2], False), (11, [1, 2, 3, 4], False), (11, [3, 2, 1], False)],
+)
+def test_below_3_6_a_smaller_isr_begins_an_epoch(level, isr, begins):
+    """KAFKA-15021: its followers did not notice one otherwise. Any other ISR begins none."""
+    image = image_of(
+        features(level), base=cluster(partition(1, 0, [1, 2, 3, 4], isr=[1, 2, 3]), elr=False)
+    )
+    assert isr_becomes(image, isr) == change(1, 0, isr=isr, leader=1 if begins else -2)
 
 
 # --- reassignments
@@ -271,3 +300,43 @@ def test_fewer_replicas_wait_for_all_that_stay():
     assert record.replicas is None
     _, found = complete(moving, [1, 2, 3, 4, 5])
     assert found.replicas == (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("moving", "isr", "replicas"),
+    [
+        # One more replica: nobody goes.
+        (partition(1, 0, [1, 2, 3], isr=[1, 2], adding=[3]), [1, 2, 3], (1, 2, 3)),
+        # All are others.
+        (
+            partition(1, 0, [3, 4, 1, 2], isr=[1, 2], leader=1, adding=[3, 4], removing=[1, 2]),
+            [1, 3, 4],
+            (3, 4),
+        ),
+        # 2 stays, and lags behind as it did before.
+        (
+            partition(1, 0, [1, 2, 4, 3], isr=[1, 3], adding=[4], removing=[3]),
+            [1, 3, 4],
+            (1, 2, 4),
+        ),
+    ],
+)
+def test_a_move_that_keeps_the_number_of_replicas_waits_for_those_that_it_adds(
+    moving, isr, replicas
+):
+    _, found = complete(moving, isr)
+    assert (found.replicas, found.adding, found.removing) == (replicas, (), ())
+
+
+def test_a_move_that_would_leave_nobody_does_not_end():
+    moving = partition(1, 0, [1, 2], removing=[1, 2])
+    record, _ = complete(moving, [1])
+    assert record == change(1, 0, isr=[1])
+
+
+@pytest.mark.parametrize(("level", "names_directories"), [(16, False), (17, True)])
+def test_records_name_directories_from_3_7_on(level, names_directories):
+    image = image_of(features(level), base=cluster(partition(1, 0, [1, 2]), elr=False))
+    elsewhere = (uid(7), uid(8))
+    record = isr_becomes(image, [1], directories=elsewhere)
+    assert record.directories == (list(elsewhere) if names_directories else None)

@@ -73,6 +73,8 @@ def test_quotas_are_set_kept_and_removed():
             [("connection_creation_rate", 1.0)],
             "Invalid configuration key connection_creation_rate",
         ),
+        ([("ip", "-host")], [], "-host is not a valid IP or resolvable host."),
+        ([("user", "a")], [(RATE, 0.0)], f"Quota {RATE} must be greater than 0"),
         ([("user", "a")], [(RATE, -1.0)], f"Quota {RATE} must be greater than 0"),
         ([("user", "a")], [(RATE, float("nan"))], f"Quota {RATE} must be greater than 0"),
         ([("user", "a")], [(RATE, 1.5)], f"{RATE} cannot be a fractional value."),
@@ -90,6 +92,12 @@ def test_what_is_no_quota_is_refused_by_itself(entity, ops, message):
     assert len(records) == 1
 
 
+@pytest.mark.parametrize("ip", [None, "1.2.3.4", "::1", "localhost", "a.b-c.example."])
+def test_connections_of_an_address_or_of_a_host_are_limited_up_to_the_largest_integer(ip):
+    records, answers = alter(entry([("ip", ip)], ("connection_creation_rate", 2.0**31 - 1)))
+    assert (len(records), answers) == (1, [(0, None)])
+
+
 def test_what_is_named_twice():
     twice = entry([("user", "a")], (RATE, 1.0), (RATE, 2.0))
     records, ((code, message),) = alter(twice)
@@ -102,8 +110,10 @@ def test_what_is_named_twice():
 
 
 def test_too_much_at_once():
+    many = [entry([("user", str(n))], (RATE, 1.0)) for n in range(10_001)]
+    assert len(alter(*many[1:])[0]) == 10_000
     with pytest.raises(KafkaError) as caught:
-        alter(*(entry([("user", str(n))], (RATE, 1.0)) for n in range(10_001)))
+        alter(*many)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 

@@ -6,7 +6,7 @@ from node.runtime.steps import at_once
 from quorum.controller.activation import activation_records
 from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.controllers import register_controller
-from quorum.controller.producer_ids import PRODUCER_ID_MAX, allocate_producer_ids
+from quorum.controller.producer_ids import allocate_producer_ids
 from quorum.metadata.features import bootstrap_records
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
 from wire.errors import ErrorCode, KafkaError
@@ -18,6 +18,8 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.records.brokers import RegisterControllerRecord
+from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.topics import ClearElrRecord
@@ -161,9 +163,10 @@ def test_what_an_older_version_wrote_can_be_taken_away():
 
 
 def test_far_too_much_fails_as_a_request():
-    many = [resource(BROKER, "", *((f"k{i}", DELETE, None) for i in range(10_001)))]
+    many = [(f"k{i}", DELETE, None) for i in range(10_001)]
+    assert len(alter(resource(BROKER, "", *many[1:]))[0]) == 10_000
     with pytest.raises(KafkaError) as caught:
-        alter(*many)
+        alter(resource(BROKER, "", *many))
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
@@ -198,6 +201,10 @@ def told(*asked, image=IMAGE):
         ),
         (resource(TOPIC, "t", ("foo", SET, "1")), "Unknown topic config name: foo"),
         (
+            resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # it is a broker's
+            "Unknown topic config name: cordoned.log.dirs",
+        ),
+        (
             resource(TOPIC, "t", ("retention.ms", APPEND, "1")),
             "Can't APPEND to key retention.ms because its type is not LIST.",
         ),
@@ -223,6 +230,34 @@ def told(*asked, image=IMAGE):
 )
 def test_errors_are_told_in_kafkas_words(asked, message):
     assert told(asked) == message
+
+
+def test_every_node_has_configs():
+    """Brokers, from 0 on, and controllers."""
+    controller = RegisterControllerRecord(
+        controller_id=7,
+        incarnation_id=uid(7),
+        zk_migration_ready=False,
+        end_points=[],
+        features=[],
+    )
+    image = image_of(broker(0), controller, base=IMAGE)
+    nodes = [resource(BROKER, name, ("num.io.threads", SET, "4")) for name in ("", "0", "1", "7")]
+    assert alter(*nodes, image=image)[1] == [ErrorCode.NONE] * 4
+
+
+def test_a_list_of_a_broker_grows_and_shrinks():
+    image = image_of(config("cordoned.log.dirs", "/a", (BROKER, "1")), base=IMAGE)
+    for operation, value, after in ((APPEND, "/b", "/a,/b"), (SUBTRACT, "/a", "")):
+        asked = resource(BROKER, "1", ("cordoned.log.dirs", operation, value))
+        request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+        records = at_once(alter_configs(request, image, forwarded=True)).records
+        assert records == [config("cordoned.log.dirs", after, (BROKER, "1"))]
+
+
+def test_the_longest_value_that_fits_a_record():
+    metrics = resource(METRICS, "m", ("metrics", SET, "a" * 32_767))
+    assert alter(metrics)[1] == [ErrorCode.NONE]
 
 
 def test_groups_and_subscriptions_have_configs():
@@ -265,6 +300,12 @@ def test_eligible_leaders_and_min_insync_replicas():
     cluster_change = resource(BROKER, "", ("min.insync.replicas", SET, "2"))
     records, _ = alter(topic_change, cluster_change, image=image)
     assert [r.topic_name for r in records if isinstance(r, ClearElrRecord)] == ["t", ""]
+    others = (
+        resource(TOPIC, "t", ("segment.ms", SET, "7")),
+        resource(BROKER, "1", ("log.retention.ms", SET, "7")),
+    )
+    records, codes = alter(*others, image=image)
+    assert ([type(r) for r in records], codes) == ([ConfigRecord] * 2, [ErrorCode.NONE] * 2)
     assert (
         told(resource(BROKER, "1", ("min.insync.replicas", SET, "2")), image=image)
         == "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
@@ -329,6 +370,13 @@ def test_the_old_way_takes_away_what_it_does_not_name():
     )
     assert replaced(TOPIC, "t", ("segment.ms", "7"), validate_only=True)[0] == []
     assert replaced(TOPIC, "t", ("segment.ms", None)) == ([], ErrorCode.INVALID_REQUEST)
+    listed = [alter_messages.AlterableConfig(name="segment.ms", value="x")]
+    asked = alter_messages.AlterConfigsResource(
+        resource_type=TOPIC, resource_name="t", configs=listed
+    )
+    request = alter_messages.AlterConfigsRequest(resources=[asked], validate_only=False)
+    (answer,) = at_once(replace_configs(request, IMAGE)).response.responses
+    assert answer.error_message.startswith("Invalid value x for configuration segment.ms")
     assert replaced(TOPIC, "t", ("a", "1"), ("a", "2")) == ([], ErrorCode.INVALID_REQUEST)
 
 
@@ -354,11 +402,15 @@ def test_blocks_are_for_registered_incarnations():
 
 
 def test_the_last_block():
-    image = image_of(
-        ProducerIdsRecord(broker_id=1, next_producer_id=PRODUCER_ID_MAX - 10), base=IMAGE
-    )
-    with pytest.raises(KafkaError):
-        allocate(image)
+    """Ids are signed numbers of 64 bits."""
+    last = (1 << 63) - 1 - 1000
+    for begins, are_left in ((last, True), (last + 1, False)):
+        image = image_of(ProducerIdsRecord(broker_id=1, next_producer_id=begins), base=IMAGE)
+        if are_left:
+            assert allocate(image).response.producer_id_start == begins
+        else:
+            with pytest.raises(KafkaError):
+                allocate(image)
 
 
 # --- controllers, activation

@@ -6,7 +6,6 @@ import pytest
 from immutables import Map
 
 from quorum.controller.delegation_tokens import (
-    EXPIRED_MAX,
     TokenRules,
     create_token,
     expire_token,
@@ -15,6 +14,7 @@ from quorum.controller.delegation_tokens import (
     renew_token,
 )
 from quorum.metadata.tokens import describe_tokens
+from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, image_of
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
@@ -78,9 +78,44 @@ def test_the_life_of_a_token():
     assert expiry == 200
     image, expiry = expire(image, token.hmac, at=160, period=5000)
     assert expiry == 1010  # never beyond its end
-    image, expiry = expire(image, token.hmac, at=170, period=-1)
-    assert expiry == 170
+    image, expiry = expire(image, token.hmac, at=170, period=0)
+    assert (expiry, list(image.tokens)) == (170, ["token-0"])
+    image, expiry = renew(image, token.hmac, at=170)  # the last millisecond of its life
+    assert expiry == 270
+    image, expiry = expire(image, token.hmac, at=180, period=-1)
+    assert expiry == 180
     assert not image.tokens
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"), [(-1, 100), (0, 100), (1, 1), (100, 100), (101, 100)]
+)
+def test_a_period_is_what_was_asked_for_and_no_more_than_the_rule(asked, granted):
+    rules = TokenRules(secret="key", lifetime_ms=100, renewal_ms=100)
+    image, token = create(rules=rules, at=10, max_lifetime_ms=asked)
+    assert token.max_timestamp_ms == 10 + granted
+    image, token = create(at=10)
+    assert renew(image, token.hmac, at=20, period=asked)[1] == 20 + granted
+
+
+def test_a_life_without_end_ends_with_the_clock():
+    forever = (1 << 63) - 1
+    rules = TokenRules(secret="key", lifetime_ms=forever, renewal_ms=forever)
+    _, token = create(rules=rules, at=10)
+    assert token.max_timestamp_ms == token.expiry_timestamp_ms == forever
+
+
+def test_the_secret_is_in_the_configuration():
+    rules = TokenRules.of(config_of(delegation_token_secret_key="s3cret"))
+    assert (rules.secret, rules.lifetime_ms, rules.renewal_ms) == ("s3cret", 604800000, 86400000)
+    assert TokenRules.of(config_of()).secret == ""
+
+
+def test_a_refusal_tells_no_times():
+    request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    answer = fail_create_token(request, ALICE, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 3)
+    times = (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms)
+    assert times == (-1, -1, -1)
 
 
 def test_the_hmac_is_sha_512_of_the_id():
@@ -119,6 +154,10 @@ def test_who_and_what_is_refused():
     assert refused(create, image_of(features(13))) is ErrorCode.UNSUPPORTED_VERSION
     assert create(image_of(features(14)))[1].token_requester_principal_name == "alice"
     assert refused(create, renewers=["x"] * 1001) is ErrorCode.INVALID_REQUEST
+    assert create(renewers=["x"] * 1000)[1].error_code == 0
+    request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1)
+    code = refused(renew_token, request, image, no_key, ALICE, now_ms=1)
+    assert code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
 def test_renewers_are_users():
@@ -172,8 +211,17 @@ def test_what_has_run_out_is_swept_away():
         RemoveDelegationTokenRecord(token_id="token-0")
     ]
     record = image.tokens["token-0"]
-    many = image_of(*(record.replace(token_id=f"t{n}") for n in range(EXPIRED_MAX + 1)))
-    assert len(expired_tokens(many.tokens, now_ms=10_000)) == EXPIRED_MAX
+    many = image_of(*(record.replace(token_id=f"t{n}") for n in range(1001)))
+    assert len(expired_tokens(many.tokens, now_ms=10_000)) == 1000
+
+
+def test_a_token_ends_with_its_life_whatever_its_expiry_says():
+    """Others may have written it."""
+    image, token = create()
+    over = image.tokens["token-0"].replace(max_timestamp=50, expiration_timestamp=100)
+    image = image_of(over, base=image)
+    assert refused(renew, image, token.hmac, at=51) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert len(expired_tokens(image.tokens, now_ms=51)) == 1
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

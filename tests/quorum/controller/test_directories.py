@@ -99,6 +99,18 @@ def test_each_is_answered_by_itself():
     assert codes(unknown) == {0: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
+def test_what_a_broker_says_of_many_partitions_need_not_be_one_batch():
+    assert not at_once(assign_replicas(request(THERE, 0), state_of(IMAGE))).atomic
+
+
+def test_directories_came_with_3_7():
+    """metadata.version 17."""
+    assert at_once(assign_replicas(request(THERE, 0), state_of(image_of(features(17), base=IMAGE))))
+    with pytest.raises(KafkaError) as refused:
+        at_once(assign_replicas(request(THERE, 0), state_of(image_of(features(16), base=IMAGE))))
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
 def test_another_incarnation_is_not_believed():
     with pytest.raises(KafkaError) as refused:
         at_once(assign_replicas(request(HERE, 0, epoch=1234), state_of(IMAGE)))

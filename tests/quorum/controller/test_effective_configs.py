@@ -1,6 +1,6 @@
 """The configs in answers of CreateTopics."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from immutables import Map
 
@@ -19,6 +19,7 @@ OF_TOPIC = st.dictionaries(
 )
 
 
+@example([({}, {}, {"retention.ms": "8"}), ({}, {}, {"segment.bytes": "8"})])
 @given(st.lists(st.tuples(OF_BROKERS, OF_BROKERS, OF_TOPIC), max_size=6))
 def test_whatever_was_described_before_the_answer_is_that_of_a_new_description(steps):
     config = config_of(log_segment_bytes=2 << 20)

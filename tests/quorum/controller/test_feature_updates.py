@@ -140,11 +140,20 @@ def test_every_broker_and_controller_must_support_it():
     )
     both = {"image": image_of(controller, base=AT_29), "controllers": (1, 2)}
     assert refused((MV, 30, UPGRADE), **both).endswith("Controller 2 only supports versions 7-29")
+    new = controller.replace(
+        features=[ControllerFeature(name=MV, min_supported_version=7, max_supported_version=30)]
+    )
+    both["image"] = image_of(new, base=AT_29)
+    assert update((MV, 30, UPGRADE), **both).records
+    itself = image_of(controller.replace(controller_id=1), base=AT_29)
+    assert update((MV, 30, UPGRADE), image=itself).records, "it was another release then"
     assert refused((MV, 30, UPGRADE), image=AT_29, controllers=(1, 2)).endswith(
         "controller 2 has not registered, and may not support this feature"
     )
     # Below 3.7 controllers do not register.
     assert update((MV, 12, UPGRADE), image=image_of(features(11)), controllers=(1, 2)).records
+    assert update((MV, 15, UPGRADE), image=image_of(features(14)), controllers=(1, 2)).records
+    assert refused((MV, 16, UPGRADE), image=image_of(features(15)), controllers=(1, 2))
 
 
 def test_what_is_not_served_is_refused():
@@ -163,6 +172,14 @@ def test_all_or_nothing():
     quorum = FakeQuorum()
     refused(("kraft.version", 1, UPGRADE), ("foo.version", 1, UPGRADE), image=AT_29, quorum=quorum)
     assert quorum.upgrades == []
+
+
+def test_a_hundred_features_may_be_named_at_once():
+    many = [(f"f{n}", 1, UPGRADE) for n in range(101)]
+    refused(*many[1:], image=AT_29)
+    with pytest.raises(KafkaError) as caught:
+        update(*many, image=AT_29)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_results_of_each_feature_are_for_old_clients():
@@ -193,23 +210,28 @@ def test_a_feature_that_was_never_set_is_at_level_0():
     ]
 
 
-def test_eligible_leaders_make_min_insync_replicas_the_clusters(monkeypatch):
+def test_eligible_leaders_make_min_insync_replicas_the_clusters():
     """KIP-966: the cluster gets one, brokers lose theirs; it needs a metadata.version that has it."""
-    served = FEATURES[ELR]
-    assert served.needs == {1: {MV: 23}}
-    if not served.served:
-        from quorum.controller import feature_updates
-        from quorum.metadata.image import FeatureRange
-
-        monkeypatch.setattr(
-            feature_updates, "_LOCAL", (*feature_updates._LOCAL, FeatureRange(ELR, 0, 1))
-        )
-    image = image_of(features(29), config("min.insync.replicas", "2", (4, "1")))
-    result = update((ELR, 1, UPGRADE), image=image)
-    assert result.records[:2] == [
+    assert FEATURES[ELR].needs == {1: {MV: 23}}
+    on = FeatureLevelRecord(name=ELR, feature_level=1)
+    image = image_of(
+        features(23),
+        config("min.insync.replicas", "2", (4, "1")),
+        config("log.retention.ms", "7", (4, "2")),
+        config("min.insync.replicas", "2", (2, "topic")),
+    )
+    assert update((ELR, 1, UPGRADE), image=image).records == [
         config("min.insync.replicas", "1", (4, "")),
         config("min.insync.replicas", None, (4, "1")),
+        on,
     ]
+    has_one = image_of(config("min.insync.replicas", "3", (4, "")), base=image)
+    assert update((ELR, 1, UPGRADE), image=has_one).records == [
+        config("min.insync.replicas", None, (4, "1")),
+        on,
+    ]
+    is_on = image_of(on, base=image)
+    assert update((MV, 24, UPGRADE), image=is_on).records == [features(24)]
     assert refused((ELR, 1, UPGRADE), image=image_of(features(22))).endswith(
         f"{ELR} could not be set to 1 because it depends on metadata.version level 23"
     )

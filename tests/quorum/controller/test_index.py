@@ -8,7 +8,7 @@ from hypothesis import example, given
 from quorum.controller.index import PartitionIndex
 from quorum.metadata.image import NO_LEADER
 from quorum.metadata.topic_names import in_metrics
-from tests.quorum.metadata.build import change, image_of, partition, topic, uid
+from tests.quorum.metadata.build import SOMEWHERE, change, image_of, partition, replay, topic, uid
 from wire.records.topics import RemoveTopicRecord
 
 BROKERS = range(1, 5)
@@ -28,34 +28,33 @@ steps = st.lists(
 )
 
 
-def changed(image, step, number):
-    """The image after one step that makes sense; `number` is the id of what is created."""
+def records_of(image, step, number):
+    """Of one step that makes sense; `number` is the id of what is created."""
     kind, name, *rest = step
     known = image.topics.by_name.get(name)
     if known is None:
         if kind != "create":
-            return image
+            return []
         new = [partition(number, i, replicas) for i, replicas in enumerate(rest[0])]
-        return image_of(topic(name, number), *new, base=image)
+        return [topic(name, number), *new]
     known_number = int.from_bytes(known.id, "big") - int.from_bytes(uid(0), "big")
     if kind == "remove":
-        return image_of(RemoveTopicRecord(topic_id=known.id), base=image)
+        return [RemoveTopicRecord(topic_id=known.id)]
     if kind == "add":
-        return image_of(partition(known_number, len(known.partitions), rest[0]), base=image)
+        return [partition(known_number, len(known.partitions), rest[0])]
     if kind == "create" or rest[0] not in known.partitions:
-        return image
+        return []
     index, some = rest
     if kind == "lose":
-        lost = change(known_number, index, isr=[], leader=NO_LEADER, eligible_leader_replicas=some)
-        return image_of(lost, base=image)
-    return image_of(
-        change(known_number, index, isr=some, leader=some[0], adding_replicas=some), base=image
-    )
+        return [
+            change(known_number, index, isr=[], leader=NO_LEADER, eligible_leader_replicas=some)
+        ]
+    return [change(known_number, index, isr=some, leader=some[0], adding_replicas=some)]
 
 
 def grown(image, branch, first_number):
     for number, step in enumerate(branch, first_number):
-        image = changed(image, step, number)
+        image = image_of(*records_of(image, step, number), base=image)
     return image
 
 
@@ -91,6 +90,17 @@ def test_it_follows_from_any_image_to_any_other(common, one, other):
     index = PartitionIndex()
     for image in (*images, *images[::-1]):
         deque(index.follow(image.topics), maxlen=0)
+        check(index, image)
+
+
+@example([AB, ("create", "a_b", [[1]]), ("remove", "a.b"), ("create", "a.b", [[2]])])
+@given(steps)
+def test_it_goes_along_with_every_delta(branch):
+    image, index = EMPTY, PartitionIndex()
+    for number, step in enumerate(branch):
+        delta = replay(records_of(image, step, number), image)
+        image = delta.apply(SOMEWHERE)
+        deque(index.apply(delta.topics, image.topics), maxlen=0)
         check(index, image)
 
 

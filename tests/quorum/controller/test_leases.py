@@ -12,6 +12,7 @@ def test_a_new_controller_gives_every_unfenced_broker_a_full_lease():
     assert leases.next_deadline() == 109.0
     assert leases.expired(108.9) == []
     assert [lease.broker_id for lease in leases.expired(109.0)] == [1, 2]
+    assert [lease.broker_id for lease in leases.disconnected_leases()] == [1, 2]
 
 
 def test_a_heartbeat_extends_the_lease():
@@ -56,5 +57,9 @@ def test_the_slowest_active_broker():
     assert leases.lowest_active_offset(IMAGE) == -1
     leases.extend(2, 102, now=0.0).metadata_offset = 40
     assert leases.lowest_active_offset(IMAGE) == 40
-    leases.extend(2, 102, now=0.0).shutdown_offset = 45
+    leases.extend(2, 102, now=0.0).shutdown_offset = 0  # it goes
     assert leases.lowest_active_offset(IMAGE) == 50
+    leases.extend(9, 109, now=0.0).metadata_offset = 1  # nobody knows it any more
+    assert leases.lowest_active_offset(IMAGE) == 50
+    leases.extend(1, 999, now=0.0).metadata_offset = 1  # another incarnation than the registered
+    assert leases.lowest_active_offset(IMAGE) is None

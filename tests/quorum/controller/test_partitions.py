@@ -24,9 +24,11 @@ from wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
+    AlterPartitionResponsePartitionData,
     BrokerState,
 )
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from wire.records.brokers import UnregisterBrokerRecord
 
 BROKERS = (features(), broker(1), broker(2), broker(3))
 
@@ -88,6 +90,12 @@ def test_a_broker_about_to_go_is_no_successor():
     assert changes_without(state_of(image), 1)[0].leader == 3
 
 
+def test_a_broker_that_is_not_registered_any_more_is_no_successor():
+    gone = UnregisterBrokerRecord(broker_id=2, broker_epoch=102)
+    image = cluster(gone, partition(1, 0, [1, 2, 3]))
+    assert changes_without(state_of(image), 1)[0].leader == 3
+
+
 @pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(999)])
 def test_a_replica_on_a_directory_that_is_offline_is_no_successor(directory):
     image = cluster(partition(1, 0, [1, 2, 3], directories=[uid(501), directory, uid(503)]))
@@ -103,7 +111,11 @@ def test_only_the_partitions_of_a_directory_that_failed():
 
 
 def test_partitions_of_others_are_left_alone():
-    assert changes_without(state_of(cluster(partition(1, 0, [1, 2]))), 3) == []
+    image = cluster(partition(1, 0, [1, 2]), partition(1, 1, [1, 2, 3], isr=[1], leader=-1))
+    state = state_of(image)
+    assert changes_without(state, 3) == []
+    listed_before_it_left = [(uid(1), 0), (uid(1), 1)]
+    assert changes_without(state, 3, keys=listed_before_it_left) == []
 
 
 def test_leaders_move_back_to_preferred_replicas_that_can_lead():
@@ -227,11 +239,41 @@ def test_what_is_refused(request_, code):
         changed_broker(2, fenced=1),
         changed_broker(2, in_controlled_shutdown=1),
         broker(2, epoch=777),  # KAFKA-14139: it came back, perhaps with an empty disk
+        UnregisterBrokerRecord(broker_id=2, broker_epoch=102),
     ],
 )
 def test_who_is_not_eligible_does_not_join(news):
     image = image_of(news, base=cluster(partition(1, 0, [1, 2], isr=[1])))
     assert code_of(proposal([1, 2]), image) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_refusal_says_its_code_and_nothing_of_the_partition():
+    answers = at_once(alter_partition(proposal([1], index=9), state_of(cluster()))).response
+    assert answers.topics[0].partitions == [
+        AlterPartitionResponsePartitionData(
+            partition_index=9,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            leader_id=0,
+            leader_epoch=0,
+            isr=[],
+            partition_epoch=0,
+        )
+    ]
+
+
+def test_a_leader_whose_proposal_ends_its_own_leadership_hears_so():
+    """The move that takes it away is complete: the change is made, and somebody else leads."""
+    moving = partition(1, 0, [2, 3, 1], isr=[1, 2], leader=1, adding=[3], removing=[1])
+    result = at_once(alter_partition(proposal([1, 2, 3]), state_of(cluster(moving))))
+    assert [one.leader for one in result.records] == [2]
+    (answer,) = result.response.topics[0].partitions
+    assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
+
+
+def test_proposals_of_many_partitions_need_not_be_one_batch():
+    """A leader of tens of thousands proposes for all of them when a follower is gone."""
+    result = at_once(alter_partition(proposal([1]), state_of(cluster(partition(1, 0, [1, 2])))))
+    assert not result.atomic
 
 
 def test_without_epochs_only_the_state_is_looked_at():
@@ -250,6 +292,7 @@ def test_recovery_ends_with_the_first_proposal_that_says_so():
     result = at_once(alter_partition(proposal([1]), state_of(image)))
     assert after(image, result.records)[0].leader_recovery_state == 0
     assert code_of(proposal([1, 2], state=1), image) is ErrorCode.INVALID_REQUEST
+    assert code_of(proposal([1], state=1), image) is ErrorCode.NONE, "it goes on recovering"
 
 
 # --- ElectLeaders
@@ -259,6 +302,7 @@ def ask(image, *, kind=0, partitions=None):
     asked = None if partitions is None else [TopicPartitions(topic="t", partitions=partitions)]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
     result = at_once(elect_leaders(request, state_of(image)))
+    assert not result.atomic, "each by itself"
     answers = {
         one.partition_id: ErrorCode(one.error_code)
         for named in result.response.replica_election_results
@@ -294,6 +338,15 @@ def test_an_operator_has_an_unclean_election_held():
 def test_nobody_is_there_for_an_unclean_election():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1], isr=[1], leader=-1))
     assert ask(image, kind=1, partitions=[0]) == ([], {0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
+
+
+def test_ten_thousand_leaders_may_be_elected_at_once():
+    wanting = [partition(1, index, [1, 2], leader=2) for index in range(10_001)]
+    records, _ = ask(cluster(*wanting[1:]))
+    assert len(records) == 10_000
+    with pytest.raises(KafkaError) as caught:
+        ask(cluster(*wanting))
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
 def test_an_election_of_no_known_kind():

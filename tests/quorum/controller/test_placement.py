@@ -45,6 +45,87 @@ def test_the_first_replica_is_up_and_fenced_ones_come_last():
             assert replicas[2] == 3
 
 
+def test_replicas_are_consecutive_brokers_and_begin_anywhere():
+    listed = brokers(*(broker(i) for i in range(5)))
+    first = set()
+    for seed in range(40):
+        one, *_ = place(listed, 1, 3, seed)
+        assert one == (one[0], (one[0] + 1) % 5, (one[0] + 2) % 5)
+        first.add(one[0])
+    assert first == set(range(5))
+
+
+def test_fenced_brokers_have_their_turn_too():
+    listed = brokers(broker(0), *(broker(i, fenced=True) for i in (1, 2, 3)))
+    assert {place(listed, 1, 2, seed)[0][1] for seed in range(40)} == {1, 2, 3}
+
+
+def test_the_first_leader_may_be_in_any_rack():
+    listed = brokers(broker(0), broker(1, rack="a"), broker(2, rack="b"))
+    assert {place(listed, 1, 1, seed)[0][0] for seed in range(40)} == {0, 1, 2}
+
+
+def test_the_order_in_which_brokers_are_known_does_not_matter():
+    racks = ("b", None, "a", "b", None, "a")
+    listed = brokers(*(broker(i, rack=rack) for i, rack in enumerate(racks)))
+    for seed in range(20):
+        assert place(listed, 6, 3, seed) == place(listed[::-1], 6, 3, seed)
+
+
+def test_a_rack_whose_brokers_are_all_fenced_holds_replicas():
+    listed = brokers(broker(1, rack="a", fenced=True), broker(2, rack="b"), broker(3, rack="b"))
+    for seed in range(20):
+        assert all(replicas[1] == 1 for replicas in place(listed, 4, 2, seed))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "factor"),
+    [
+        ([broker(1), broker(2)], 1),
+        ([broker(1), broker(2), broker(3)], 1),
+        ([broker(1, rack="a"), broker(2, rack="b"), broker(3, rack="c")], 1),
+        ([broker(1), broker(2), broker(3, fenced=True), broker(4, fenced=True)], 3),
+    ],
+)
+def test_a_pattern_does_not_repeat(nodes, factor):
+    """Else the replicas of one partition in so many would all be on the same brokers."""
+    up = sum(not one.fenced for one in nodes)
+    for seed in range(20):
+        last = [replicas[-1] for replicas in place(brokers(*nodes), 4 * up, factor, seed)]
+        if last != last[:up] * 4:
+            return
+    raise AssertionError("it repeats with every seed")
+
+
+def test_consecutive_partitions_begin_in_consecutive_racks():
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    listed = brokers(*(broker(i, rack=r) for i, r in racks.items()))
+    for seed in range(20):
+        assert {racks[replicas[0]] for replicas in place(listed, 3, 1, seed)} == {"a", "b", "c"}
+
+
+def test_the_rack_after_one_that_is_down_leads_in_its_place():
+    listed = brokers(
+        broker(1, rack="a", fenced=True),
+        *(broker(i, rack="b") for i in (2, 3)),
+        *(broker(i, rack="c") for i in (4, 5)),
+    )
+    for seed in range(20):
+        leaders = Counter(replicas[0] in (2, 3) for replicas in place(listed, 3, 1, seed))
+        assert leaders == {True: 2, False: 1}
+
+
+def test_a_broker_that_names_no_directories_has_none_cordoned():
+    """As before 3.7."""
+    assert place(brokers(broker(1, log_dirs=[])), 1, 1) == [(1,)]
+
+
+def test_nobody_is_there():
+    with pytest.raises(KafkaError) as caught:
+        place([], 1, 1)
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 def test_one_broker_up_leads_everything():
     listed = brokers(broker(1), broker(2, fenced=True))
     assert place(listed, 5, 2) == [(1, 2)] * 5

@@ -107,6 +107,26 @@ def test_a_move_is_cancelled():
     assert len(after.directories) == 3
 
 
+@pytest.mark.parametrize("target", [[1, 2, 3, 4], [1, 2]])
+def test_a_move_that_only_adds_or_only_takes_away_is_cancelled_too(target):
+    lagging = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3]))
+    after = found(moved(moved(lagging, target), None))
+    assert (after.replicas, after.adding, after.removing) == ((1, 2, 3), (), ())
+
+
+def test_ten_thousand_partitions_may_be_named_at_once():
+    def asked(count):
+        one = ReassignablePartition(partition_index=0, replicas=[1])
+        topics = [ReassignableTopic(name="unknown", partitions=[one] * count)]
+        request = AlterPartitionReassignmentsRequest(topics=topics)
+        return at_once(alter_reassignments(request, state_of(cluster())))
+
+    assert len(asked(10_000).response.responses[0].partitions) == 10_000
+    with pytest.raises(KafkaError) as caught:
+        asked(10_001)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
 def test_a_move_takes_the_place_of_another():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [1, 2, 4])
     after = found(moved(image, [1, 2, 5]))

@@ -93,7 +93,20 @@ def test_what_is_no_credential_is_refused_by_itself(change, code, message):
     assert answers["bob"].error_code == 0
 
 
+def test_the_most_iterations_that_may_be():
+    assert len(alter(upsertion(iterations=16384))[0]) == 1
+
+
+def test_ten_thousand_users_may_be_altered_at_once():
+    users = [deletion(f"u{n}") for n in range(10_001)]
+    assert len(alter(*users[1:])[1]) == 10_000
+    with pytest.raises(KafkaError) as caught:
+        alter(*users)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
 def test_a_user_is_altered_once_a_request():
+    assert alter(upsertion(), upsertion())[0] == []
     records, answers = alter(upsertion(), upsertion(mechanism=SHA_512), deletion())
     assert records == []
     assert answers["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE
@@ -130,6 +143,7 @@ def test_old_clusters_have_no_scram():
     records, answers = alter(upsertion(), image=image_of(features(10)))
     assert records == []
     assert answers["alice"].error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert len(alter(upsertion(), image=image_of(features(11)))[0]) == 1
     with pytest.raises(KafkaError, match="does not support SCRAM"):
         store_scram_credential(stored(), image_of(features(10)))
 

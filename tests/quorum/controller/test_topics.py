@@ -6,6 +6,7 @@ import random
 import pytest
 
 from node.runtime.steps import at_once
+from quorum.controller.policies import Policies
 from quorum.controller.topics import (
     TopicRules,
     create_partitions,
@@ -75,6 +76,18 @@ def create(*topics, image=IMAGE, validate_only=False, **keys):
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     result = at_once(create_topics(request, state_of(image), rules(**keys)))
     return result, {one.name: ErrorCode(one.error_code) for one in result.response.topics}
+
+
+# --- ids
+
+
+def test_an_id_is_none_that_is_reserved_and_does_not_look_like_an_option(monkeypatch):
+    """The text of one that begins with 0xf8 to 0xfb begins with a dash."""
+    drawn = [bytes(16), (99).to_bytes(16, "big"), b"\xf8" * 16, b"\xfb" * 16]
+    for good in ((100).to_bytes(16, "big"), b"\xf7" * 16, b"\xfc" * 16):
+        numbers = iter([*drawn, good])
+        monkeypatch.setattr("os.urandom", lambda _, numbers=numbers: next(numbers))
+        assert new_topic_id() == good
 
 
 # --- CreateTopics
@@ -218,14 +231,25 @@ def test_a_million_partitions_fail_as_a_request():
     for asked in (
         [wanted(partitions=1_000_000)],
         [wanted(f"t{i}", partitions=4000) for i in range(3)],
+        [wanted(partitions=-1, factor=-1, assignments=[(i, [1]) for i in range(10_001)])],
+        [wanted("t", partitions=10_001), wanted("less than none", partitions=-2)],
     ):
-        with pytest.raises(KafkaError) as caught:
+        with pytest.raises(KafkaError, match="number of partitions per request") as caught:
             create(*asked)
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_ids_of_topics_are_none_that_are_reserved():
-    assert all(new_topic_id() > (100).to_bytes(16, "big") for _ in range(50))
+def test_an_operators_rule_sees_what_was_chosen_by_hand():
+    seen = []
+    policies = Policies(create_topic=seen.append)
+    asking = TopicRules(config_of(), random.Random(1), new_topic_id, policies)
+    by_hand = wanted("hand", partitions=-1, factor=-1, assignments=[(0, [2, 3])])
+    request = CreateTopicsRequest(topics=[wanted("placed", partitions=1), by_hand])
+    at_once(create_topics(request, state_of(IMAGE), asking))
+    assert [(one.name, one.assignments) for one in seen] == [
+        ("placed", None),
+        ("hand", {0: [2, 3]}),
+    ]
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "a.b", "_", "x" * 249, "0", "..."])
@@ -291,22 +315,41 @@ def test_what_cannot_be_added(count, more, code):
 
 
 def test_too_many_new_partitions_fail_as_a_request():
-    with pytest.raises(KafkaError) as caught:
-        add(2_000_000_000)
-    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert len(add(10_002)[0]) == 10_000
+    for count in (10_003, 2_000_000_000):
+        with pytest.raises(KafkaError) as caught:
+            add(count)
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    "known", [[partition(2, 0, [1, 2])], [partition(2, 0, [3, 1]), partition(2, 1, [1])]]
+)
+def test_new_partitions_have_as_many_replicas_as_the_first(known):
+    image = image_of(topic("u", 2), *known, base=IMAGE)
+    records, _ = add(3, name="u", image=image)
+    assert {len(one.replicas) for one in records} == {2}
+
+
+def test_partitions_of_a_topic_named_twice_are_not_added():
+    one = CreatePartitionsTopic(name="t", count=3, assignments=None)
+    request = CreatePartitionsRequest(topics=[one, one], timeout_ms=0, validate_only=False)
+    result = at_once(create_partitions(request, WITH_TOPIC, rules()))
+    assert result.records == []
+    assert [one.error_code for one in result.response.results] == [ErrorCode.INVALID_REQUEST]
 
 
 # --- DeleteTopics
 
 
-def remove(*, names=(), states=(), enabled=True, version=6):
+def remove(*, names=(), states=(), enabled=True, version=6, **rights):
     request = DeleteTopicsRequest(
         topic_names=list(names),
         topics=[DeleteTopicState(name=n, topic_id=i) for n, i in states],
         timeout_ms=0,
     )
     image = image_of(config("retention.ms", "1"), base=WITH_TOPIC)
-    result = at_once(delete_topics(request, image, enabled=enabled, version=version))
+    result = at_once(delete_topics(request, image, enabled=enabled, version=version, **rights))
     answers = [
         (one.name, one.topic_id, ErrorCode(one.error_code)) for one in result.response.responses
     ]
@@ -346,6 +389,37 @@ def test_deletion_is_disabled(version, code):
     with pytest.raises(KafkaError) as caught:
         remove(names=["t"], enabled=False, version=version)
     assert caught.value.code is code
+
+
+def test_ten_thousand_topics_may_be_named_at_once():
+    names = [f"n{i}" for i in range(10_001)]
+    assert len(remove(names=names[1:])[1]) == 10_000
+    with pytest.raises(KafkaError) as caught:
+        remove(names=names)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("asked", "sees", "deletes", "answer"),
+    [
+        (("t", NIL_UUID), True, True, ("t", uid(1), ErrorCode.NONE)),
+        (("t", NIL_UUID), True, False, ("t", NIL_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        (("t", NIL_UUID), False, False, ("t", NIL_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        (("u", NIL_UUID), True, False, ("u", NIL_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
+        (("u", NIL_UUID), False, False, ("u", NIL_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        (("u", NIL_UUID), False, True, ("u", NIL_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        ((None, uid(1)), True, True, ("t", uid(1), ErrorCode.NONE)),
+        ((None, uid(1)), True, False, ("t", uid(1), ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        ((None, uid(1)), False, False, (None, uid(1), ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        ((None, uid(9)), False, False, (None, uid(9), ErrorCode.UNKNOWN_TOPIC_ID)),
+    ],
+)
+def test_who_may_not_see_a_topic_is_not_told_whether_there_is_one(asked, sees, deletes, answer):
+    """By an id that somebody knows is told that it is somebody's, and not whose."""
+    rights = {"may_see": lambda _: sees, "may_delete": lambda _: deletes}
+    records, answers = remove(states=[asked], **rights)
+    assert answers == [answer]
+    assert len(records) == (answer[2] is ErrorCode.NONE)
 
 
 def test_a_topic_named_both_ways_is_not_deleted():

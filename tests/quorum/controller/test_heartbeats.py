@@ -1,0 +1,259 @@
+"""Heartbeats as decisions: a broker is unfenced, fenced, let go, and loses directories."""
+
+import pytest
+
+from node.runtime.steps import at_once
+from quorum.controller.brokers import State, heartbeat
+from quorum.controller.leases import Lease
+from tests.quorum.controller.states import state_of
+from tests.quorum.controller.test_brokers import register, registration
+from tests.quorum.metadata.build import (
+    broker,
+    change,
+    changed_broker,
+    features,
+    image_of,
+    partition,
+    topic,
+    uid,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+
+
+def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wishes):
+    request = BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=epoch,
+        current_metadata_offset=wishes.pop("offset", 500),
+        want_fence=wishes.pop("want_fence", False),
+        want_shut_down=wishes.pop("want_shut_down", False),
+        **wishes,
+    )
+    lease = lease or Lease(1, 101, 10.0)
+    return at_once(
+        heartbeat(
+            request,
+            state_of(image),
+            lease,
+            registered_at=registered_at,
+            lowest_active_offset=lowest,
+        )
+    )
+
+
+def test_a_broker_that_has_caught_up_is_unfenced_and_leads_again():
+    image = image_of(
+        features(), broker(1, fenced=True), topic("t", 1), partition(1, 0, [1], leader=-1)
+    )
+    result = beat(image)
+    assert result.response.state is State.UNFENCED
+    assert result.records == [changed_broker(1, fenced=-1), change(1, 0, leader=1)]
+
+
+def test_a_broker_that_has_not_seen_its_registration_stays_fenced():
+    result = beat(image_of(features(), broker(1, fenced=True)), offset=100)
+    assert (result.response.is_caught_up, result.response.is_fenced, result.records) == (
+        False,
+        True,
+        [],
+    )
+
+
+def test_it_has_caught_up_with_the_record_of_its_registration():
+    image = image_of(features(), broker(1, fenced=True))
+    caught_up = [
+        beat(image, registered_at=101, offset=one).response.is_caught_up for one in (100, 101)
+    ]
+    assert caught_up == [False, True]
+
+
+def test_what_a_heartbeat_takes_away_need_not_be_one_batch():
+    assert not beat(image_of(features(), broker(1))).atomic
+
+
+def test_a_broker_that_wants_to_stay_fenced_does():
+    assert beat(image_of(features(), broker(1, fenced=True)), want_fence=True).records == []
+
+
+def test_a_live_broker_changes_nothing():
+    result = beat(image_of(features(), broker(1)))
+    assert (result.records, result.response.state, result.response.is_fenced) == (
+        [],
+        State.UNFENCED,
+        False,
+    )
+
+
+def test_a_broker_can_ask_to_be_fenced():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+    result = beat(image, want_fence=True)
+    assert result.records == [change(1, 0, isr=[2], leader=2), changed_broker(1, fenced=1)]
+
+
+def test_a_fenced_broker_may_go_at_once():
+    result = beat(image_of(features(), broker(1, fenced=True)), want_shut_down=True)
+    assert (result.response.should_shut_down, result.records) == (True, [])
+
+
+def test_a_broker_that_leads_nothing_may_go_at_once():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [2, 1]))
+    result = beat(image, want_shut_down=True)
+    assert result.response.should_shut_down
+    assert result.records == [change(1, 0, isr=[2]), changed_broker(1, fenced=1)]
+
+
+def test_a_leader_hands_over_before_it_goes():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+    result = beat(image, want_shut_down=True)
+    assert result.response.shutting_down
+    assert result.records == [
+        changed_broker(1, in_controlled_shutdown=1),
+        change(1, 0, isr=[2], leader=2),
+    ]
+    image = image_of(*result.records, base=image)
+    # it waits until everybody has applied that it leads nothing any more
+    lease = Lease(1, 101, 10.0, shutdown_offset=600)
+    assert beat(image, lease=lease, lowest=599, want_shut_down=True).response.shutting_down
+    result = beat(image, lease=lease, lowest=600, want_shut_down=True)
+    assert result.response.should_shut_down
+    assert result.records == [changed_broker(1, fenced=1)]
+
+
+def following(broker_1, *, lease=None, led=False, in_sync=1, **more):
+    """The state after a heartbeat of broker 1, a follower of `in_sync` partitions."""
+    image = image_of(
+        features(),
+        broker(1),
+        broker(2),
+        broker_1,
+        topic("t", 1),
+        *(partition(1, i, [1, 2] if led else [2, 1]) for i in range(in_sync)),
+    )
+    return beat(image, lease=lease, **more).response.state
+
+
+LEAVING = changed_broker(1, in_controlled_shutdown=1)
+
+
+@pytest.mark.parametrize(
+    ("lease", "more", "state"),
+    [
+        ({"shutdown_offset": 0}, {}, State.SHUTDOWN_NOW),  # whoever began to go goes on
+        ({"shutdown_offset": 600, "draining": True}, {}, State.CONTROLLED_SHUTDOWN),
+        ({"shutdown_offset": 600}, {"led": True}, State.CONTROLLED_SHUTDOWN),
+    ],
+)
+def test_a_broker_on_its_way_out_may_go_when_nothing_is_left_of_it(lease, more, state):
+    assert following(LEAVING, lease=Lease(1, 101, 10.0, **lease), **more) is state
+
+
+def test_a_broker_that_was_fenced_on_its_way_out_may_come_back():
+    image = image_of(features(), broker(1), LEAVING, changed_broker(1, fenced=1))
+    result = beat(image, lease=Lease(1, 101, 10.0, shutdown_offset=600))
+    assert result.response.state is State.UNFENCED
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({"in_sync": 500}, State.SHUTDOWN_NOW),
+        ({"in_sync": 501}, State.CONTROLLED_SHUTDOWN),  # more than one step takes away
+        ({"led": True}, State.CONTROLLED_SHUTDOWN),
+        ({"led": True, "want_fence": True}, State.SHUTDOWN_NOW),  # it will not wait
+    ],
+)
+def test_how_a_broker_leaves(more, state):
+    assert following(broker(1), want_shut_down=True, **more) is state
+
+
+def test_a_leader_without_successor_keeps_its_partition():
+    image = image_of(features(), broker(1), topic("t", 1), partition(1, 0, [1]))
+    result = beat(image, want_shut_down=True)
+    found = image_of(*result.records, base=image).topics.by_name["t"].partitions[0]
+    assert (found.leader, found.isr) == (-1, (1,))
+
+
+def test_a_heartbeat_of_another_incarnation():
+    for image in (image_of(features(), broker(1)), image_of(features())):
+        with pytest.raises(KafkaError) as caught:
+            beat(image, epoch=7)
+        assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_directory_that_failed_takes_its_replicas_out():
+    image = image_of(
+        features(),
+        broker(1, log_dirs=[uid(501), uid(601)]),
+        broker(2),
+        topic("t", 1),
+        partition(1, 0, [1, 2]),
+        partition(1, 1, [1, 2], directories=[uid(601), uid(502)]),
+    )
+    result = beat(image, offline_log_dirs=[uid(601), uid(9)])
+    assert result.records == [
+        change(1, 1, isr=[2], leader=2),
+        changed_broker(1, log_dirs=[uid(501)]),
+    ]
+
+
+def test_a_directory_that_failed_before_the_broker_serves_gets_no_leaderships():
+    """Its only replicas would be led where nobody can read them, until the broker is fenced again."""
+    image = image_of(
+        features(),
+        broker(1, fenced=True, log_dirs=[uid(501), uid(601)]),
+        topic("t", 1),
+        partition(1, 0, [1], leader=-1, directories=[uid(601)]),
+        partition(1, 1, [1], leader=-1, directories=[uid(501)]),
+    )
+    first = beat(image, offline_log_dirs=[uid(601)])
+    assert first.records == [changed_broker(1, log_dirs=[uid(501)])]
+    assert first.response.is_fenced
+    image = image_of(*first.records, base=image)
+    second = beat(image, offline_log_dirs=[uid(601)])
+    assert second.records == [changed_broker(1, fenced=-1), change(1, 1, leader=1)]
+
+
+def test_a_directory_that_failed_keeps_nobody_from_going():
+    image = image_of(features(), broker(1, fenced=True, log_dirs=[uid(501), uid(601)]))
+    result = beat(image, offline_log_dirs=[uid(601)], want_shut_down=True)
+    assert result.response.should_shut_down
+
+
+def test_cordoned_directories_are_written_when_they_change():
+    image = image_of(features(), broker(1))
+    assert beat(image, cordoned_log_dirs=[]).records == [changed_broker(1, cordoned_log_dirs=[])]
+    image = image_of(changed_broker(1, cordoned_log_dirs=[]), base=image)
+    assert beat(image, cordoned_log_dirs=[]).records == []
+
+
+def test_only_directories_that_the_broker_has_are_cordoned():
+    """What else it names would be in the log and in the image for good."""
+    image = image_of(features(), broker(1, log_dirs=[uid(501), uid(601)]))
+    named = [uid(601), uid(900), uid(601)]
+    records = beat(image, cordoned_log_dirs=named).records
+    assert records == [changed_broker(1, cordoned_log_dirs=[uid(601)])]
+    image = image_of(*records, base=image)
+    assert beat(image, cordoned_log_dirs=named).records == []
+    assert beat(image, cordoned_log_dirs=[uid(501)]).records == [
+        changed_broker(1, cordoned_log_dirs=[uid(501)])
+    ]
+
+
+@pytest.mark.parametrize("level", [7, 12, 16, 17, 29, 30])
+def test_at_every_metadata_version_records_say_what_it_has_room_for(level):
+    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the
+    controller its leadership.
+    """
+    image = image_of(features(level))
+    made = register(image, registration(log_dirs=[uid(501), uid(601)])).records
+    image = image_of(*made, changed_broker(1, epoch=900, fenced=-1), base=image)
+    assert image.cluster.brokers[1].directories == ((uid(501), uid(601)) if level >= 17 else ())
+    wishes = {"offline_log_dirs": [uid(601)], "cordoned_log_dirs": []}
+    changed = beat(image, epoch=900, **wishes).records
+    assert [(one.log_dirs, one.cordoned_log_dirs) for one in changed] == (
+        [([uid(501)], None)] * (level >= 17) + [([], [])] * (level >= 30)
+    )
+    for record in (*made, *changed):
+        encode_metadata_record(record, metadata_record_version(type(record), level))
