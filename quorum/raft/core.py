@@ -196,7 +196,6 @@ class Raft:
 
     def shutdown(self, now: float) -> None:
         """Stands for nothing any more; a leader hands over (EndQuorumEpoch) and waits for a higher epoch."""
-        ensure(self._state.is_drained, _UNDONE)
         self._state.shutting_down = True
         self.resign(now)
 

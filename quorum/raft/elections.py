@@ -112,7 +112,7 @@ def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse
 def _forget_rejection(state: State, candidate: ReplicaKey) -> None:
     """Who asks for a pre-vote itself has given its leader up: that it refused us ours before is void."""
     role = state.role
-    if isinstance(role, Prospective) and candidate.id in role.rejected:
+    if isinstance(role, Prospective):
         state.update(role._replace(rejected=role.rejected - {candidate.id}))
 
 
@@ -156,11 +156,7 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
     if error is None:
         _follow_claimant(state, request, now)
         role = state.role
-        if (
-            isinstance(role, Follower)
-            and role.leader_id == request.leader_id
-            and state.can_be_candidate
-        ):
+        if isinstance(role, Follower) and state.can_be_candidate:
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
             state.update(role._replace(leader_down=True, deadline=deadline))
@@ -189,26 +185,22 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
 
 
 def maybe_follow(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
-    """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`; True if the role changed."""
-    if epoch < state.epoch or epoch >= EPOCH_LIMIT or contradicts(state, leader_id, epoch):
+    """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`, which does not contradict what is known;
+    True if the role changed.
+    """
+    if epoch < state.epoch or epoch >= EPOCH_LIMIT:
         return False
-    if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
+    if epoch == state.epoch and not _may_follow(state):
         return False
     # an epoch that we led but know nothing of (a replaced disk): take it over unattached, so without a vote in it
     is_other = leader_id >= 0 and leader_id != state.identity.node_id
     peer = state.find_peer(leader_id, hint) if is_other else None
-    if peer is None:
-        return _unattach_if_higher(state, epoch, leader_id, now)
-    if epoch == state.epoch and not _may_follow(state):
+    if peer is not None:
+        state.become_follower(epoch, peer, now)
+    elif epoch > state.epoch:
+        state.become_unattached(epoch, now, max(leader_id, NO_NODE))
+    else:
         return False
-    state.become_follower(epoch, peer, now)
-    return True
-
-
-def _unattach_if_higher(state: State, epoch: int, leader_id: int, now: float) -> bool:
-    if epoch == state.epoch:
-        return False
-    state.become_unattached(epoch, now, max(leader_id, NO_NODE))
     return True
 
 
@@ -349,7 +341,7 @@ def leader_down(state: State, node_id: int, now: float) -> None:
     role = state.role
     if not state.can_be_candidate:
         return
-    if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_down:
+    if isinstance(role, Prospective) and role.leader_id == node_id:
         state.update(role._replace(leader_down=True, rejected=frozenset()))
     if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_down:
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)

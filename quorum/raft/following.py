@@ -41,12 +41,7 @@ def check_response_header(
     if response.is_top_level:
         return False
     hint = response.leader
-    if (
-        response.error == 0
-        and hint is None
-        and response.leader_id >= 0
-        and isinstance(response, FetchResponse)
-    ):
+    if response.error == 0 and hint is None and isinstance(response, FetchResponse):
         # only a leader answers a fetch without error, so it is at the address that we asked
         hint = Peer(response.leader_id, source.host, source.port)
     if elections.contradicts(state, response.leader_id, response.epoch):
@@ -54,7 +49,7 @@ def check_response_header(
     changed = elections.maybe_follow(state, response.leader_id, response.epoch, hint, now)
     if changed and response.error:
         return True
-    if response.epoch != state.epoch or response.error in _STALE:
+    if response.epoch != state.epoch:
         return False
     if changed and not isinstance(response, FetchResponse):
         return True
@@ -70,11 +65,6 @@ def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse)
     return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
-_STALE = (
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-)
 # The leader's snapshot is another one, or none any more: asking on would bring the same answer for ever.
 _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
@@ -141,15 +131,13 @@ def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:
 def on_flushed(state: State, role: Follower, now: float) -> None:
     """We may ask on: a slow disk of ours was not the leader's silence."""
     if role.deadline < inf and not role.leader_down and _is_flushed(state):
-        deadline = state.fetch_deadline(role.leader_id, now)
-        state.update(role._replace(deadline=max(role.deadline, deadline)))
+        state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
 
 def update_fetch_timer(state: State, role: Follower, now: float) -> None:
     """A follower that may stand from now on minds its leader; one that may no more only listens."""
     if not state.can_be_candidate:
-        if role.deadline < inf:
-            state.update(role._replace(deadline=inf))
+        state.update(role._replace(deadline=inf))
     elif role.deadline == inf:
         state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
@@ -204,8 +192,7 @@ def _lose_snapshot(
     """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched
     ever more seldom.
     """
-    before = role.loss
-    losses = 1 if before is None or before.snapshot_id != snapshot_id else before.losses + 1
+    losses = 1 if role.loss is None else role.loss.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
     loss = SnapshotLoss(snapshot_id, losses, until)
     return role._replace(snapshot=None, loss=loss, resume=_next_fetch_time(state, until, now))
@@ -232,9 +219,7 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
         if not requests.is_waiting(now):
             news = joining.next_request(state, role, now) if now >= role.next_voter_check else None
             state.send(role.leader, news or _next_request(state, role), now)
-    elif requests.is_backing_off(role.leader, now) or (
-        role.deadline == inf and requests.is_overdue(role.leader, now)
-    ):
+    elif role.deadline == inf or requests.is_backing_off(role.leader, now):
         _find_leader(state, now)
 
 
@@ -285,8 +270,9 @@ def next_request_at(role: Follower, after: float) -> float:
     """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it
     waits for wakes us.
     """
-    look = role.next_voter_check if role.next_voter_check > after else inf
-    return min(look, role.resume) if role.resume > after else look
+    if role.resume > after:
+        return role.resume
+    return role.next_voter_check if role.next_voter_check > after else inf
 
 
 def is_waiting_for_flush(state: State) -> bool:

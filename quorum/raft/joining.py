@@ -76,7 +76,7 @@ def on_update_response(state: State, now: float) -> None:
     """The leader knows us now, or is too old to want to."""
     role = state.role
     if isinstance(role, Follower):
-        deadline = now + state.timeouts.fetch if state.can_be_candidate else inf
+        deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
         state.update(role._replace(has_updated_voter=True, deadline=deadline))
 
 

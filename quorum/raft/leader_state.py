@@ -35,11 +35,11 @@ class Progress:
 
     def fetched(self, offset: int, leader_end: int, now: float) -> None:
         if offset >= leader_end:
-            self.last_caught_up = max(self.last_caught_up, now)
-        elif offset >= self.last_fetch_leader_end >= 0:
-            self.last_caught_up = max(self.last_caught_up, self.last_fetch)
+            self.last_caught_up = now
+        elif offset >= self.last_fetch_leader_end:
+            self.last_caught_up = self.last_fetch
         self.end_offset = offset
-        self.last_fetch = max(self.last_fetch, now)
+        self.last_fetch = now
         self.last_fetch_leader_end = leader_end
 
 
@@ -161,7 +161,7 @@ class LeaderState:
 
     def flushed(self, end_offset: int) -> bool:
         """Our own flushed end; True if the high watermark moved."""
-        self.own.end_offset = max(self.own.end_offset, end_offset)
+        self.own.end_offset = end_offset
         return self._advance()
 
     def fetched_by(self, replica: ReplicaKey, offset: int, leader_end: int, now: float) -> bool:

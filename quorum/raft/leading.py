@@ -58,7 +58,6 @@ def become_leader(state: State, granting: frozenset[int], now: float) -> None:
     state.lost_elections = 0
     change = LeaderChange(state.me.id, state.voters.ids, tuple(sorted(granting)))
     state.append(ControlBatch((change, *_voters_to_repeat(state))))
-    leader_state.flushed(state.flushed_offset)
 
 
 def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
@@ -100,9 +99,10 @@ def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
 def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> None:
     """Answers, or parks the fetch until there is something new."""
     error, role = _fetch_error(state, request), state.role
-    if error is not None or not isinstance(role, Leader):
-        state.reply(token, state.make_response(FetchResponse, error or 0))
+    if error is not None:
+        state.reply(token, state.make_response(FetchResponse, error))
         return
+    assert isinstance(role, Leader)
     position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
     if position == ON_OUR_LOG:
         end = state.log.end_offset
@@ -117,9 +117,8 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
 
 
 def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> None:
-    waiting = len(leader_state.deferred)
-    is_late_voter = waiting >= DEFERRED_MAX and fetch.request.replica in leader_state.voter_set
-    if waiting < DEFERRED_MAX + is_late_voter * DEFERRED_BY_VOTERS_MAX:
+    is_voter = fetch.request.replica in leader_state.voter_set
+    if len(leader_state.deferred) < DEFERRED_MAX + is_voter * DEFERRED_BY_VOTERS_MAX:
         leader_state.deferred[fetch.token] = fetch
     else:
         state.reply(fetch.token, state.make_response(FetchResponse, ErrorCode.BROKER_NOT_AVAILABLE))
@@ -152,7 +151,7 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
         request.max_wait >= 0
         and request.fetch_offset >= 0
         and 0 <= request.last_fetched_epoch <= request.epoch
-        and (request.replica.id < 0 or request.replica.id != state.identity.node_id)
+        and request.replica.id != state.identity.node_id
     )
     return refusal if sane else ErrorCode.INVALID_REQUEST
 
@@ -198,14 +197,10 @@ def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) ->
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
     """Answers with a chunk, or SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or that we do not lead."""
-    error = leader_refusal(state, request.cluster_id, request.epoch)
     size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
-    if error is None and size is None:
-        error = ErrorCode.SNAPSHOT_NOT_FOUND
-    if error is None and size is not None and not 0 <= request.position < size:
-        error = ErrorCode.POSITION_OUT_OF_RANGE
-    if error is not None or size is None:
-        state.reply(token, state.make_response(FetchSnapshotResponse, error or 0))
+    error = _fetch_snapshot_error(state, request, size)
+    if error is not None:
+        state.reply(token, state.make_response(FetchSnapshotResponse, error))
         return
     assert isinstance(state.role, Leader)
     state.role.leader_state.update_check_quorum(request.replica, now)
@@ -221,6 +216,17 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
             read=read,
         ),
     )
+
+
+def _fetch_snapshot_error(
+    state: State, request: FetchSnapshotRequest, size: int | None
+) -> ErrorCode | None:
+    refusal = leader_refusal(state, request.cluster_id, request.epoch)
+    if refusal is not None:
+        return refusal
+    if size is None:
+        return ErrorCode.SNAPSHOT_NOT_FOUND
+    return None if 0 <= request.position < size else ErrorCode.POSITION_OUT_OF_RANGE
 
 
 # --- what a leader does by the clock

@@ -60,7 +60,7 @@ class RequestManager:
 
     def is_ready(self, peer: Peer, now: float) -> bool:
         connection = self._connections.get(peer.id)
-        return connection is None or (connection.token is None and now >= connection.resume)
+        return connection is None or not connection.is_busy(now)
 
     def is_backing_off(self, peer: Peer, now: float) -> bool:
         connection = self._connections.get(peer.id)
@@ -76,10 +76,6 @@ class RequestManager:
     def is_in_flight(self, peer: Peer) -> bool:
         connection = self._connections.get(peer.id)
         return connection is not None and connection.token is not None
-
-    def is_overdue(self, peer: Peer, now: float) -> bool:
-        connection = self._connections.get(peer.id)
-        return connection is not None and connection.token is not None and now >= connection.overdue
 
     def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
         """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time;

@@ -243,7 +243,7 @@ class State:
             return inf
         match self.role:
             case Candidate() | Unattached() | Resigned() if self.role.deadline < inf:
-                return max(self.role.deadline, now)
+                return self.role.deadline
             case _:
                 return self.election_deadline(now)
 
@@ -270,12 +270,10 @@ class State:
         if change is not None and change.token is not None:
             error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.reply(change.token, change.response_class(error=error))
-        leader.leader_state.change = None
         for deferred in leader.leader_state.deferred.values():
             self.reply(
                 deferred.token, self.make_response(FetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             )
-        leader.leader_state.deferred.clear()
 
     # --- effects
 
@@ -394,14 +392,11 @@ class State:
     def _will_change_log(self) -> None:
         self.has_effects, self.is_drained, self.has_log_work = True, False, True
 
-    def commit(self, offset: int) -> bool:
-        """Raises the high watermark; True if it moved. It never goes back (R6)."""
-        if self.high_watermark is not None and offset <= self.high_watermark:
-            return False
-        self.high_watermark = offset
-        self._committed = offset
-        self.has_effects = True
-        return True
+    def commit(self, offset: int) -> None:
+        """Raises the high watermark; it never goes back (R6)."""
+        if self.high_watermark is None or offset > self.high_watermark:
+            self.high_watermark = self._committed = offset
+            self.has_effects = True
 
     def take(self) -> Ready | None:
         """Hands over all effects; None if there are none."""

@@ -110,11 +110,8 @@ class VoterSet:
 
     def needs_update(self, voter: Voter) -> bool:
         """True if this voter is in the set with other endpoints or versions."""
-        known = self.by_id.get(voter.id)
-        return (
-            known is not None
-            and voter.key in self
-            and not known.has_same_endpoints_and_versions_as(voter)
+        return voter.key in self and not self.by_id[voter.id].has_same_endpoints_and_versions_as(
+            voter
         )
 
     def is_majority(self, node_ids: Iterable[int]) -> bool:

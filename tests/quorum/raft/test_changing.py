@@ -11,9 +11,10 @@ import pytest
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader
+from quorum.raft.leader_state import JOINING_SECONDS
 from quorum.raft.requests import CONNECTIONS_MAX
 from quorum.raft.roles import Leader, Resigned
-from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
+from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey, Timeouts
 from quorum.raft.voters import Voter, VoterSet
 from quorum.replica.status import status_of
 from tests.quorum.raft.test_core import ME, Talk, fetch, vote
@@ -202,6 +203,7 @@ def test_a_change_that_nobody_confirms_is_answered_in_time_and_stays():
     ("answer", "code"),
     [
         (core.ApiVersionsResponse(kraft_versions=(0, 1)), None),
+        (core.ApiVersionsResponse(kraft_versions=(1, 1)), None),
         (core.ApiVersionsResponse(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
         (core.ApiVersionsResponse(kraft_versions=None), ErrorCode.INVALID_REQUEST),
         (core.ApiVersionsResponse(error=35, kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
@@ -221,6 +223,110 @@ def test_a_new_voter_is_asked_for_its_versions(answer, code):
     answers = [a.error for a in talk.replies if isinstance(a, core.AddVoterResponse)]
     assert answers == ([] if code is None else [code])
     assert (4 in talk.log.history.voters.by_id) == (code is None)
+
+
+def test_who_tells_of_no_kraft_version_supports_the_static_quorum_alone():
+    talk = leader_of(1, 2, 3)
+    talk.ask(add(4))
+    talk.answer(core.ApiVersionsResponse(kraft_versions=None))
+    assert "(min: 0, max: 0) doesn't support the finalized version 1" in talk.replies[-1].message
+
+
+def test_a_request_to_another_one_that_fails_is_not_the_new_voters_answer():
+    talk = leader_of(1, 2, 3)
+    assert talk.ask(add(4)) is None
+    announced = next(
+        one for one in talk.sent if isinstance(one.request, core.BeginQuorumEpochRequest)
+    )
+    talk.replies.clear()
+    talk.fail(announced.token)
+    assert talk.replies == []
+    assert talk.raft.role.leader_state.change is not None
+
+
+def test_while_a_new_voter_is_asked_no_other_one_changes():
+    talk = leader_of(1, 2, 3)
+    talk.ask(fetched(4, talk))
+    assert talk.ask(add(4)) is None
+    assert talk.ask(update(2, 1)).error == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_new_voter_that_was_asked_in_vain_is_asked_again_after_the_shortest_pause():
+    """Once it has answered, that is: what failed before is forgotten."""
+    talk = leader_of(1, 2, 3)
+    pause = talk.raft._state.timeouts.retry_backoff
+
+    def fails() -> None:
+        assert talk.ask(add(4)) is None
+        talk.fail(talk.tokens[-1])
+
+    fails()
+    assert talk.ask(add(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is left alone a while"
+    talk.now += pause
+    assert talk.ask(add(4)) is None
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    fails()
+    talk.now += pause
+    assert talk.ask(add(4)) is None
+
+
+def test_a_change_counts_as_committed_with_its_own_record():
+    """Not with those that lingered before it."""
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me, timeouts=Timeouts(append_linger=0.025)).lead()
+    talk.ask(fetched(2, talk))
+    end = talk.log.end_offset
+    talk.raft.propose(b"x", 2, talk.raft.epoch)
+    assert talk.ask(remove(3)) is None
+    assert talk.log.end_offset == end + 3
+    talk.flush()
+    request = fetched(2, talk)
+    talk.ask(request._replace(fetch_offset=end + 2))
+    assert talk.raft.high_watermark == end + 2
+    assert not [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
+    talk.ask(request)
+    assert [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
+
+
+def test_what_was_answered_early_is_not_answered_again_when_the_epoch_ends():
+    talk = leader_of(1, 2, 3)
+    talk.ask(fetched(4, talk))
+    talk.ask(add(4, ack_when_committed=False))
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
+    assert not [one for one in talk.replies if isinstance(one, core.AddVoterResponse)]
+
+
+def test_an_observer_joins_that_has_caught_up_and_is_still_there():
+    talk = leader_of(1)
+    everything = fetched(2, talk)
+
+    def is_added() -> bool:
+        talk.ask(add(2))
+        talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+        return 2 in talk.log.history.voters.by_id
+
+    talk.ask(everything._replace(fetch_offset=0, last_fetched_epoch=0))
+    assert not is_added(), "it has fetched, but never all"
+    talk.ask(everything)
+    talk.now += JOINING_SECONDS + 1
+    assert not is_added(), "it has had all, but was not seen since"
+    talk.ask(everything)
+    assert is_added()
+
+
+def test_a_voter_that_tells_of_itself_is_alive():
+    """It postpones the leader's resignation as its fetch does (R11)."""
+    talk = leader_of(1, 2, 3)
+    talk.now += 1.0
+    talk.ask(update(2, 1))
+    leader_state = talk.raft.role.leader_state
+    assert leader_state.check_deadline == talk.now + leader_state.timeouts.check_quorum
+
+
+def test_in_a_static_quorum_too_nothing_is_told_before_the_epoch_has_committed():
+    talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
+    assert talk.ask(update(2, 1)).error == ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.parametrize("directory", [None, 9])
@@ -296,6 +402,7 @@ def test_a_second_voter_makes_a_leader_mind_its_majority():
         ({"kraft_version_min": -1}, ErrorCode.INVALID_REQUEST),
         ({"kraft_version_min": 1, "kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
         ({"kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_min": 1}, ErrorCode.NONE),
         ({}, ErrorCode.NONE),
     ],
 )
@@ -346,7 +453,7 @@ def test_an_upgrade_needs_the_epoch_and_every_voter():
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     for other in (2, 3):
         assert talk.ask(update(other, 1)).error == 0
-    with pytest.raises(UpgradeRefused):
+    with pytest.raises(UpgradeRefused, match=r"from version 0 to 2$"):
         talk.raft.upgrade_kraft_version(2, 1, validate_only=False)
     talk.raft.upgrade_kraft_version(1, 1, validate_only=True)
     assert not talk.log.history.is_dynamic
@@ -357,6 +464,47 @@ def test_an_upgrade_needs_the_epoch_and_every_voter():
     assert (history.kraft_version, history.voters.keys) == (1, {key(1), key(2), key(3)})
     with pytest.raises(UpgradeRefused, match="downgrade"):
         talk.raft.upgrade_kraft_version(0, 1, validate_only=False)
+
+
+@pytest.mark.parametrize("lacking", ["a version", "a directory"])
+def test_an_upgrade_needs_the_version_and_the_directory_of_each(lacking):
+    directory = bytes(16) if lacking == "a directory" else ME.directory_id
+    me = replace(ME, directory_id=directory, listener="C", endpoints=endpoints(1))
+    talk = Talk(me=me).lead()
+    talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
+    talk.ask(update(2, 1))
+    talk.ask(update(3, 1, kraft_version_max=0 if lacking == "a version" else 1))
+    with pytest.raises(UpgradeRefused, match="not all"):
+        talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
+
+
+def test_a_level_that_is_reached_is_reached_again_by_doing_nothing():
+    """Also by a leader that has not raised it itself."""
+    talk = leader_of(1, 2, 3)
+    end = talk.log.end_offset
+    talk.raft.upgrade_kraft_version(1, talk.raft.epoch, validate_only=False)
+    talk._drain()
+    assert talk.log.end_offset == end
+    with pytest.raises(UpgradeRefused, match=r"from version 1 to 0 because .* downgrade"):
+        talk.raft.upgrade_kraft_version(0, talk.raft.epoch, validate_only=False)
+
+
+def test_an_upgrade_forgets_nothing_of_who_has_fetched_how_far():
+    """The voters have directories from then on."""
+    talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
+    talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
+    for other in (2, 3):
+        talk.ask(update(other, 1))
+    talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
+    talk._drain()
+    progress = talk.raft.role.leader_state.voters[2]
+    assert (progress.key, progress.end_offset) == (key(2), 1)
+
+
+def test_a_follower_upgrades_nothing():
+    talk = Talk(election=Election(5, 2))
+    with pytest.raises(NotLeader):
+        talk.raft.upgrade_kraft_version(1, 5, validate_only=False)
 
 
 def test_who_removed_itself_and_alone_knows_it_still_stands():

@@ -11,7 +11,7 @@ from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
 from quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
-from quorum.raft.ready import ControlBatch
+from quorum.raft.ready import ControlBatch, FollowerAppend, Send, SnapshotChunk
 from quorum.raft.roles import (
     HIGHER_EPOCH,
     SAME_EPOCH,
@@ -58,7 +58,9 @@ def log_of(*batches: tuple[int, int]) -> SimLog:
 
 
 class Talk:
-    """A core that is asked and answers at once."""
+    """A core that is asked and answers at once. `sent` are all its requests with their targets; `taken`, `truncated`
+    and `chunks` what its log was told to take over, to cut, and which pieces of snapshots.
+    """
 
     def __init__(
         self,
@@ -74,6 +76,10 @@ class Talk:
         self.replies: list[core.AnyResponse] = []
         self.now = 0.0
         self.tokens: list[int] = []
+        self.sent: list[Send] = []
+        self.taken: list[bytes | memoryview] = []
+        self.truncated: list[int] = []
+        self.chunks: list[SnapshotChunk] = []
         self._drain()
 
     def _drain(self) -> None:
@@ -81,6 +87,11 @@ class Talk:
             self.replies += [reply.response for reply in ready.replies]
             self.sends += [send.request for send in ready.sends]
             self.tokens += [send.token for send in ready.sends]
+            self.sent += ready.sends
+            if ready.truncate_to is not None or ready.snapshot is not None:
+                self._replace_log(ready.truncate_to, ready.snapshot)
+            if isinstance(ready.append, FollowerAppend):
+                self.taken.append(ready.append.records)
             if ready.append is not None:
                 for batch in getattr(ready.append, "batches", ()):
                     base, epoch = self.log.end_offset, self.raft.epoch
@@ -90,6 +101,37 @@ class Talk:
                     self.log.append(Entry(base, end, epoch, base, fingerprint, control))
                 self.log.recover()
                 self.raft.log_changed(self.now)
+
+    def _replace_log(self, truncate_to: int | None, chunk: SnapshotChunk | None) -> None:
+        if truncate_to is not None:
+            self.truncated.append(truncate_to)
+            self.log.truncate_to(truncate_to)
+        if chunk is not None:
+            self.chunks.append(chunk)
+            if chunk.is_last:
+                self.log.start_at_snapshot(chunk.snapshot_id, 0, b"")
+        self.raft.log_changed(self.now)
+
+    def at(self, now: float) -> None:
+        """The clock is looked at."""
+        self.now = now
+        self.raft.handle_timeout(now)
+        self._drain()
+
+    def fail(self, token: int) -> None:
+        """No answer comes."""
+        self.raft.request_failed(token, self.now)
+        self._drain()
+
+    def flush(self, upto: int | None = None) -> None:
+        """The log is on disk, or what is below `upto`."""
+        self.raft.flushed(self.log.end_offset if upto is None else upto, self.now)
+        self._drain()
+
+    def gone(self, node_id: int) -> None:
+        """The process of a node is."""
+        self.raft.peer_down(node_id, self.now)
+        self._drain()
 
     def ask(self, request: core.Request) -> core.AnyResponse | None:
         self.replies.clear()
@@ -231,6 +273,26 @@ def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(
     news = talk.ask(observer._replace(high_watermark=0))
     assert isinstance(news, core.FetchResponse)
     assert (news.error, news.high_watermark) == (0, 1), "what there is it is told"
+    none = talk.ask(observer._replace(max_wait=0.0))
+    assert none is not None
+    assert none.error == 0, "and who does not wait takes no place"
+
+
+def test_so_many_fetches_wait_and_no_more(monkeypatch):
+    monkeypatch.setattr(leading, "DEFERRED_MAX", 1)
+    monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 1)
+    talk = Talk().lead()
+    plain = fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)
+
+    def waits(token: int, replica: ReplicaKey) -> bool:
+        talk.replies.clear()
+        talk.raft.receive(token, plain._replace(replica=replica), talk.now)
+        talk._drain()
+        return not talk.replies
+
+    asked = [waits(1, ReplicaKey(2)), waits(2, OBSERVER), waits(3, ReplicaKey(3))]
+    assert asked == [True, False, True]
+    assert not waits(4, ReplicaKey(2))
 
 
 def test_who_is_refused_asks_the_leader_again_after_a_pause():
@@ -400,6 +462,7 @@ def test_a_second_leader_of_an_epoch_is_refused(request_):
         fetched(diverging=OffsetAndEpoch(9, 3)),
         fetched(snapshot_id=OffsetAndEpoch(1, 3)),
         fetched(snapshot_id=OffsetAndEpoch(2, 1)),
+        fetched(snapshot_id=OffsetAndEpoch(4, 1)),
         fetched(snapshot_id=OffsetAndEpoch(9, 4)),
         fetched(error=9999),
         fetched(error=-9999, leader_id=3),
@@ -414,11 +477,10 @@ def test_answers_that_contradict_what_is_committed_change_nothing(me, answer):
     before = str(talk.raft)
     talk.answer(answer)
     assert str(talk.raft) == before
-    asked = len(talk.sends)
-    talk.raft.handle_timeout(talk.now)
-    talk._drain()
-    assert isinstance(talk.sends[-1], core.FetchRequest) or len(talk.sends) == asked
-    assert not talk.raft._state.requests.is_ready(VOTERS[2], talk.now), "it is left alone a while"
+    assert (talk.taken, talk.truncated) == ([], [])
+    talk.at(talk.now)
+    assert all(isinstance(request, core.FetchRequest) for request in talk.sends)
+    assert talk.raft._state.requests.is_backing_off(VOTERS[2], talk.now), "left alone a while"
 
 
 def test_nothing_is_cut_off_a_snapshot():
@@ -429,6 +491,7 @@ def test_nothing_is_cut_off_a_snapshot():
     log.clean()
     talk = follower_of_2(log, diverging=OffsetAndEpoch(3, 0))
     assert (talk.raft.high_watermark, log.end_offset) == (None, 8)
+    assert talk.truncated == []
 
 
 def test_the_watermark_of_an_answer_counts_with_its_records_only():
@@ -483,11 +546,23 @@ def test_a_late_answer_is_dropped():
     assert str(talk.raft) == before
 
 
-def test_the_driver_must_take_what_is_ready_before_the_next_input():
+@pytest.mark.parametrize(
+    "input_",
+    [
+        lambda raft: raft.receive(2, vote(), 0.0),
+        lambda raft: raft.request_failed(1, 0.0),
+        lambda raft: raft.handle_timeout(0.0),
+        lambda raft: raft.flushed(0, 0.0),
+        lambda raft: raft.peer_down(2, 0.0),
+        lambda raft: raft.resign(0.0),
+        lambda raft: raft.shutdown(0.0),
+    ],
+)
+def test_the_driver_must_take_what_is_ready_before_the_next_input(input_):
     talk = Talk()
     talk.raft.receive(1, vote(), 0.0)
     with pytest.raises(InvariantViolated):
-        talk.raft.receive(2, vote(), 0.0)
+        input_(talk.raft)
 
 
 def test_a_former_leader_restarts_resigned_and_a_candidate_without_its_candidacy():
@@ -559,6 +634,8 @@ def test_observers_are_bounded():
     [
         (0, 0, ON_OUR_LOG),
         (10, 2, ON_OUR_LOG),
+        (0, 9, ON_OUR_LOG),
+        (4, 3, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
         (7, 1, FetchPosition(diverging=OffsetAndEpoch(5, 1))),
         (12, 2, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
         (12, 3, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
@@ -575,7 +652,7 @@ def test_a_fetch_from_before_the_log_is_sent_to_the_snapshot():
     log.add_snapshot(OffsetAndEpoch(5, 1), b"")
     log.clean()
     position = FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))
-    for offset, epoch in ((0, 0), (3, 1), (5, 0), (10, 0)):
+    for offset, epoch in ((0, 0), (3, 1), (5, 0), (5, 2), (10, 0)):
         assert validate_fetch(log, offset, epoch) == position
     assert validate_fetch(log, 5, 1) == ON_OUR_LOG
 
@@ -587,6 +664,7 @@ def test_truncation_goes_to_where_the_logs_part():
     assert truncation_offset(log, OffsetAndEpoch(7, 2)) == 5
     assert truncation_offset(log, OffsetAndEpoch(7, 3)) == 7
     assert truncation_offset(log, OffsetAndEpoch(0, 0)) == 0
+    assert truncation_offset(log, OffsetAndEpoch(99, 0)) == 10
 
 
 def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched_it():

@@ -63,6 +63,13 @@ def test_who_loses_a_pre_vote_returns_to_its_leader_or_waits_for_one(election, r
     assert talk.raft.epoch == 4
 
 
+def test_a_voter_that_knows_no_leader_may_grant_what_asks_for_one_to_succeed():
+    """Its answer names none: that is no contradiction."""
+    talk = prospective(Election(4, 2))
+    talk.answer(core.VoteResponse(epoch=4, granted=True, leader_id=-1))
+    assert isinstance(talk.raft.role, Candidate)
+
+
 def test_a_follower_that_has_fetched_from_its_leader_refuses():
     talk = Talk(election=Election(5, 2))
     assert ask(talk), "not yet: the leader may be gone since before we started"
@@ -73,7 +80,7 @@ def test_a_follower_that_has_fetched_from_its_leader_refuses():
 
 
 def test_a_leader_refuses():
-    assert not ask(Talk().lead(), epoch=1)
+    assert not ask(Talk().lead(), epoch=1, last_epoch=1, end_offset=99)
 
 
 @pytest.mark.parametrize("election", [Election(5), Election(5, -1, ReplicaKey(3))])
@@ -99,8 +106,15 @@ def test_a_pre_vote_of_a_higher_epoch_still_raises_ours():
 
 def test_where_a_voter_knows_no_pre_votes_the_election_begins_at_once():
     talk = prospective(Election(4))
+    talk.answer(core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION, epoch=4))
+    assert isinstance(talk.raft.role, Prospective), (
+        "who knows no such version knows no epoch of the answer"
+    )
+    talk.at(talk.raft.deadline())
     talk.answer(core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION))
     assert isinstance(talk.raft.role, Candidate)
+    talk.answer(core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION))
+    assert talk.raft.epoch == 5, "who stands already is told nothing by it"
 
 
 def test_a_prospective_that_hears_from_a_leader_follows_it():

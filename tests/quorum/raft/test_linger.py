@@ -148,3 +148,13 @@ def test_nobody_waits_in_an_empty_linger():
     assert linger.deadline == 5.0 + LINGER
     assert linger.take() == [Proposal(b"x", 4)]
     assert linger.deadline == inf
+
+
+def test_a_batch_is_full_with_its_last_byte():
+    linger = Linger(LINGER, 10)
+    for _ in range(2):
+        linger.add(Proposal(b"x" * 9, 1))
+        assert not linger.is_full
+        linger.add(Proposal(b"x", 1))
+        assert linger.is_full
+        linger.take()

@@ -59,7 +59,12 @@ def test_one_change_at_a_time_overlaps():
     replaced = VoterSet.of([voter(1, 7), voter(2), voter(3)])
     assert THREE.overlaps(replaced)
     assert not THREE.overlaps(VoterSet.of([voter(1), voter(4), voter(5)]))
-    assert not THREE.overlaps(THREE.add(voter(4)).add(voter(5)))
+    five = THREE.add(voter(4)).add(voter(5))
+    assert not THREE.overlaps(five)
+    assert not five.overlaps(THREE)
+    assert not VoterSet.of([voter(1), voter(2), voter(3), voter(4)]).overlaps(
+        VoterSet.of([voter(1)])
+    )
 
 
 @given(st.sets(st.integers(0, 7), min_size=1), st.integers(0, 7))
@@ -86,6 +91,59 @@ def test_the_newest_set_counts_until_it_is_truncated():
     assert (history.voters, history.voters_offset) == (THREE, -1)
     with pytest.raises(InvariantViolated):
         history.set_voters(-1, four)
+
+
+def test_voters_are_reached_by_the_listener_of_that_name():
+    first, second = Endpoint("A", "a", 1), Endpoint("C", "c", 2)
+    two = Voter(ReplicaKey(1), (first, second))
+    assert two.peer_on("C") == Peer(1, "c", 2)
+    assert two.peer_on("A") == two.peer_on("OTHER") == two.peer == Peer(1, "a", 1)
+
+
+def test_a_voter_is_updated_when_endpoints_or_versions_are_others():
+    """Of that very directory: another one is no voter."""
+    assert not THREE.needs_update(voter(1))
+    assert THREE.needs_update(voter(1, port=1))
+    assert THREE.needs_update(voter(1)._replace(kraft_version_max=0))
+    assert not THREE.needs_update(voter(1, 7, port=1))
+    assert not THREE.needs_update(voter(9))
+
+
+def test_a_range_of_versions_has_its_ends():
+    only = voter(1)._replace(kraft_version_min=1, kraft_version_max=2)
+    assert [only.supports(level) for level in range(4)] == [False, True, True, False]
+
+
+def test_a_quorum_is_dynamic_by_a_level_and_a_set():
+    history = QuorumHistory()
+    assert (history.voters, history.kraft_version) == (VoterSet(), 0)
+    history.set_voters(3, THREE)
+    assert not history.is_dynamic, "a set alone"
+    history.set_kraft_version(4, 1)
+    assert (history.kraft_version, history.is_dynamic) == (1, True)
+    history.truncate_to(4)
+    assert (history.kraft_version, history.is_dynamic) == (0, False)
+
+
+def test_a_log_that_begins_anew_has_said_nothing():
+    static = VoterSet.static([Peer(1)])
+    history = QuorumHistory(static)
+    history.set_kraft_version(3, 1)
+    history.set_voters(3, THREE)
+    history.clear()
+    assert (history.voters, history.voters_offset, history.kraft_version) == (static, None, 0)
+    assert (history.voters_at(9), history.kraft_version_at(9)) == (None, 0)
+
+
+def test_what_nobody_can_ask_for_any_more_is_forgotten():
+    """Or a log with a change now and then would grow for ever."""
+    history = QuorumHistory()
+    for offset in range(10):
+        history.set_kraft_version(offset, 1)
+        history.set_voters(offset, THREE)
+    history.trim_to(7)
+    assert [one.offset for one in history._versions.entries] == [7, 8, 9]
+    assert [one.offset for one in history._voters.entries] == [7, 8, 9]
 
 
 @given(

@@ -1,0 +1,349 @@
+"""Rules of votes, of the beginnings and ends of epochs, and of who stands when, one by one.
+
+Those of the papers are in `test_figure_2`, `test_kip_595` and `test_kip_996`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from quorum.raft.types import (
+    EPOCH_JUMP_MAX,
+    EPOCH_LIMIT,
+    Election,
+    Endpoint,
+    Identity,
+    Peer,
+    ReplicaKey,
+)
+from tests.quorum.raft.test_changing import dynamic, key
+from tests.quorum.raft.test_core import (
+    BEGIN,
+    END,
+    ME,
+    VOTERS,
+    Talk,
+    follower_of_2,
+    log_of,
+    vote,
+)
+from wire.errors import ErrorCode
+
+OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
+FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def stand(talk: Talk, role: type = Prospective) -> Talk:
+    """Until it asks for pre-votes, or for votes."""
+    while not isinstance(talk.raft.role, Prospective):
+        talk.at(talk.raft.deadline())
+    if role is Candidate:
+        talk.answer(core.VoteResponse(epoch=talk.raft.epoch, granted=True))
+    assert isinstance(talk.raft.role, role)
+    return talk
+
+
+def asked_for_votes(talk: Talk) -> dict[int, int]:
+    """The last request of each other voter: its token."""
+    return {one.to.id: one.token for one in talk.sent if isinstance(one.request, core.VoteRequest)}
+
+
+# --- who is heard
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "code"),
+    [
+        (0, EPOCH_JUMP_MAX, ErrorCode.NONE),
+        (0, EPOCH_JUMP_MAX + 1, ErrorCode.INVALID_REQUEST),
+        (9, EPOCH_JUMP_MAX + 9, ErrorCode.NONE),
+        (EPOCH_LIMIT - 2, EPOCH_LIMIT - 1, ErrorCode.NONE),
+        (EPOCH_LIMIT - 1, EPOCH_LIMIT, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_epoch_is_believed_that_elections_can_have_reached(ours, theirs, code):
+    talk = Talk(election=Election(ours))
+    assert talk.ask(vote(epoch=theirs)).error == code
+    assert talk.raft.epoch == (ours if code else theirs)
+
+
+def test_a_candidate_has_an_id():
+    """In a dynamic quorum our set may be the older one, so an unknown candidate is heard; no node has this id."""
+    log, me = dynamic(1, 2, 3)
+    asked = vote(candidate=ReplicaKey(-1), voter=key(1))
+    assert Talk(log, me=me).ask(asked).error == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("voters", "code"), [({}, ErrorCode.NONE), ({2: VOTERS[2]}, ErrorCode.INVALID_REQUEST)]
+)
+def test_who_knows_no_voters_believes_any_leader_and_who_knows_one_believes_that(voters, code):
+    me = Identity(7, bytes([7]) * 16, "ours", voters, bootstrap=(Peer(-2, "boot", 9),))
+    talk = Talk(me=me)
+    claim = BEGIN._replace(leader_id=8, endpoints=(Endpoint("C", "there", 8),))
+    assert talk.ask(claim).error == code
+    assert talk.raft.leader_peer == (None if code else Peer(8, "there", 8))
+
+
+def test_who_knows_no_cluster_id_is_of_any_cluster():
+    me = Identity(1, bytes([1]) * 16, None, VOTERS)
+    assert Talk(me=me).ask(vote()).granted
+
+
+def test_a_second_leader_of_another_cluster_is_told_that_it_is_of_another():
+    claim = BEGIN._replace(leader_id=3, cluster_id="theirs")
+    assert follower_of_2().ask(claim).error == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_who_knows_that_its_epoch_has_a_leader_votes_for_nobody_in_it():
+    """Though it knows no address of it."""
+    assert not Talk(election=Election(5, 8)).ask(vote(epoch=5)).granted
+
+
+def test_a_newer_epoch_leaves_the_time_to_wait_as_it_was():
+    """Or candidates whose logs are behind would keep everybody else from standing."""
+    talk = Talk(log_of((3, 1)), Election(4))
+    deadline = talk.raft.role.deadline
+    talk.now = deadline / 2
+    assert not talk.ask(vote(epoch=5)).granted
+    assert (talk.raft.epoch, talk.raft.role.deadline) == (5, deadline)
+
+
+# --- what an answer says of the leader
+
+
+@pytest.mark.parametrize(
+    ("leader_id", "hint", "known", "peer"),
+    [
+        (2, None, 2, VOTERS[2]),
+        (2, Peer(2, "moved", 9), 2, Peer(2, "moved", 9)),
+        (2, Peer(2), 2, VOTERS[2]),
+        (2, Peer(3, "elsewhere", 9), 2, VOTERS[2]),
+        (8, None, 8, None),
+        (-1, None, None, None),
+        (-1, Peer(-1, "nowhere", 9), None, None),
+        (-5, None, None, None),
+        (1, None, 1, VOTERS[1]),
+    ],
+)
+def test_an_answer_of_a_newer_epoch_tells_who_leads_it(leader_id, hint, known, peer):
+    talk = Talk(election=Election(5, 3))
+    talk.answer(core.FetchResponse(error=FENCED, epoch=8, leader_id=leader_id, leader=hint))
+    assert (talk.raft.epoch, talk.raft.leader_id) == (8, known)
+    assert talk.raft.leader_peer == peer
+    assert isinstance(talk.raft.role, Unattached if known != 2 else Follower)
+
+
+def test_who_learns_of_a_newer_epoch_asks_on_in_it_at_once():
+    me = Identity(1, bytes([1]) * 16, "ours", {i: VOTERS[i] for i in (1, 2)})
+    talk = Talk(me=me, election=Election(5))
+    talk.answer(core.FetchResponse(error=FENCED, epoch=8))
+    assert isinstance(talk.sends[-1], core.FetchRequest)
+    assert talk.sends[-1].epoch == 8
+
+
+def test_a_follower_that_hears_of_its_leader_again_goes_on_as_it_was():
+    talk = follower_of_2()
+    before, asked = talk.raft.role, len(talk.sent)
+    talk.now = 1.0
+    talk.ask(BEGIN)
+    assert talk.raft.role == before, "it is no answer to a fetch: its time goes on"
+    assert len(talk.sent) == asked
+
+
+# --- a leader that goes and comes
+
+
+def test_a_leader_that_announces_itself_is_not_gone():
+    talk = follower_of_2(high_watermark=0)
+    asked = vote(epoch=3, end_offset=9, last_epoch=3, pre_vote=True)
+    talk.gone(2)
+    assert talk.raft.role.leader_down
+    assert talk.ask(asked).granted
+    talk.ask(BEGIN)
+    assert not talk.ask(asked).granted
+    assert talk.raft.role.deadline == talk.now + talk.raft._state.timeouts.fetch
+
+
+def test_the_end_of_an_epoch_that_we_have_not_heard_of_is_the_end_of_it():
+    talk = Talk()
+    assert talk.ask(END._replace(successors=(ReplicaKey(3),))).error == 0
+    role = talk.raft.role
+    assert isinstance(role, Follower)
+    assert (role.epoch, role.leader_id, role.leader_down) == (3, 2, True)
+
+
+def test_an_observer_succeeds_nobody():
+    talk = follower_of_2(me=OBSERVER)
+    before = talk.raft.role
+    assert before.deadline == inf
+    talk.ask(END)
+    talk.gone(2)
+    assert talk.raft.role == before
+
+
+@pytest.mark.parametrize("way", ["end", "gone"])
+def test_who_is_about_to_stand_does_not_wait_longer_because_the_leader_goes(way):
+    talk = follower_of_2()
+    deadline = talk.raft.role.deadline
+    talk.now = deadline - 0.001
+    if way == "end":
+        talk.ask(END)
+    else:
+        talk.gone(2)
+    assert talk.raft.role.leader_down
+    assert talk.raft.role.deadline == deadline
+
+
+def test_the_order_that_a_leader_leaves_counts_when_its_process_is_gone_too():
+    talk = follower_of_2()
+    talk.ask(END._replace(successors=(ReplicaKey(3), ReplicaKey(1))))
+    deadline = talk.raft.role.deadline
+    assert deadline == talk.now + talk.raft._state.timeouts.election_backoff_max / 2
+    talk.gone(2)
+    assert talk.raft.role.deadline == deadline
+
+
+def test_another_voter_that_is_gone_leaves_the_leader():
+    talk = follower_of_2()
+    before = talk.raft.role
+    talk.gone(3)
+    assert talk.raft.role == before
+
+
+def test_who_refused_a_pre_vote_is_asked_again_when_the_leader_is_gone():
+    """It refused because it had the leader; that it is gone it will see as we did."""
+    talk = stand(Talk(election=Election(4, 2)))
+    refuser = asked_for_votes(talk)[3]
+    talk.answer(core.VoteResponse(epoch=4, leader_id=2), refuser)
+    talk.gone(3)
+    assert asked_for_votes(talk)[3] == refuser, "that another one is gone changes nothing"
+    talk.gone(2)
+    again = asked_for_votes(talk)[3]
+    assert again != refuser
+    talk.answer(core.VoteResponse(epoch=4, leader_id=2), again)
+    assert asked_for_votes(talk)[3] == again
+    talk.at(talk.now + talk.raft._state.timeouts.retry_backoff)
+    assert asked_for_votes(talk)[3] != again, "and again after a pause"
+
+
+# --- elections that are lost
+
+
+def test_the_pauses_after_lost_elections_double():
+    talk, pauses = Talk(election=Election(4)), []
+    for _ in range(5):
+        stand(talk)
+        for token in asked_for_votes(talk).values():
+            talk.answer(core.VoteResponse(epoch=4), token)
+        assert isinstance(talk.raft.role, Unattached)
+        pauses.append(talk.raft.role.deadline - talk.now)
+    assert pauses == pytest.approx([0.075, 0.15, 0.3, 0.6, 0.75])
+
+
+def test_an_election_that_is_won_makes_the_next_pause_the_first():
+    talk = stand(Talk(election=Election(4)))
+    for _ in range(2):
+        for token in asked_for_votes(talk).values():
+            talk.answer(core.VoteResponse(epoch=4), token)
+        stand(talk)
+    for _ in range(2):
+        talk.answer(core.VoteResponse(epoch=talk.raft.epoch, granted=True))
+    assert isinstance(talk.raft.role, Leader)
+    talk.raft.resign(talk.now)
+    talk._drain()
+    stand(talk)
+    for token in asked_for_votes(talk).values():
+        talk.answer(core.VoteResponse(epoch=talk.raft.epoch), token)
+    assert talk.raft.role.deadline - talk.now == pytest.approx(0.075)
+
+
+def test_a_candidate_that_lost_waits_no_longer_than_it_would_have():
+    talk = stand(Talk(election=Election(4)), Candidate)
+    deadline = talk.raft.role.deadline
+    talk.now = deadline - 0.01
+    for token in asked_for_votes(talk).values():
+        talk.answer(core.VoteResponse(epoch=5), token)
+    assert isinstance(talk.raft.role, Candidate)
+    assert talk.raft.role.deadline == deadline
+
+
+def test_a_vote_is_asked_for_again_though_our_own_log_is_not_flushed():
+    """Who stands promises nothing by what it has fetched."""
+    log = log_of((5, 1))
+    talk = follower_of_2(log)
+    entries = log_of((5, 1), (1, 3)).entries[-1:]
+    log.append(entries[0])
+    talk.answer(core.FetchResponse(epoch=3, leader_id=2, records=entries))
+    talk.gone(2)
+    talk.at(talk.raft.role.deadline)
+    assert isinstance(talk.raft.role, Prospective)
+    talk.fail(asked_for_votes(talk)[3])
+    assert talk.raft.deadline() <= talk.now + talk.raft._state.timeouts.retry_backoff
+
+
+# --- where a replica begins
+
+
+@pytest.mark.parametrize("election", [Election(4), Election(4, 2)], ids=str)
+@pytest.mark.parametrize("case", ["observer", "lost data"])
+def test_who_may_not_stand_waits_for_nothing(election, case):
+    log = log_of((2, 1))
+    if case == "lost data":
+        log.refetch_upto = 8
+    talk = Talk(log, election, OBSERVER if case == "observer" else ME)
+    assert talk.raft.role.deadline == inf
+
+
+def test_a_voter_alone_that_has_lost_data_does_not_lead():
+    """R15: what it has lost it may have acknowledged, to observers too."""
+    log = log_of((5, 1))
+    log.refetch_upto = 8
+    talk = Talk(log, Election(1), Identity(1, bytes([1]) * 16, "ours", {1: VOTERS[1]}))
+    assert isinstance(talk.raft.role, Unattached)
+
+
+def test_an_observer_that_led_once_has_nothing_to_resign_from():
+    """A broker with the id and the disk of a former controller: it must not raise the epoch by itself."""
+    role = Talk(election=Election(4, 7), me=OBSERVER).raft.role
+    assert isinstance(role, Unattached)
+    assert role.epoch == 4
+
+
+def test_a_broker_with_the_id_of_a_voter_that_led_does_not_follow_itself():
+    log, me = dynamic(1, 2, 3)
+    broker = Identity(1, me.directory_id, "ours", endpoints=me.endpoints, listener="C")
+    assert isinstance(Talk(log, Election(4, 1), broker).raft.role, Unattached)
+
+
+# --- shutting down
+
+
+def test_who_shuts_down_stands_for_nothing_and_waits_for_nothing():
+    talk = follower_of_2()
+    talk.raft.shutdown(talk.now)
+    talk._drain()
+    talk.answer(core.FetchResponse(epoch=3, leader_id=2, high_watermark=0))
+    asked = len(talk.sent)
+    for now in (10.0, 100.0):
+        talk.at(now)
+        assert talk.raft.deadline() == inf
+    assert isinstance(talk.raft.role, Follower)
+    assert len(talk.sent) == asked
+
+
+def test_a_leader_that_resigned_and_then_shuts_down_leaves_its_epoch_in_time():
+    talk = Talk().lead()
+    talk.raft.resign(talk.now)
+    talk._drain()
+    deadline = talk.raft.role.deadline
+    talk.raft.shutdown(talk.now)
+    talk._drain()
+    while isinstance(talk.raft.role, Resigned):
+        assert talk.raft.deadline() <= deadline
+        talk.at(talk.raft.deadline())
+    assert talk.raft.epoch == 2

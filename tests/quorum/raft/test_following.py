@@ -1,0 +1,354 @@
+"""Rules of who fetches: what it takes over, what it cuts, whom it asks, and how often."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.ready import SnapshotChunk, VotersChange
+from quorum.raft.roles import Follower, Prospective, Unattached
+from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Peer, Timeouts
+from quorum.raft.voters import Voter
+from tests.quorum.raft.test_changing import dynamic, endpoints, key
+from tests.quorum.raft.test_core import (
+    BEGIN,
+    VOTERS,
+    Talk,
+    fetched,
+    follower_of_2,
+    log_of,
+    vote,
+)
+from tests.simulation.storage import Entry, SimLog
+from wire.errors import ErrorCode
+
+OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
+TWO = Identity(1, bytes([1]) * 16, "ours", {i: VOTERS[i] for i in (1, 2)})
+TIMES = Timeouts()
+
+
+def backs_off(talk: Talk, node_id: int) -> bool:
+    return talk.raft._state.requests.is_backing_off(VOTERS[node_id], talk.now)
+
+
+def asked(talk: Talk, since: int = 0) -> list[int]:
+    return [one.to.id for one in talk.sent[since:]]
+
+
+def bring(talk: Talk, count: int = 1, **more: object) -> None:
+    """The leader answers with a batch, which the driver appends."""
+    end = talk.log.end_offset
+    entry = Entry(end, end + count, 3, end, end)
+    talk.log.append(entry)
+    talk.answer(fetched(records=[entry], **more))
+
+
+# --- the watermark
+
+
+@pytest.mark.parametrize("with_records", [False, True])
+@pytest.mark.parametrize(("told", "known"), [(-1, None), (0, 0), (1, 1), (99, None)])
+def test_a_watermark_is_known_as_far_as_the_log_goes(with_records, told, known):
+    talk = follower_of_2(log_of((5, 1)))
+    if with_records:
+        bring(talk, high_watermark=told)
+    else:
+        talk.answer(fetched(high_watermark=told))
+    assert talk.raft.high_watermark == (talk.log.end_offset if told == 99 else known)
+
+
+# --- what is cut
+
+
+def test_a_log_is_cut_down_to_what_is_committed_and_no_further():
+    talk = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2)
+    talk.answer(fetched(diverging=OffsetAndEpoch(2, 1)))
+    assert (talk.truncated, talk.log.end_offset) == ([2], 2)
+
+
+def test_a_log_of_which_nothing_is_known_to_be_committed_may_be_cut_to_nothing():
+    talk = follower_of_2(log_of((2, 1)))
+    talk.answer(fetched(diverging=OffsetAndEpoch(0, 0)))
+    assert talk.truncated == [0]
+
+
+# --- snapshots
+
+SNAPSHOT = OffsetAndEpoch(9, 2)
+DATA = b"0123456789"
+
+
+def fetching_snapshot(log: SimLog | None = None) -> Talk:
+    talk = follower_of_2(log)
+    talk.answer(fetched(snapshot_id=SNAPSHOT))
+    assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
+    return talk
+
+
+def piece(position: int, data: bytes, **changes: object) -> core.FetchSnapshotResponse:
+    plain = {"epoch": 3, "leader_id": 2, "snapshot_id": SNAPSHOT, "size": len(DATA)}
+    return core.FetchSnapshotResponse(**{**plain, "position": position, "data": data, **changes})  # type: ignore[arg-type]
+
+
+def test_a_snapshot_comes_in_pieces_and_takes_the_place_of_the_log():
+    talk = fetching_snapshot(log_of((2, 1)))
+    talk.now = 1.0
+    talk.answer(piece(0, DATA[:4]))
+    assert talk.chunks == [SnapshotChunk(SNAPSHOT, 0, DATA[:4], False)]
+    assert (talk.raft.high_watermark, talk.log.end_offset) == (None, 2)
+    assert talk.raft.role.deadline == talk.now + TIMES.fetch, "the leader has answered"
+    assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
+    assert talk.sends[-1].position == 4
+    talk.answer(piece(4, DATA[4:]))
+    assert talk.chunks[1:] == [SnapshotChunk(SNAPSHOT, 4, DATA[4:], True)]
+    assert (talk.raft.high_watermark, talk.raft.flushed_offset) == (9, 9)
+    onward = talk.sends[-1]
+    assert isinstance(onward, core.FetchRequest)
+    assert (onward.fetch_offset, onward.last_fetched_epoch) == SNAPSHOT
+
+
+def test_nothing_is_asked_before_a_piece_is_written():
+    talk = fetching_snapshot()
+    talk.raft.receive(talk.tokens[-1], piece(0, DATA[:4]), talk.now)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.snapshot is not None
+    assert ready.sends == ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        piece(0, DATA[:4], error=int(ErrorCode.SNAPSHOT_NOT_FOUND)),
+        piece(0, DATA[:4], error=int(ErrorCode.POSITION_OUT_OF_RANGE)),
+        piece(0, DATA[:4], snapshot_id=OffsetAndEpoch(9, 1)),
+        piece(0, DATA[:4], snapshot_id=None),
+        piece(1, DATA[:4]),
+        piece(0, DATA[:4], size=3),
+        piece(0, b""),
+    ],
+    ids=str,
+)
+def test_a_piece_that_does_not_fit_ends_the_fetch_of_the_snapshot(answer):
+    talk = fetching_snapshot()
+    count = len(talk.sent)
+    talk.answer(answer)
+    role = talk.raft.role
+    assert isinstance(role, Follower)
+    assert (talk.chunks, role.snapshot, role.loss.losses) == ([], None, 1)
+    assert len(talk.sent) == count, "a pause"
+    assert talk.raft.deadline() == role.resume == role.loss.until
+    assert role.resume - talk.now == pytest.approx(0.075)
+    talk.at(role.resume)
+    assert isinstance(talk.sends[-1], core.FetchRequest), "the leader may have another one"
+    assert talk.raft.deadline() > talk.now, "and who has asked waits"
+
+
+@pytest.mark.parametrize(("committed", "taken"), [(8, True), (9, True), (10, False)])
+def test_a_snapshot_that_has_less_than_what_is_committed_is_not_taken(committed, taken):
+    """Another server that was asked meanwhile led too, and had more."""
+    talk = fetching_snapshot()
+    talk.raft._state.commit(committed)
+    talk._drain()
+    talk.answer(piece(0, DATA))
+    assert bool(talk.chunks) == taken
+
+
+def test_losses_of_one_snapshot_are_counted_until_it_is_here():
+    talk = fetching_snapshot()
+    for losses in (1, 2, 3):
+        talk.answer(piece(0, DATA[:4]))
+        talk.answer(piece(4, b""))
+        role = talk.raft.role
+        assert isinstance(role, Follower)
+        assert role.loss.losses == losses, "a good piece makes up for nothing"
+        until = role.loss.until
+        talk.at(until)
+        talk.answer(fetched(snapshot_id=SNAPSHOT))
+    talk.answer(piece(0, DATA))
+    assert talk.raft.role.loss is None
+
+
+# --- who leads, as an answer says it
+
+
+BOOTED = Identity(7, bytes([7]) * 16, "ours", bootstrap=(Peer(-2, "boot", 9),))
+
+
+def test_who_answers_a_fetch_leads_at_the_address_that_was_asked():
+    talk = Talk(me=BOOTED)
+    talk.answer(fetched(leader_id=8))
+    assert talk.raft.leader_peer == Peer(8, "boot", 9)
+
+
+def test_the_address_that_the_leader_tells_is_the_better_one():
+    talk = Talk(me=BOOTED)
+    talk.answer(fetched(leader_id=8, leader=Peer(8, "there", 8)))
+    assert talk.raft.leader_peer == Peer(8, "there", 8)
+
+
+def test_who_refuses_a_fetch_need_not_lead():
+    talk = Talk(me=BOOTED)
+    talk.answer(fetched(leader_id=8, error=int(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    assert (talk.raft.leader_id, talk.raft.leader_peer) == (8, None)
+
+
+def test_who_answers_anything_but_a_fetch_need_not_lead():
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me)
+    talk.at(talk.raft.role.deadline)
+    assert isinstance(talk.raft.role, Prospective)
+    talk.answer(core.VoteResponse(epoch=0, leader_id=8))
+    assert isinstance(talk.raft.role, Prospective)
+
+
+# --- who is left alone for a while
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(epoch=-1, error=int(ErrorCode.INCONSISTENT_CLUSTER_ID)),
+        fetched(epoch=2, records=b"x"),
+        fetched(leader_id=-1, records=b"x"),
+        fetched(error=int(ErrorCode.UNKNOWN_LEADER_EPOCH)),
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_of_no_use_is_not_asked_for_again_at_once(answer):
+    talk = follower_of_2()
+    talk.answer(answer)
+    assert backs_off(talk, 2)
+    assert talk.taken == []
+
+
+def test_who_looks_for_a_leader_does_not_ask_again_at_once_who_knows_none():
+    talk = Talk(election=Election(5))
+    assert asked(talk) == [2]
+    talk.answer(core.FetchResponse(epoch=5, leader_id=-1, records=b"x"))
+    assert backs_off(talk, 2)
+    assert (talk.taken, asked(talk)) == ([], [2, 3])
+
+
+def test_who_does_not_answer_is_asked_after_a_pause_and_another_one_meanwhile():
+    talk = follower_of_2()
+    count = len(talk.sent)
+    talk.fail(talk.tokens[-1])
+    assert asked(talk, count) == [3]
+    talk.fail(talk.tokens[-1])
+    talk.at(talk.now + TIMES.retry_backoff)
+    assert asked(talk, count) == [3, 2]
+
+
+def test_an_answer_makes_the_next_pause_the_first():
+    talk = follower_of_2(me=TWO)
+
+    def pause() -> float:
+        talk.fail(talk.tokens[-1])
+        before, count = talk.now, len(talk.sent)
+        while len(talk.sent) == count:
+            talk.at(talk.raft.deadline())
+        return talk.now - before
+
+    assert [pause(), pause()] == pytest.approx([0.02, 0.04])
+    talk.answer(fetched())
+    assert pause() == pytest.approx(0.02)
+
+
+# --- answers that come twice
+
+
+def test_what_the_leader_says_at_another_address_counts_once_while_it_is_being_asked():
+    """A bootstrap server's address is one: the batch would be appended twice."""
+    talk = follower_of_2(me=OBSERVER)
+    talk.at(TIMES.fetch_max_wait + TIMES.patience)
+    other = talk.sent[-1].to.id
+    assert other != 2, "the leader is late"
+    talk.answer(fetched(records=b"x"))
+    assert talk.taken == []
+    assert backs_off(talk, other)
+
+
+def test_what_the_leader_says_at_another_address_counts_once_when_it_has_been_asked():
+    talk = follower_of_2(me=OBSERVER)
+    late = talk.tokens[-1]
+    talk.at(TIMES.fetch_max_wait + TIMES.patience)
+    other = talk.tokens[-1]
+    entry = Entry(0, 1, 3, 0, 0)
+    talk.log.append(entry)
+    talk.answer(fetched(records=[entry]), late)
+    asking = talk.sent[-1]
+    if asking.to.id == 2:
+        talk.fail(asking.token)
+    assert len(talk.taken) == 1
+    talk.answer(fetched(records=[entry]), other)
+    assert len(talk.taken) == 1
+
+
+# --- flushes
+
+
+def test_a_flush_of_ours_starts_the_leaders_time_anew_when_it_is_of_everything():
+    talk = follower_of_2()
+    bring(talk)
+    bring_more = Entry(1, 2, 3, 1, 1)
+    talk.log.append(bring_more)
+    deadline = talk.raft.role.deadline
+    talk.now = 1.0
+    talk.flush(1)
+    assert talk.raft.role.deadline == deadline
+    talk.flush()
+    assert talk.raft.role.deadline == talk.now + TIMES.fetch
+
+
+def test_a_flush_of_ours_brings_no_leader_back():
+    talk = follower_of_2()
+    bring(talk)
+    talk.gone(2)
+    deadline = talk.raft.role.deadline
+    talk.now = deadline / 2
+    talk.flush()
+    assert talk.raft.role.deadline == deadline
+
+
+def test_an_observer_minds_no_leader_whatever_it_flushes():
+    talk = follower_of_2(me=OBSERVER)
+    bring(talk)
+    talk.flush()
+    assert talk.raft.role.deadline == inf
+
+
+def test_a_voter_asks_for_nothing_before_what_it_has_is_flushed():
+    """Whoever it asks: a fetch from an offset is the promise to have what is below (R6)."""
+    talk = follower_of_2()
+    bring(talk)
+    talk.ask(vote(epoch=9, end_offset=0))
+    assert isinstance(talk.raft.role, Unattached)
+    count = len(talk.sent)
+    talk.at(0.05)
+    assert len(talk.sent) == count
+    talk.flush()
+    assert isinstance(talk.sent[-1].request, core.FetchRequest)
+    assert talk.sent[-1].request.fetch_offset == 1
+
+
+# --- a set of voters that comes by the log
+
+
+def test_who_becomes_a_voter_by_a_record_minds_its_leader_from_then_on():
+    """It counts when it is appended, committed or not."""
+    log, _ = dynamic(1, 2, 3)
+    me = Identity(
+        4, key(4).directory_id, "ours", endpoints=endpoints(4), listener="C", is_controller=True
+    )
+    talk = Talk(log, me=me)
+    talk.ask(BEGIN._replace(endpoints=(Endpoint("C", "test", 2),)))
+    assert talk.raft.role.deadline == inf
+    four = log.history.voters.add(Voter(key(4), endpoints(4), 0, 1))
+    entry = Entry(0, 1, 3, 0, 0, (VotersChange(four),))
+    log.append(entry)
+    talk.answer(fetched(records=[entry]))
+    assert talk.raft.high_watermark is None
+    assert talk.raft.role.deadline < inf

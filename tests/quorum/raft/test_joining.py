@@ -1,0 +1,143 @@
+"""What a follower says of its place among the voters (KIP-853), and what it does with the answer.
+
+The transcripts voter_join, voter_update and voter_upgrade show it at length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.roles import Follower
+from quorum.raft.types import Election, Identity, Timeouts
+from tests.quorum.raft.test_changing import dynamic, endpoints, key
+from tests.quorum.raft.test_core import BEGIN, ME, VOTERS, Talk, fetched, follower_of_2, log_of
+from wire.errors import ErrorCode
+
+TIMES = Timeouts()
+TOLD = replace(ME, endpoints=endpoints(1), listener="C")
+STRANGER = Identity(
+    4,
+    key(4).directory_id,
+    "ours",
+    endpoints=endpoints(4),
+    listener="C",
+    is_controller=True,
+    auto_join=True,
+)
+
+
+def joiner() -> Talk:
+    """A controller that wants to vote and has just asked for it."""
+    log, _ = dynamic(1, 2, 3)
+    talk = Talk(log, me=STRANGER)
+    talk.ask(BEGIN._replace(endpoints=endpoints(2)))
+    look(talk)
+    assert isinstance(talk.sends[-1], core.AddVoterRequest)
+    return talk
+
+
+def look(talk: Talk) -> None:
+    """The leader answers as long as it takes to look at the voters again."""
+    until = talk.raft.role.next_voter_check
+    while talk.now < until:
+        talk.now = min(talk.now + 1.0, until)
+        talk.answer(fetched())
+
+
+@pytest.mark.parametrize(
+    ("error", "asks_on"),
+    [
+        (ErrorCode.NONE, True),
+        (ErrorCode.DUPLICATE_VOTER, True),
+        (ErrorCode.VOTER_NOT_FOUND, True),
+        (ErrorCode.REQUEST_TIMED_OUT, True),
+        (ErrorCode.UNSUPPORTED_VERSION, False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+    ],
+)
+def test_who_asked_to_vote_fetches_on_at_once_unless_it_was_refused_for_good(error, asks_on):
+    talk = joiner()
+    count = len(talk.sent)
+    talk.answer(core.AddVoterResponse(error=int(error)))
+    to_leader = [one.request for one in talk.sent[count:] if one.to.id == 2]
+    assert bool(to_leader) == asks_on
+    assert all(isinstance(one, core.FetchRequest) for one in to_leader)
+
+
+def test_an_answer_to_the_asking_makes_the_next_pause_the_first():
+    talk = joiner()
+    until = talk.raft.role.next_voter_check
+    talk.answer(core.AddVoterResponse())
+    talk.now = until - 0.01
+    talk.fail(next(one.token for one in reversed(talk.sent) if one.to.id == 2))
+    while not isinstance(talk.sends[-1], core.AddVoterRequest):
+        if talk.sent[-1].to.id != 2:
+            talk.fail(talk.tokens[-1])
+        talk.at(talk.raft.deadline())
+    talk.answer(core.AddVoterResponse())
+    assert isinstance(talk.sends[-1], core.FetchRequest)
+    failed_at, count = talk.now, len(talk.sent)
+    talk.fail(talk.tokens[-1])
+    for one in talk.sent[count:]:
+        talk.fail(one.token)
+    count = len(talk.sent)
+    talk.at(failed_at + TIMES.retry_backoff)
+    assert 2 in [one.to.id for one in talk.sent[count:]]
+
+
+@pytest.mark.parametrize(
+    "answer_",
+    [
+        core.UpdateVoterResponse(epoch=3, leader_id=2),
+        core.UpdateVoterResponse(error=int(ErrorCode.UNSUPPORTED_VERSION)),
+    ],
+    ids=str,
+)
+def test_a_voter_of_a_static_quorum_tells_each_leader_of_itself_once(answer_):
+    """Also one that is too old to want to know."""
+    talk = follower_of_2(me=TOLD)
+    look(talk)
+    assert isinstance(talk.sends[-1], core.UpdateVoterRequest)
+    talk.answer(answer_)
+    role = talk.raft.role
+    assert isinstance(role, Follower)
+    assert role.deadline == talk.now + TIMES.fetch, "the leader has answered"
+    look(talk)
+    told = [one for one in talk.sends if isinstance(one, core.UpdateVoterRequest)]
+    assert len(told) == 1
+
+
+def test_a_voter_that_has_lost_data_tells_of_itself_and_minds_no_leader():
+    log = log_of((2, 1))
+    log.refetch_upto = 8
+    talk = Talk(log, Election(1), TOLD)
+    talk.ask(BEGIN)
+    look(talk)
+    assert isinstance(talk.sends[-1], core.UpdateVoterRequest)
+    talk.answer(core.UpdateVoterResponse(epoch=3, leader_id=2))
+    assert talk.raft.role.deadline == inf
+
+
+def test_the_answer_to_an_update_leaves_each_voter_its_turn():
+    """As an answer to a fetch does: who would stand at the same moment split the vote."""
+    me = Identity(3, bytes([3]) * 16, "ours", VOTERS, endpoints=endpoints(3), listener="C")
+    talk = follower_of_2(me=me)
+    look(talk)
+    talk.answer(core.UpdateVoterResponse(epoch=3, leader_id=2))
+    assert talk.raft.role.deadline == pytest.approx(talk.now + TIMES.fetch + TIMES.succession_step)
+
+
+def test_nobody_joins_a_static_quorum():
+    talk = follower_of_2(me=replace(STRANGER, voters=VOTERS))
+    look(talk)
+    assert isinstance(talk.sends[-1], core.FetchRequest)
+
+
+def test_a_broker_has_nothing_to_say_of_its_place():
+    assert not Identity(7, endpoints=endpoints(7)).maintains_voter
+    assert not Identity(7, is_controller=True).maintains_voter
+    assert STRANGER.maintains_voter

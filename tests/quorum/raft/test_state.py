@@ -1,0 +1,136 @@
+"""What the rules rely on: no role but by the table, nothing cut or taken back that is committed, and every effect
+handed to the driver.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from quorum.raft.ready import SnapshotChunk
+from quorum.raft.roles import Candidate, Follower, Prospective, Unattached
+from quorum.raft.types import (
+    Election,
+    Identity,
+    InvariantViolated,
+    OffsetAndEpoch,
+    Peer,
+    ReplicaKey,
+)
+from tests.quorum.raft.test_core import ME, VOTERS, Talk, fetched, follower_of_2, log_of, vote
+from tests.simulation.storage import Entry
+
+OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
+NOBODY: frozenset[int] = frozenset()
+
+
+@pytest.mark.parametrize(
+    "role", [Unattached(4), Candidate(6, 1.0, ME.key, NOBODY), Follower(4, 1.0, VOTERS[2])], ids=str
+)
+def test_there_is_no_change_of_role_but_by_the_table(role):
+    state = Talk(election=Election(5)).raft._state
+    with pytest.raises(InvariantViolated, match="transition"):
+        state.become(role)
+
+
+def test_an_observer_does_not_stand():
+    state = Talk(me=OBSERVER).raft._state
+    with pytest.raises(InvariantViolated, match="observer"):
+        state.become(Prospective(0, 1.0, None, -1, None, NOBODY))
+
+
+def test_a_role_is_not_left_with_proposals():
+    talk = Talk().lead()
+    talk.raft.propose(b"x", 1, talk.raft.epoch)
+    with pytest.raises(InvariantViolated, match="proposals"):
+        talk.raft._state.become_unattached(9, talk.now)
+
+
+@pytest.mark.parametrize(
+    ("role", "broken"),
+    [
+        (Follower(5, 1.0, VOTERS[2], ReplicaKey(2)), "update keeps the role"),
+        (Unattached(6, 1.0, -1, ReplicaKey(2)), "update keeps the role"),
+        (Unattached(5, 1.0, -1, ReplicaKey(3)), "update Unattached"),
+    ],
+)
+def test_within_a_role_neither_role_nor_epoch_nor_vote_change(role, broken):
+    state = Talk(election=Election(5, -1, ReplicaKey(2))).raft._state
+    with pytest.raises(InvariantViolated, match=broken):
+        state.update(role)
+
+
+def test_a_vote_that_is_noted_is_handed_over():
+    talk = Talk(election=Election(5))
+    state = talk.raft._state
+    role = state.role
+    assert isinstance(role, Unattached)
+    state.update(role._replace(voted=ReplicaKey(3)))
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.election == Election(5, -1, ReplicaKey(3))
+
+
+def test_nobody_follows_itself():
+    with pytest.raises(InvariantViolated, match="R1"):
+        Talk().raft._state.become_follower(3, Peer(1, "h", 1), 0.0)
+
+
+def test_what_is_committed_is_never_cut():
+    state = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2).raft._state
+    with pytest.raises(InvariantViolated, match="R7"):
+        state.truncate(1)
+    state.truncate(2)
+
+
+def test_a_leader_never_truncates_and_loads_no_snapshot():
+    state = Talk().lead().raft._state
+    with pytest.raises(InvariantViolated, match="leader"):
+        state.truncate(5)
+    with pytest.raises(InvariantViolated, match="R9"):
+        state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(9, 1), 0, b"x", False))
+
+
+def test_a_cut_makes_nothing_durable():
+    log = log_of((4, 1))
+    state = follower_of_2(log).raft._state
+    log.append(Entry(4, 6, 1, 4, 0))
+    state.truncate(5)
+    assert state.flushed_offset == 4
+    state.truncate(3)
+    assert state.flushed_offset == 3
+
+
+def test_a_snapshot_takes_back_nothing_that_is_committed():
+    state = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2).raft._state
+    state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(1, 1), 0, b"x", False))
+    with pytest.raises(InvariantViolated, match="R7"):
+        state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(1, 1), 0, b"x", True))
+    state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(2, 1), 0, b"x", True))
+    assert state.flushed_offset == 2, "a snapshot is durable when it is taken over"
+
+
+@pytest.mark.parametrize(("me", "must_flush"), [(ME, True), (OBSERVER, False)], ids=str)
+def test_a_voter_flushes_what_it_appends(me, must_flush):
+    """An observer promises nothing by it."""
+    talk = follower_of_2(me=me)
+    talk.raft.receive(talk.tokens[-1], fetched(records=b"x"), talk.now)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.append is not None
+    assert ready.needs_flush is must_flush
+
+
+def test_where_nothing_is_appended_nothing_is_flushed():
+    talk = Talk()
+    talk.raft.receive(1, vote(), talk.now)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert not ready.needs_flush
+
+
+def test_nothing_is_flushed_that_is_not_in_the_log():
+    talk = Talk(log_of((5, 1)))
+    with pytest.raises(InvariantViolated, match="R6"):
+        talk.raft.flushed(6, talk.now)
+    talk.flush(3)
+    assert talk.raft.flushed_offset == 5, "and an older report takes nothing back"
