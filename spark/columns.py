@@ -30,7 +30,7 @@ def columns_of(wanted: StructType, offered: pa.Schema, source: str) -> tuple[str
     for field in wanted.fields:
         if field.name not in known:
             near = difflib.get_close_matches(field.name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             raise OptionError(
                 f"{source}: no column {field.name}{hint} There are: {', '.join(known)}"
             )

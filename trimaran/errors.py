@@ -33,4 +33,5 @@ class UserError(Exception):
         return {"what": self.what, "why": self.why, "fix": self.fix}
 
     def __str__(self) -> str:
-        return f"error: {self.what}\n  why: {self.why}\n  fix: {self.fix}"
+        what, why, fix = (" ".join(text.split()) for text in (self.what, self.why, self.fix))
+        return f"error: {what}\n  why: {why}\n  fix: {fix}"

@@ -45,7 +45,7 @@ def read_file(path: Path) -> dict[str, Setting]:
         raise UserError(
             f"cannot read the configuration {path}",
             (error.strerror if isinstance(error, OSError) else None) or str(error),
-            "name a readable .properties file with -c FILE",
+            "name a .properties file that exists and that this user may read",
             exit_code=Exit.USAGE,
         ) from error
 

@@ -211,6 +211,7 @@ class BlockingClient:
             RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
             VersionMismatch: the node does not serve it.
             ConnectionLost: only without `retry_unknown`.
+            KafkaError: the coordinator that `to` names is not told to this user.
         """
         destination = AnyNode() if to is None else Node(to) if isinstance(to, int) else to
         steps = routed_call(

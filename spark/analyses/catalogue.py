@@ -96,7 +96,7 @@ def choose(names: Sequence[str] | None) -> list[Analysis]:
         name = numbers.get(given.lower(), given.replace("-", "_").lower())
         if name not in ANALYSES:
             near = difflib.get_close_matches(name, ANALYSES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             raise UnknownAnalysis(
                 f"no analysis is called {given}{hint} There are: {', '.join(ANALYSES)}"
             )

@@ -14,8 +14,10 @@ from log.inspection.reader import scan_batches
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
+from tests.trimaran.mistakes import told_of_mistakes
 from zkcompat.zookeeper.server_process import start_zookeeper
 
+assert_told = told_of_mistakes
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -91,6 +93,24 @@ def test_our_commands_work_on_kafka(kafka):
     )
     assert status["leader_id"] == 1
     trimaran("topics", "delete", "by-us", *server)
+
+
+def test_mistakes_are_told_as_on_ours(kafka, assert_told):
+    trimaran("topics", "create", "t", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
+    assert_told(kafka.bootstrap, kafka.controller_bootstrap)
+
+
+def test_our_bench_loads_kafka(kafka):
+    server = ("-b", kafka.bootstrap, "-o", "json")
+    trimaran("topics", "create", "bench", "-p", "4", "-r", "2", "-b", kafka.bootstrap)
+    produced = json.loads(trimaran("bench", "produce", "bench", "-n", "50000", *server).stdout)
+    consumed = json.loads(trimaran("bench", "consume", "bench", *server).stdout)
+    assert [one["records"] for one in (produced, consumed)] == [50_000, 50_000]
+    for options in (("--acks", "1", "--compression", "zstd"), ("--rate", "2000", "-c", "2")):
+        words = ("bench", "produce", "bench", "-n", "1000", *options)
+        found = json.loads(trimaran(*words, *server).stdout)
+        assert found["records"] == 1000
+        assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["max"]
 
 
 def test_our_quotas_are_kafkas(kafka):

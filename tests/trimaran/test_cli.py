@@ -95,7 +95,7 @@ def test_every_command_that_writes_can_be_tried_out():
     assert [
         words
         for words, where in written.items()
-        if not {"dry_run", "execute"} & inspect.signature(function_of(where)).parameters.keys()
+        if "dry_run" not in inspect.signature(function_of(where)).parameters
     ] == []
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import traceback
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from trimaran.cli import anywhere
 from trimaran.cli.commands import COMMANDS, NOUNS
 from trimaran.cli.output import be_quiet
 from trimaran.errors import Exit, UserError
 
+# A path on the command line is mistyped, or somebody else's.
+_WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 EPILOGUE = (
     "With every command: -q says nothing but data and errors, -v shows where an error comes from. "
@@ -90,8 +93,8 @@ def run(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(Exit.OK)
     except Exception as error:
-        if type(error).__module__.startswith("cyclopts"):
-            sys.exit(Exit.USAGE)
+        if isinstance(error, CycloptsError):
+            sys.exit(_show(_of_command_line(error)))
         if is_verbose:
             raise
         sys.exit(_show(_unforeseen(error)))
@@ -102,13 +105,26 @@ def run(arguments: list[str] | None = None) -> None:
 
 def _call(arguments: list[str]) -> object:
     app = build(anywhere.command_of(arguments))
-    return app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+    return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _of_command_line(error: CycloptsError) -> UserError:
+    from trimaran.cli.usage_errors import of_command_line
+
+    return of_command_line(error)
 
 
 def _unforeseen(error: Exception) -> UserError:
     """What no command has an error of its own for: the machine's refusals, and our mistakes."""
     from trimaran.failures import explain
 
+    if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
+        return UserError(
+            f"cannot use {error.filename}",
+            error.strerror or str(error),
+            "name a path that exists and that this user may use",
+            exit_code=Exit.USAGE,
+        )
     return explain(error) or UserError(
         f"trimaran failed: {type(error).__name__}",
         " ".join(str(error).split()) or "it says no more",

@@ -17,6 +17,7 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from wire.blocking import BlockingClient
 
@@ -119,7 +120,24 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
         names: what to take back.
         dry_run: only have it checked.
     """
+    wanted = parse_resource(resource)
+    if names:
+        with brokers.connected() as client:
+            _learn_node(client, wanted)
+            known = config_rows(client, wanted.type, wanted.name, wanted.node)
+        _ensure_known(resource, names, {str(row["name"]) for row in known})
     _alter(brokers, resource, [(name, DELETE, None) for name in names], dry_run)
+
+
+def _ensure_known(resource: str, names: Sequence[str], known: AbstractSet[str]) -> None:
+    """A cluster takes the deletion of anything: a mistyped key would seem to be back at its default."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UserError(
+            f"{resource} has no config {', '.join(unknown)}",
+            "nobody has set it, and it is not one of those with a default",
+            f"trimaran configs get {resource} --all shows what there is",
+        )
 
 
 def parse_pair(text: str) -> Change:

@@ -29,6 +29,21 @@ Topics = Annotated[
 Execute = Annotated[
     bool, Parameter(name="--execute", negative="", help="Do it; without it nothing changes.")
 ]
+# As kafka-consumer-groups has both.
+AsEver = Annotated[
+    bool, Parameter(name="--dry-run", negative="", help="As without --execute: nothing changes.")
+]
+
+
+def ensure_one_of(*, execute: bool, dry_run: bool) -> None:
+    """Raises UserError."""
+    if execute and dry_run:
+        raise UserError(
+            "--execute and --dry-run say the opposite",
+            "the one changes offsets, the other only shows what would change",
+            "give one of them; without both nothing changes",
+            exit_code=Exit.USAGE,
+        )
 
 
 def reset_offsets(
@@ -37,6 +52,7 @@ def reset_offsets(
     to: str,
     topic: Topics = None,
     execute: Execute = False,
+    dry_run: AsEver = False,
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
@@ -48,6 +64,7 @@ def reset_offsets(
         topic: only these; all that the group has committed when none is given.
         output: table, or json.
     """
+    ensure_one_of(execute=execute, dry_run=dry_run)
     position = parse_position(to)
     with brokers.connected() as client:
         before = committed_offsets(client, group)

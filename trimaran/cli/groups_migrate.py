@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
+from trimaran.cli.groups_change import AsEver, Execute, ensure_one_of
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.zk import zookeeper_to_ask
 from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
 from trimaran.client.zookeeper import explained
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -32,9 +34,6 @@ UNREADABLE = "left out, no number"
 UNKNOWN = "left out, no such partition"
 COLUMNS = ("topic", "partition", "zookeeper", "kafka", "action")
 
-Execute = Annotated[
-    bool, Parameter(name="--execute", negative="", help="Commit; without it nothing changes.")
-]
 Overwrite = Annotated[
     bool, Parameter(name="--overwrite", negative="", help="Also where Kafka's offset is higher.")
 ]
@@ -60,6 +59,7 @@ def migrate_offsets(
     group: str,
     *,
     execute: Execute = False,
+    dry_run: AsEver = False,
     overwrite: Overwrite = False,
     while_running: WhileRunning = False,
     zookeeper: Zookeeper = None,
@@ -71,6 +71,7 @@ def migrate_offsets(
     Args:
         group: whose offsets.
     """
+    ensure_one_of(execute=execute, dry_run=dry_run)
     found = _in_zookeeper(group, zookeeper, brokers)
     with brokers.connected() as client:
         rows = plan(
@@ -84,12 +85,14 @@ def migrate_offsets(
             (r["topic"], r["partition"]): r["zookeeper"] for r in rows if r["action"] == COMMIT
         }
         if not execute:
-            say(f"{len(wanted)} offsets to commit; nothing was changed, --execute does it")
+            say(
+                f"{counted(len(wanted), 'offset')} to commit; nothing was changed, --execute does it"
+            )
             return Exit.OK
         if found.consumers and not while_running:
             raise _still_running(group, found.consumers)
         commit_offsets(client, group, wanted)
-    say(f"{len(wanted)} offsets committed to Kafka")
+    say(f"{counted(len(wanted), 'offset')} committed to Kafka")
     return Exit.OK
 
 

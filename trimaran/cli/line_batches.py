@@ -5,9 +5,11 @@ An interrupt ends the reading, not the program: what was read is still handed ou
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,6 +129,8 @@ def line_batches(path: os.PathLike[str] | None) -> Iterator[tuple[LineBatches, I
     """Of a file, or of stdin."""
     fd = 0 if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        if path is not None and stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         with Interrupt() as interrupt:
             yield LineBatches(fd, interrupt), interrupt
     finally:

@@ -48,7 +48,7 @@ def _first_controller(data: Path) -> Path:
 
 def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
-    if path.is_file():
+    if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
     from quorum.raft_log.partition import DIRECTORY_NAME
 
@@ -57,7 +57,9 @@ def _files(path: Path) -> list[Path]:
     if not files:
         raise UserError(
             f"no metadata log in {path}",
-            f"there is no .log file in {folder}",
+            f"there is no .log file in {folder}"
+            if folder.is_dir()
+            else "it is no directory, and no .log or .checkpoint file",
             "name a controller's directory, or a .log or .checkpoint file",
             exit_code=Exit.USAGE,
         )

@@ -61,7 +61,7 @@ def _run(statement: str, views: list[str], data: Data, rows: int) -> list[dict[s
     except PySparkException as error:
         raise UserError(
             "the statement cannot be run",
-            cause_of(error),
+            cause_of(error).partition("\n\n== SQL ==")[0],
             f"views: {', '.join(VIEWS)}; `DESCRIBE view` tells the columns of one",
             exit_code=Exit.USAGE,
         ) from None

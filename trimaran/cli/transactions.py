@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter, validators
@@ -78,8 +78,17 @@ def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, Transac
         answer = client.call(node_id, request)
         check(answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
-            say(f"no such state: {', '.join(answer.unknown_state_filters)}")
+            raise _unknown_states(answer.unknown_state_filters)
         yield from ((node_id, found) for found in answer.transaction_states)
+
+
+def _unknown_states(states: Sequence[str]) -> UserError:
+    return UserError(
+        f"there is no state {', '.join(states)}",
+        "a transactional id is in one of those that Kafka's coordinator knows",
+        "--state takes Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort",
+        exit_code=Exit.USAGE,
+    )
 
 
 def describe(

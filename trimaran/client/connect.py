@@ -233,6 +233,9 @@ DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the stat
 # By a part of the error's name, the first that fits.
 FIXES_BY_PART = {
     "AUTHORIZATION": "an ACL must allow it to the user of this command, or ask as another user: --command-config",
+    "UPDATE_VERSION": "trimaran features list shows the levels that there are",
+    "TOKEN": "tokens are made and renewed by who has logged in over SASL or TLS, where brokers have "
+    "delegation.token.secret.key",
     "INVALID": "correct what is named above, then try again",
     "UNSUPPORTED": "trimaran features list shows what this cluster can do",
 }
@@ -244,5 +247,6 @@ FIXES = {
     "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
     " or send smaller records",
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
+    "SECURITY_DISABLED": "ACLs take an authorizer: authorizer.class.name in the file of every node",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
 }

@@ -77,6 +77,9 @@ def routed_call(
 
     With `retry_unknown` it asks again also when a connection broke after the request was sent, though it may have been
     done; that is wrong for what must not happen twice.
+
+    Raises:
+        KafkaError: who is responsible is not told, whoever is asked.
     """
     while True:
         address = yield from _find(routing, destination, backoff)
@@ -147,11 +150,15 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
 
 
 def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
+    """Raises KafkaError: no repetition makes it known, as where an ACL is missing."""
     from wire.messages.find_coordinator import FindCoordinatorRequest
 
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
     routing.update_coordinator(wanted, response)
+    if response.error_code and response.error_code not in RETRIED:
+        why = response.error_message or f"{wanted} is not told"
+        raise KafkaError(ErrorCode.of(response.error_code), why)
 
 
 def _lost(routing: Routing, destination: Destination, address: Address) -> None:

@@ -8,7 +8,7 @@ from wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
 from wire.client.destinations import AnyNode, Controller, Coordinator, Leader
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.client.routing import Routing
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from wire.messages.find_coordinator import FindCoordinatorResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -114,6 +114,16 @@ def test_what_must_not_happen_twice_is_not_sent_twice():
         call(known, HEARTBEAT, AnyNode(), retry_unknown=False), refused, HeartbeatResponse()
     )
     assert result == HeartbeatResponse()
+
+
+def test_a_coordinator_that_is_not_told_is_not_asked_for_again():
+    """Without the right to describe a group one would wait for it until the deadline."""
+    denied = FindCoordinatorResponse(
+        error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1, host="", port=-1
+    )
+    with pytest.raises(KafkaError, match="the coordinator of g is not told") as caught:
+        play(call(routing(), HEARTBEAT, Coordinator("g")), denied)
+    assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_a_coordinator_is_looked_up_and_moves():

@@ -1,0 +1,168 @@
+"""What people mistype, and what they are told: on any cluster with a topic `t` of two partitions, without authorizer.
+
+`{b}` is `-b` with its brokers, `{B}` `-B` with its controllers, `{broker}` and `{controller}` are the bare addresses.
+Files: `absent` is not there, `empty/` is a directory with nothing in it, `bad.json` and `bad.properties` are rubbish.
+"""
+
+import pytest
+
+from tests.checks import check_each
+from trimaran.cli.app import run
+from trimaran.errors import Exit
+
+NO, USAGE, CANNOT_CONNECT, REFUSED = Exit.NO, Exit.USAGE, Exit.CANNOT_CONNECT, Exit.REFUSED
+FILES = {
+    "bad.json": "{ not json",
+    "bad.properties": "node.id=many",
+    "empty.txt": "",
+    "unknown.json": '{"version":1,"partitions":[{"topic":"t","partition":0}]}',
+}
+# Line, exit code, part of what is told.
+MISTAKES = (
+    # Words of the command line itself.
+    ("topcs list {b}", USAGE, "did you mean topics?"),
+    ("topics lst {b}", USAGE, "did you mean list?"),
+    ("topics describe {b}", USAGE, "trimaran topics describe needs NAME"),
+    ("topics alter t {b}", USAGE, "trimaran topics alter needs --partitions"),
+    ("topics list -o xml {b}", USAGE, "it is one of table, wide, json, jsonl, yaml, kafka"),
+    ("topics list --timeout 0 {b}", USAGE, "it must be more than 0"),
+    ("topics list --timeout soon {b}", USAGE, "it is not a number"),
+    ("partitions list t {b}", USAGE, "does not take 't'"),
+    ("quorum status {b}", USAGE, "did you mean -B?"),
+    ("brokers describe one {b}", USAGE, "BROKER cannot be 'one'"),
+    ("consume t --offset {b}", USAGE, "--offset has no value"),
+    ("consume t -n -1 {b}", USAGE, "it must be at least 0"),
+    ("health {b} --watch=often", USAGE, "--watch=often is no number of seconds"),
+    ("generate completion tcsh", USAGE, "it is one of bash, zsh, fish"),
+    # Whom to ask.
+    ("topics list -b 127.0.0.1:1", CANNOT_CONNECT, "nobody listens at 127.0.0.1:1"),
+    ("quorum history -B 127.0.0.1:1", CANNOT_CONNECT, "nobody listens at 127.0.0.1:1"),
+    ("topics list -b {controller}", USAGE, "is the listener of a controller"),
+    ("quorum status -B {broker}", USAGE, "is the listener of a broker"),
+    ("topics list -b 127.0.0.1", USAGE, "is not a list of addresses"),
+    ("topics list --data empty", USAGE, "no broker to ask"),
+    ("topics list --profile nope", USAGE, "there is no profile nope"),
+    ("topics list -X nope=1 {b}", USAGE, "-X nope=1 sets nothing"),
+    ("topics list -X security.protocol=SSL {b}", CANNOT_CONNECT, "speaks plain text, and this"),
+    ("topics list -X security.protocol=X {b}", USAGE, "security.protocol=X (-X)"),
+    ("topics list --command-config absent {b}", USAGE, "cannot read the configuration absent"),
+    ("zk status -z 127.0.0.1:1", CANNOT_CONNECT, "nobody listens at 127.0.0.1:1"),
+    ("zk verify -z {broker} {B}", CANNOT_CONNECT, "does not speak ZooKeeper's protocol"),
+    ("zk get brokers -z 127.0.0.1:1", USAGE, "trimaran zk tree /brokers"),
+    ("metrics -a {broker}", CANNOT_CONNECT, "is trimaran.metrics.listener set there"),
+    ("ps --data empty", USAGE, "no local cluster in"),
+    ("chaos kill 1 --data empty", USAGE, "no local cluster in"),
+    # Topics and partitions.
+    ("topics create t {b}", REFUSED, "TOPIC_ALREADY_EXISTS"),
+    ("topics create u -r 99 {b}", REFUSED, "at most as many replicas as brokers run"),
+    ("topics create bad/name {b}", REFUSED, "'bad/name' contains one or more characters"),
+    ("topics create u --config nope=1 {b}", REFUSED, "nope"),
+    ("topics create u --config retention.ms=x {b}", REFUSED, "Not a number of type LONG"),
+    ("topics describe nope {b}", REFUSED, "there is no topic nope"),
+    ("topics alter t -p 1 {b}", REFUSED, "1 would not be an increase"),
+    ("topics alter nope -p 3 {b}", REFUSED, "trimaran topics list shows what there is"),
+    ("topics delete nope --dry-run {b}", REFUSED, "UNKNOWN_TOPIC_OR_PARTITION: nope"),
+    ("partitions elect-leader nope {b}", REFUSED, "UNKNOWN_TOPIC_OR_PARTITION: nope"),
+    ("partitions history t-0 {B}", USAGE, "it is written TOPIC/PARTITION"),
+    ("reassign plan nope --to 1 {b}", REFUSED, "UNKNOWN_TOPIC_OR_PARTITION: nope"),
+    ("reassign plan t --to 99 {b}", NO, "there is no broker 99"),
+    ("reassign apply absent {b}", USAGE, "cannot read absent"),
+    ("reassign apply bad.json {b}", USAGE, "bad.json is not a reassignment plan"),
+    ("reassign verify unknown.json {b}", USAGE, "unknown.json is not a reassignment plan"),
+    # Records.
+    ("produce t -p 9 {b}", USAGE, "topic t has no partition 9 (it has 2)"),
+    ("produce t --file absent {b}", USAGE, "cannot use absent"),
+    ("produce t --file empty {b}", USAGE, "Is a directory"),
+    ("consume nope -e {b}", REFUSED, "topic nope does not exist"),
+    ("consume t --offset yesterday {b}", USAGE, "'yesterday' is no place in a partition"),
+    ("consume t --until @2026-13-45 {b}", USAGE, "'@2026-13-45' is no place in a partition"),
+    ("consume t --offset 99 -e {b}", REFUSED, "OFFSET_OUT_OF_RANGE: t-0 at offset 99"),
+    ("consume t -f %q {b}", USAGE, "is no token of a format"),
+    ("bench consume nope {b}", REFUSED, "topic nope does not exist"),
+    ("bench consume t {b}", NO, "trimaran bench produce t fills it"),
+    # Configs, features, brokers.
+    ("configs get nope/x {b}", USAGE, "'nope/x' is no resource with configs"),
+    ("configs get topic/nope {b}", REFUSED, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ("configs set topic/t retention.ms {b}", USAGE, "'retention.ms' sets nothing"),
+    ("configs set topic/t nope=1 {b}", REFUSED, "Unknown topic config name: nope"),
+    ("configs set broker/99 log.dirs=/x {b}", NO, "broker 99 is not registered"),
+    ("configs set broker log.dirs=/x {b}", REFUSED, "log.dirs"),
+    ("configs delete topic/t nope {b}", NO, "topic/t has no config nope"),
+    ("features upgrade group.version {b}", USAGE, "names no level of a feature"),
+    ("features upgrade metadata.version=99 {b}", REFUSED, "trimaran features list shows the lev"),
+    ("log-dirs 99 {b}", USAGE, "does not take '99'"),
+    ("brokers describe 99 {b}", REFUSED, "there is no broker 99"),
+    # Groups, transactions.
+    ("groups describe nope {b}", REFUSED, "there is no group nope"),
+    ("groups lag nope {b}", REFUSED, "there is no group nope"),
+    ("groups delete nope {b}", REFUSED, "GROUP_ID_NOT_FOUND"),
+    ("groups reset-offsets g --to start {b}", NO, "group g has committed no offsets"),
+    ("groups reset-offsets g --to start -t t:9 {b}", USAGE, "topic t has no partition 9"),
+    ("groups reset-offsets g --to soon -t t {b}", USAGE, "'soon' is no place in a partition"),
+    ("groups reset-offsets g --to end -t t --execute --dry-run {b}", USAGE, "one of them"),
+    ("groups migrate-offsets g -z 127.0.0.1:1 {b}", CANNOT_CONNECT, "nobody listens at"),
+    ("transactions describe nope {b}", NO, "no transactional id nope"),
+    ("transactions list --state Nope {b}", USAGE, "there is no state Nope"),
+    ("transactions abort t {b}", USAGE, "transactions abort needs --partition"),
+    # Who may do what.
+    ("users add u --password-file absent {b}", USAGE, "there is no password"),
+    ("users add u --password-file empty.txt {b}", USAGE, "it is empty"),
+    ("users remove nope {b}", REFUSED, "there is no such user"),
+    ("acls list {b}", REFUSED, "authorizer.class.name in the file of every node"),
+    ("acls add User:a fly topic/t {b}", USAGE, "'fly' is no operation"),
+    ("acls add User:a read planet/t {b}", USAGE, "'planet/t' is nothing that an ACL is about"),
+    ("tokens create {b}", REFUSED, "over SASL or TLS"),
+    ("tokens renew abc {b}", USAGE, "this is no HMAC"),
+    ("quotas set planet=a x=1 {b}", USAGE, "'planet=a' sets nothing"),
+    ("quotas set user=a nope=5 {b}", REFUSED, "nope"),
+    ("quotas delete user=nope {b}", NO, "there is no such quota"),
+    # The metadata, now and on disk.
+    ("metadata image {B} --at 999999", USAGE, "has no offset 999999"),
+    ("metadata image {B} --as-of 2001-01-01", USAGE, "does not reach back to that time"),
+    ("metadata image absent", USAGE, "absent does not exist"),
+    ("metadata dump bad.json", USAGE, "no metadata log in bad.json"),
+    ("metadata verify empty", USAGE, "no metadata log in empty"),
+    ("metadata tail {B} --start soon", USAGE, "'soon' is no place in a partition"),
+    ("quorum voters remove 99 {B}", NO, "99 is no voter"),
+    # Files of nodes.
+    ("logs dump absent", USAGE, "no log in absent"),
+    ("logs dump empty", USAGE, "no log in empty"),
+    ("wire decode absent", USAGE, "cannot use absent"),
+    ("config check -c absent", USAGE, "cannot read the configuration absent"),
+    ("config explain retention.m", NO, "did you mean retention.ms"),
+    ("config diff bad.properties absent", USAGE, "cannot read the configuration absent"),
+    ("storage info -c bad.properties", USAGE, "the configuration is wrong: node.id=many"),
+    ("storage format -t x -c absent", USAGE, "cannot read the configuration absent"),
+    ("broker start -c absent", USAGE, "cannot read the configuration absent"),
+    ("controller start -c absent", USAGE, "cannot read the configuration absent"),
+    ("server start -c absent", USAGE, "cannot read the configuration absent"),
+    ("analyze nope --data empty", USAGE, "no analysis is called nope"),
+    ("analyze --since yesterday --data empty", USAGE, "--since yesterday is no time"),
+)
+
+
+@pytest.fixture
+def told_of_mistakes(tmp_path, monkeypatch, capfd):
+    """Checks each of them, in front of a cluster: three lines on stderr, nothing on stdout, the exit code."""
+    (tmp_path / "empty").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process goes on
+
+    def check(mistake, addresses):
+        line, code, told = mistake
+        with pytest.raises(SystemExit) as end:
+            run(line.format(**addresses).split())
+        out, err = capfd.readouterr()
+        heads = [text.split(":")[0].strip() for text in err.splitlines()]
+        assert (heads[-3:], out) == (["error", "why", "fix"], ""), err
+        assert told in err, err
+        assert end.value.code == code, err
+
+    def check_all(broker, controller):
+        addresses = {"broker": broker, "controller": controller}
+        addresses |= {"b": f"-b {broker}", "B": f"-B {controller}"}
+        check_each(MISTAKES, lambda mistake: check(mistake, addresses))
+
+    return check_all
