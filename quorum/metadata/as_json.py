@@ -52,7 +52,9 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
         "epoch": image.provenance.epoch,
         "timestamp_ms": image.provenance.timestamp_ms,
         "leader_id": state.leader_id,
-        "topics": {name: _topic(topic) for name, topic in sorted(image.topics.by_name.items())},
+        "topics": {
+            name: topic_as_json(topic) for name, topic in sorted(image.topics.by_name.items())
+        },
         "configs": _configs(image),
         "acls": [_acl(acl) for _, acl in sorted(image.acls.items())],
         "client_quotas": _quotas(image.quotas),
@@ -68,7 +70,8 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
     }
 
 
-def _topic(topic: TopicImage) -> dict[str, Any]:
+def topic_as_json(topic: TopicImage) -> dict[str, Any]:
+    """What `state_as_json` says of a topic."""
     return {
         "topic_id": uuid_to_text(topic.id),
         "partitions": [_partition(index, p) for index, p in sorted(topic.partitions.items())],

@@ -3,22 +3,27 @@ pytest there, and nothing of a checkout:
 
     python installed.py [--compiled | --interpreted] [--full]
 
-`--full` takes the steps of the demo besides: ZooKeeper and mirror, a leader killed, Spark. Ends with an
-AssertionError or CalledProcessError where something is wrong.
+`--full` takes the steps of the demo besides: ZooKeeper and mirror, a leader killed, Spark, and the console's pages.
+Ends with an AssertionError or CalledProcessError where something is wrong.
 """
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import urllib.request
 from importlib.metadata import distribution, version
 from pathlib import Path
 
 SITE = Path(sysconfig.get_path("purelib")).resolve()
 LINES = 1000
 OF_EXTRAS = {"confluent_kafka", "pytest", "pyspark", "pyarrow", "kazoo", "jwt", "cryptography"}
+PAGES = "/ /quorum /brokers /brokers/11 /groups /events /metadata /metadata/diff /configs /charts /access /analyses"
+OF_TOPICS = "/topics /topics/orders /topics/orders/0 /topics/orders/messages /zookeeper"
+OF_BROWSERS = "/static/console.css /static/console.js /static/icon.svg /plotly.min.js"
 NOT_COMPILED = "cython"  # of `wire.codec.native`, which cannot be imported then
 PYTEST = """
 import subprocess, sys
@@ -76,10 +81,26 @@ def check_cluster(*options):
             trimaran("chaos", "kill", "leader")
             trimaran("topics", "create", "after-the-kill")
             trimaran("zk", "verify")
+            check_console()
             trimaran("analyze", "--html", "report")
             assert Path("report", "index.html").stat().st_size > 10_000
     finally:
         trimaran("down")
+
+
+def check_console():
+    """Every page, and what browsers fetch besides."""
+    command = [Path(sys.executable).parent / "trimaran", "console", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as console:
+        try:
+            (base,) = re.findall(r"http://[\d.:]+", console.stderr.readline())
+            for path in f"{PAGES} {OF_TOPICS} {OF_BROWSERS}".split():
+                with urllib.request.urlopen(base + path, timeout=60) as answer:
+                    assert answer.status == 200
+                    print(base + path, len(answer.read()), "bytes", flush=True)
+        finally:
+            console.terminate()
+    assert console.returncode == 0
 
 
 def check_pytest():

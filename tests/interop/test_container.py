@@ -133,19 +133,21 @@ def test_its_node_serves_and_stops_cleanly(buildah, image, variables):
 
 @contextlib.contextmanager
 def node_of(command):
-    """Ends with the block; what runs inside would outlive the one who started it."""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+    """Ends with the block; what runs inside would outlive the one who started it, but not their group."""
+    popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    with popen as run:
         try:
             yield run
         finally:
-            for node in nodes_below(run.pid) if run.poll() is None else ():
-                os.kill(node, signal.SIGKILL)
+            if run.poll() is None:
+                os.killpg(run.pid, signal.SIGKILL)
 
 
 def nodes_below(pid):
-    """Processes that run the image's program, among the descendants of one."""
+    """Processes that run the image's program, among the descendants of one. Any thread may have made them."""
     found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    for child in " ".join((task / "children").read_text() for task in tasks).split():
         words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
         found += (
             [int(child)] if words[1:3] == [b"-m", b"trimaran.container"] else nodes_below(child)

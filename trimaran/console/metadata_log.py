@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from node.runtime.long_lived import LongLived
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.events import Change, ConfigChange, Event, PartitionHistory, what_happened
 from trimaran.metadata.history import configs_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 1.0
 # A state is kept every so many records: to go on from there to any offset takes some milliseconds.
 RECORDS_PER_STATE = 1_000
+# What the collector sees of it: its part of the images, its batch, what happened.
+OBJECTS_PER_RECORD = 4
 # Two days of an idle cluster's log, or a million changes of partitions. What is older is forgotten, state by state.
 LOG_BYTES_MAX = 64 << 20
 EVENTS_MAX = 10_000
@@ -72,6 +75,7 @@ class MetadataLog:
         self._name = name
         self._lock = threading.Lock()
         self._read_at = float("-inf")
+        self._long_lived = LongLived()  # else the collector walks all of it while a page is made
         self._reset()
 
     def _reset(self) -> None:
@@ -261,6 +265,7 @@ class MetadataLog:
             )
         )
         self._bytes += len(data)
+        self._long_lived.add(OBJECTS_PER_RECORD * (batch.next_offset - batch.base_offset))
         if batch.next_offset - self._states[-1][0] >= RECORDS_PER_STATE:
             self._keep_state()
         self._forget_old()

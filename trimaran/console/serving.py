@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -131,8 +131,15 @@ async def _beside(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep_sampling, cluster.samples)
         nursery.start_soon(cluster.analyses.serve)
+        nursery.start_soon(_read_ahead, cluster)
         yield
         nursery.cancel_scope.cancel()
+
+
+async def _read_ahead(cluster: Cluster) -> None:
+    """Reads the metadata log, so that the first who looks does not wait for all of it."""
+    with suppress(UserError):  # the page that wants it says why
+        await trio.to_thread.run_sync(cluster.log.bounds, abandon_on_cancel=True)
 
 
 async def _respond(console: Console, page: Page, request: Request) -> Response:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from immutables import Map
 
-from quorum.metadata.as_json import state_as_json
-from quorum.metadata.image import TopicsImage
+from quorum.metadata.as_json import state_as_json, topic_as_json
+from quorum.metadata.image import TopicImage, TopicsImage
 from quorum.metadata.replay import MetadataState
 
 # How the elements of a list are told apart, where it is not a list of plain values.
@@ -17,24 +17,32 @@ _KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "
 _ABSENT: Any = object()
 
 
-def state_differences(before: MetadataState, after: MetadataState) -> Iterator[dict[str, Any]]:
-    """`differences` of all that two states of a cluster say; equal topics cost next to nothing."""
-    first, second = (
-        _without_equal_topics(one, other) for one, other in ((before, after), (after, before))
-    )
-    yield from differences(_content(first), _content(second))
+def state_differences(
+    before: MetadataState,
+    after: MetadataState,
+    topic_value: Callable[[TopicImage], Any] = topic_as_json,
+) -> Iterator[dict[str, Any]]:
+    """`differences` of all that two states of a cluster say; equal topics cost next to nothing.
+
+    `topic_value` says what stands for a topic that is new or gone: of thousands not every one may be looked at.
+    """
+    ours, theirs = before.image.topics.by_name, after.image.topics.by_name
+    in_both = [name for name, one in ours.items() if theirs.get(name, one) is not one]
+    yield from differences(_content(before, ours, in_both), _content(after, theirs, in_both))
+    for topics, others, change in ((ours, theirs, "removed"), (theirs, ours, "added")):
+        for name in sorted(name for name in topics if name not in others):
+            row = {"path": f"/topics/{name}", "change": change, "before": None, "after": None}
+            row["after" if change == "added" else "before"] = topic_value(topics[name])
+            yield row
 
 
-def _content(state: MetadataState) -> dict[str, Any]:
-    """Without where it comes from."""
-    shown = state_as_json(state)
+def _content(
+    state: MetadataState, topics: Mapping[str, TopicImage], names: Iterable[str]
+) -> dict[str, Any]:
+    """Of these topics only, and without where it comes from."""
+    kept = TopicsImage(by_name=Map({name: topics[name] for name in names}))
+    shown = state_as_json(replace(state, image=replace(state.image, topics=kept)))
     return {name: part for name, part in shown.items() if name not in ("offset", "timestamp_ms")}
-
-
-def _without_equal_topics(state: MetadataState, other: MetadataState) -> MetadataState:
-    topics, others = state.image.topics.by_name, other.image.topics.by_name
-    kept = Map({name: topic for name, topic in topics.items() if others.get(name) is not topic})
-    return replace(state, image=replace(state.image, topics=TopicsImage(by_name=kept)))
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:

@@ -63,7 +63,9 @@ def console_before(cluster, tls=None, **options):
         await stop.wait()
 
     app = application(cluster, LOCAL_NAMES, **options)
-    thread = threading.Thread(target=run, args=(app, listener, lambda: None, wait_for_stop, tls))
+    arguments = (app, listener, lambda: None, wait_for_stop, tls)
+    # A daemon: one that does not end is a failed test, and no pytest that never ends.
+    thread = threading.Thread(target=run, args=arguments, daemon=True)
     thread.start()
     running = token.result(30)
     try:

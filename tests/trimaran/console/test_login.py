@@ -149,7 +149,8 @@ def test_it_serves_tls(cluster, tmp_path):
     login = Login(PASSWORD, is_secure=True)
     with console_before(cluster, login=login, tls=checked_tls(pem, None)) as asking:
         trusted = ssl.create_default_context(cadata=certificates.ca)
-        with closing(http.client.HTTPSConnection(*asking.base, context=trusted)) as connection:
+        secure = http.client.HTTPSConnection(*asking.base, context=trusted, timeout=30)
+        with closing(secure) as connection:
             body = urlencode({"password": PASSWORD})
             connection.request("POST", "/login", body, {"Content-Type": FORM})
             answer = connection.getresponse()

@@ -1,9 +1,12 @@
 """The metadata log of the console: every state, whatever was kept, and what happened in words."""
 
+import itertools
+
 import pytest
 
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
+from quorum.metadata.as_json import state_as_json
 from quorum.metadata.records import image_to_records
 from quorum.metadata.replay import Replay
 from quorum.raft.types import OffsetAndEpoch
@@ -14,6 +17,7 @@ from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
 from trimaran.console.metadata_log import MetadataLog, Snapshot
 from trimaran.errors import UserError
+from trimaran.metadata.diff import differences, state_differences
 from trimaran.metadata.source import Base
 from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from wire.records.configs import ConfigRecord
@@ -90,6 +94,21 @@ def test_every_state_is_that_of_reading_up_to_there(monkeypatch, records_per_sta
         assert log.state_at(offset).image.same_content(naive.state.image)
     with pytest.raises(UserError, match="not known"):
         log.state_at(last + 1)
+
+
+def test_what_changed_between_any_two_states_is_what_their_json_says(monkeypatch):
+    """Topics that are new or gone are told without looking at those that stay."""
+    log = read(HISTORY, monkeypatch)
+    states = [log.state_at(offset) for offset in range(log.bounds()[1] + 1)]
+
+    def of(rows):
+        return {row["path"]: row for row in rows}
+
+    for before, after in itertools.product(states, repeat=2):
+        naive = of(differences(state_as_json(before), state_as_json(after)))
+        for place in ("/offset", "/timestamp_ms"):
+            naive.pop(place, None)
+        assert of(state_differences(before, after)) == naive
 
 
 def test_what_is_old_is_forgotten_and_the_rest_can_still_be_told(monkeypatch):

@@ -1,7 +1,9 @@
 """The pages of the console: what they say of a cluster that runs, as HTML and as JSON."""
 
 import http.client
+import itertools
 import re
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
@@ -25,23 +27,21 @@ def orders(kafka, cluster):
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(10):
         producer.produce("orders", f"{HOSTILE}{number}", partition=number % 2)
-    assert producer.flush(20) == 0
-    consumer = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap,
-            "group.id": HOSTILE,
-            "client.id": HOSTILE,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe(["orders"])
-    assert len(consumer.consume(10, timeout=20)) == 10
-    consumer.commit(asynchronous=False)
-    producer.produce("orders", b"not consumed", partition=0)
-    assert producer.flush(20) == 0
-    cluster.forget()  # an answer may be a second old
-    yield "orders"
-    consumer.close()
+    assert producer.flush(30) == 0
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": HOSTILE,
+        "client.id": HOSTILE,
+        "auto.offset.reset": "earliest",
+    }
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["orders"])
+        assert len(consumer.consume(10, timeout=30)) == 10
+        consumer.commit(asynchronous=False)
+        producer.produce("orders", b"not consumed", partition=0)
+        assert producer.flush(30) == 0
+        cluster.forget()  # an answer may be a second old
+        yield "orders"
 
 
 PATHS = {
@@ -191,12 +191,12 @@ def test_messages_are_read_from_an_offset_a_time_or_the_end(browser, orders):
 def test_messages_of_aborted_transactions_are_shown_only_when_asked_for(browser, kafka):
     kafka.create_topic("transfers")
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "console"})
-    producer.init_transactions()
+    producer.init_transactions(30)
     for number, end in enumerate((producer.commit_transaction, producer.abort_transaction)):
         producer.begin_transaction()
         producer.produce("transfers", f"{number}")
-        producer.flush()
-        end()
+        assert producer.flush(30) == 0
+        end(30)
 
     def values(isolation):
         path = f"/topics/transfers/messages?from=start&isolation={isolation}"
@@ -254,6 +254,8 @@ def test_a_change_of_metadata_is_told_at_once(browser, kafka):
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 5000\n"
             kafka.create_topic("streamed")
-            assert b"event: changed\n" in iter(response.readline, b"")
+            # A stream without an end would say each 15 s that there is nothing new.
+            lines = itertools.islice(iter(response.readline, b""), 6)
+            assert b"event: changed\n" in lines
     finally:
         connection.close()

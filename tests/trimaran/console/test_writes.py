@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import closing
 from urllib.parse import urlencode
 
 import pytest
@@ -61,18 +62,16 @@ def test_offsets_are_reset(writer, send, kafka):
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(5):
         producer.produce("rewound", f"{number}")
-    assert producer.flush(20) == 0
-    consumer = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap,
-            "group.id": "rewinders",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe(["rewound"])
-    assert len(consumer.consume(5, timeout=20)) == 5
-    consumer.commit(asynchronous=False)
-    consumer.close()
+    assert producer.flush(30) == 0
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": "rewinders",
+        "auto.offset.reset": "earliest",
+    }
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["rewound"])
+        assert len(consumer.consume(5, timeout=30)) == 5
+        consumer.commit(asynchronous=False)
     assert send("/groups/rewinders", to="2").status == 303
     assert [row["committed"] for row in writer.json("/groups/rewinders")["rows"]] == [2]
     assert send("/groups/rewinders", to="whenever").status == 400

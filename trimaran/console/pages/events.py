@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
-from trimaran.console.page import Page, Question, table
-from trimaran.metadata.events import KINDS
+from trimaran.console.page import Page, Question, Row, table
+from trimaran.metadata.events import KINDS, Event
 
 ALL = "all"
+FIELDS = tuple(one.name for one in fields(Event))
 
 
 def view(question: Question) -> dict[str, Any]:
     kind = question.choice("kind", (ALL, *KINDS))
     events = question.cluster.log.events()
-    rows = [asdict(one) for one in events if kind in (ALL, one.kind)]
+    rows = [row_of(one) for one in events if kind in (ALL, one.kind)]
     shown = table(
         question, rows, columns=("offset",), sort="-offset", search=("subject", "text", "kind")
     )
     return {**shown, "kind": kind, "kinds": (ALL, *KINDS)}
+
+
+def row_of(event: Event) -> Row:
+    """Of ten thousand events `dataclasses.asdict` takes ten times as long."""
+    return {name: getattr(event, name) for name in FIELDS}
 
 
 PAGE = Page("/events", "Events", "events.html", view)

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from quorum.metadata.as_json import topic_as_json
+from quorum.metadata.image import TopicImage
 from quorum.raft_log.partition import DIRECTORY_NAME
 from quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
 from trimaran.client.positions import parse_time_ms
@@ -136,10 +138,14 @@ def view_diff(question: Question) -> dict[str, Any]:
     log = question.cluster.log
     first, last = log.bounds()
     before, after = question.number("from", first), question.number("to", last)
-    rows = list(state_differences(log.state_at(before), log.state_at(after)))
+    rows = list(state_differences(log.state_at(before), log.state_at(after), lambda topic: topic))
     shown = table(
         question, rows, columns=("path", "change"), sort="path", search=("path", "change")
     )
+    for row in shown["rows"]:
+        for side in ("before", "after"):
+            if isinstance(row[side], TopicImage):
+                row[side] = topic_as_json(row[side])
     return {**shown, "since": before, "to": after, "first": first, "last": last}
 
 
