@@ -19,6 +19,7 @@ from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
 from node.runtime import group_commit
+from node.runtime.events import REPLICA_TRUNCATED, event_of
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -30,7 +31,7 @@ from tests.broker.replication.stub_leader import (
     followed,
     record,
 )
-from tests.cluster.data_side import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import EpochEndOffset
 
@@ -129,7 +130,9 @@ async def test_a_divergence_that_cuts_nothing_is_asked_about_less_and_less_often
     assert ["leads nowhere" in one for one in warnings(caplog)] == [True]
 
 
-async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
+async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_told(
+    tmp_path, caplog
+):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
@@ -137,6 +140,28 @@ async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
         await until(lambda: len(leader.fetches) >= 2)
         assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
         assert leader.listed == [(12, 1)], "as a replica, in its epoch"
+    assert [event_of(one) for one in caplog.records].count(REPLICA_TRUNCATED) == 1
+
+
+async def test_out_of_range_at_the_leader_s_end_nothing_is_cut(tmp_path, held_back, caplog):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.offsets = {NEWEST: (3, 0), OLDEST: (0, 0)}
+        leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
+        follow(harness)
+        await until(lambda: held_back)
+        assert harness.partitions.find("t", 0).log.log_end_offset == 3
+    assert REPLICA_TRUNCATED not in [event_of(one) for one in caplog.records]
+
+
+@pytest.mark.parametrize(("high_watermark", "lags"), [(1, False), (2, False), (3, True)])
+async def test_who_has_not_all_that_is_committed_lags(tmp_path, high_watermark, lags):
+    """Throttles hold back those that lag alone (KIP-73)."""
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(answered(data(records=record(1), high_watermark=high_watermark)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        client = harness.follows._fetchers[11]._client
+        assert client.find((topic_id("t"), 0)).lags is lags
 
 
 async def test_out_of_range_below_the_leader_s_start_it_begins_there(tmp_path):
