@@ -16,6 +16,9 @@ import trio.testing
 
 from broker.coordination.responses import CompletableResponse
 from broker.coordination.shard_epoch import ShardState
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.partitions.partition_log import PartitionLog
 from node.runtime.deferred import Result
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
 from tests.broker.coordination.rig import code_of, open_rig
@@ -94,6 +97,44 @@ async def test_records_of_a_version_to_come_are_skipped(tmp_path):
         rig.epoch().append([Count("?new", 1), Count("a", 1)])
         shard = await rig.reload()
         assert shard.counts == {"a": 1}
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+async def test_records_without_a_key_are_skipped(tmp_path, is_transactional):
+    """Compacted topics refuse them; a log may be older than that."""
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        fields = {**producer, "is_transactional": True} if is_transactional else {}
+        records = bytearray(
+            build_batch([NewRecord(None, b"1", 0), NewRecord(b"a", b"2", 0)], **fields)
+        )
+        leader.append(memoryview(records), list(iter_batches(records)))
+        shard = await rig.reload()
+        assert [(offset, record) for offset, record, _ in shard.replayed] == [(1, Count("a", 2))]
+
+
+async def test_an_epoch_that_ended_while_it_loaded_reads_no_further(tmp_path, monkeypatch):
+    """The log may be gone by then."""
+    reads, read = [], PartitionLog.read
+    async with open_rig(tmp_path, load_buffer_bytes=1) as rig:
+        await rig.serve()
+        for _ in range(3):
+            rig.add("a")
+        rig.resign()
+
+        def ended_meanwhile(log, offset, *limits, **more):
+            reads.append(offset)
+            if len(reads) == 1:
+                rig.resign()
+            return read(log, offset, *limits, **more)
+
+        monkeypatch.setattr(PartitionLog, "read", ended_meanwhile)
+        rig.lead(1)
+        await trio.testing.wait_all_tasks_blocked()
+        _, shard = await rig.serve(2)
+        assert shard.counts == {"a": 3}
+    assert reads == [0, 0, 1, 2]
 
 
 async def test_long_work_over_what_was_loaded_is_done_in_the_loaders_thread(tmp_path, monkeypatch):
@@ -258,6 +299,7 @@ async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
             rig.epoch().append([Count("a", 1), Count("b", 2)])
             await rig.reload()
             assert "__counters-0: loaded 2 records" in caplog.text
+            assert 0 <= caplog.records[-1].args["seconds"] < 60
 
 
 async def test_a_shard_whose_state_parted_from_its_log_is_loaded_again(
@@ -328,6 +370,7 @@ async def test_an_epoch_that_ended_while_it_loaded_never_serves(tmp_path, held_l
 
 async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
+        rig.runtime.ended(0, 0)
         await rig.serve(5)
         rig.runtime.ended(0, 4)
         assert rig.add("a").ready()

@@ -84,8 +84,9 @@ async def test_a_marker_completes_what_an_earlier_epoch_wrote(tmp_path):
         assert shard.counts == {"a": 1}
 
 
-async def test_a_plain_record_stands_against_an_older_one_of_a_transaction(tmp_path):
-    async with open_rig(tmp_path) as rig:
+@pytest.mark.parametrize("piece", [1, 1 << 20], ids=["loaded batch by batch", "loaded at once"])
+async def test_a_plain_record_stands_against_an_older_one_of_a_transaction(tmp_path, piece):
+    async with open_rig(tmp_path, load_buffer_bytes=piece) as rig:
         _, shard = await rig.serve()
         rig.add("a", 9, producer=PRODUCER)
         rig.add("a", 1)

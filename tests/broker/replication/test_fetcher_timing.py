@@ -11,12 +11,16 @@ import pytest
 import trio
 import trio.testing
 
+from broker.partitions.partition import Partition
 from broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
-from tests.broker.replication.stub_leader import answered, data
+from node.replication_throttle import ReplicationThrottle
+from node.runtime.events import REPLICA_UNUSABLE, event_of
+from tests.broker.replication.stub_leader import answered, data, record
 from tests.cluster.data_side import open_harness, partition, topic
 from wire.client.errors import ConnectionLost
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.rate import Windows
 
 LEADER = 11
 SOON, LONG_AGO = 0.02, 10.0
@@ -67,9 +71,9 @@ ELECTED = 4
 
 
 @asynccontextmanager
-async def fetching(harness, leader):
-    """A fetcher whose long poll for partition 0 waits, and what adds to it."""
-    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
+async def fetching(harness, leader, *, rest=LONG_AGO, throttle=None):
+    """A fetcher whose long poll for partition 0 waits, for `rest` seconds already; and what adds to it."""
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, throttle=throttle)
     fetcher = Fetcher(LEADER, leader, settings)
 
     def add(index):
@@ -79,7 +83,7 @@ async def fetching(harness, leader):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(fetcher.run)
         await leader.answer()
-        await trio.sleep(LONG_AGO)
+        await trio.sleep(rest)
         yield add
         nursery.cancel_scope.cancel()
 
@@ -92,6 +96,53 @@ async def test_what_is_new_does_not_wait_for_the_long_poll(harness, autojump_clo
         await trio.sleep(SOON)
         assert leader.asked_since(began) == [(0.0, [1])]
         assert leader.asked[:2] == [(0.0, [0]), (0.0, [])]
+
+
+async def test_the_first_of_a_leader_and_an_answer_delay_nobody(harness, autojump_clock):
+    """Only what went while a fetch waited there."""
+    leader = HeldLeader()
+    async with fetching(harness, leader, rest=SOON) as add:
+        add(1)
+        await trio.sleep(LONG_AGO)
+        await leader.answer()
+        await leader.answer()
+        await trio.sleep(SOON)
+        began = trio.current_time()
+        add(2)
+        await trio.sleep(LONG_AGO)
+        assert (SOON, [1]) in leader.asked
+        assert leader.asked_since(began) == [(0.0, [2])]
+
+
+async def test_one_whose_log_cannot_be_opened_is_told_of_and_keeps_no_other_back(
+    harness, autojump_clock, monkeypatch, caplog
+):
+    broken = harness.partitions.find("t", 1)
+
+    def must_check(held):
+        if held is broken:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return False
+
+    monkeypatch.setattr(Partition, "must_check", property(must_check))
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        add(2)
+        add(1)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [2])]
+    assert [event_of(one) for one in caplog.records].count(REPLICA_UNUSABLE) == 1
+
+
+async def test_bytes_that_came_count_for_the_throttle(harness, autojump_clock):
+    throttle = ReplicationThrottle(Windows())
+    throttle.set_replicas("t", [0])
+    leader, one = HeldLeader(), record(0, epoch=0)
+    async with fetching(harness, leader, throttle=throttle):
+        await leader.answer(data(0, records=one))
+        await trio.testing.wait_all_tasks_blocked()
+        assert throttle.rate(trio.current_time()) == len(one)
 
 
 async def test_those_that_are_made_one_after_another_go_together(harness, autojump_clock):
