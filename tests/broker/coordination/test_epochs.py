@@ -91,6 +91,42 @@ async def test_of_a_topic_that_is_not_compacted_every_record_is_replayed(tmp_pat
         assert shard.counts == {"a": 2}
 
 
+async def test_what_was_loaded_has_its_time_from_then_on(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.add("a")
+        shard = await rig.reload()
+        await trio.sleep(IDLE_MS / 1000 - 1)
+        assert shard.counts == {"a": 1}
+        await trio.sleep(2)
+        assert shard.counts == {}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_who_waits_for_the_load_is_told_when_it_serves_or_will_not_any_more(
+    tmp_path, held_load, ends
+):
+    told = []
+
+    async def wait(epoch):
+        await epoch.wait_loaded()
+        told.append(epoch.state)
+
+    async with open_rig(tmp_path) as rig, trio.open_nursery() as nursery:
+        rig.lead()
+        nursery.start_soon(wait, rig.epoch())
+        await trio.testing.wait_all_tasks_blocked()
+        assert told == []
+        if ends:
+            rig.resign()
+        else:
+            held_load.set()
+            await rig.loaded()
+        await trio.testing.wait_all_tasks_blocked()
+        assert told == [ShardState.CLOSED if ends else ShardState.ACTIVE]
+        held_load.set()
+
+
 async def test_records_of_a_version_to_come_are_skipped(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
@@ -389,6 +425,15 @@ async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
         await rig.serve(1)
         assert shard.counts == {}
         assert rig.epoch().active().counts == {}
+
+
+async def test_a_shard_that_was_closed_tells_nothing_though_its_partition_is_led(tmp_path):
+    """Its state has parted from its log."""
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        epoch = rig.epoch()
+        epoch.close()
+        assert code_of(lambda: epoch.submit(Result((), None))) is E.NOT_COORDINATOR
 
 
 async def test_an_epoch_whose_partition_is_not_led_any_more_writes_nothing(tmp_path):

@@ -10,7 +10,7 @@ from broker.coordination.responses import CompletableResponse, respond
 from broker.coordination.shard import Completion
 from node.runtime.deferred import Result
 from node.runtime.watermark import Watermark
-from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
+from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import code_of, open_rig
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.calls import DeferredResponse
@@ -151,6 +151,117 @@ async def test_what_comes_of_a_write_is_carried_out_at_once(
         assert pending.response is outcome
 
 
+async def test_what_comes_of_a_late_commit_is_carried_out_with_it(tmp_path, monkeypatch):
+    pending = CompletableResponse()
+    monkeypatch.setattr(
+        CounterShard,
+        "written",
+        lambda shard, _write, code, _at: shard._effects.responses.append(Completion(pending, code)),
+    )
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        rig.add("a")
+        leader.holding = True
+        await forget(rig)
+        assert not pending.ready()
+        leader.commit()
+        await trio.testing.wait_all_tasks_blocked()
+        assert pending.ready()
+
+
+# -- follow-ups
+
+
+def write(rig, name):
+    """The shard writes by itself that a counter is forgotten."""
+    forgotten = Forgotten((Count(name, None),))
+    rig.epoch().step(lambda shard, _at: shard._effects.writes.append(forgotten))
+
+
+def follow(rig, name):
+    rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.append(name))
+
+
+async def test_a_follow_up_begins_when_all_before_it_is_committed(tmp_path):
+    begun = []
+
+    async def follow_up(epoch, name):
+        begun.append((epoch, name))
+        await trio.sleep_forever()
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        leader, _ = await rig.serve()
+        epoch = rig.epoch()
+        rig.add("a")
+        follow(rig, "committed")
+        await trio.testing.wait_all_tasks_blocked()
+        assert begun == [(epoch, "committed")]
+        leader.holding = True
+        for name in ("first", "second"):
+            rig.add("a")
+            follow(rig, name)
+        for committed, named in ((2, ["first"]), (3, ["first", "second"])):
+            await trio.testing.wait_all_tasks_blocked()
+            assert [name for _, name in begun[1:]] == named[:-1]
+            leader.high_watermark.advance(committed)
+            await trio.testing.wait_all_tasks_blocked()
+            assert [name for _, name in begun[1:]] == named
+
+
+@pytest.mark.parametrize("follows_first", [True, False])
+async def test_a_follow_up_and_a_write_do_not_wait_for_each_other(tmp_path, follows_first):
+    begun = []
+
+    async def follow_up(_epoch, name):
+        begun.append(name)
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        await trio.testing.wait_all_tasks_blocked()
+        leader.holding = True
+        if follows_first:
+            rig.add("a")
+            follow(rig, "up")
+        write(rig, "a")
+        if not follows_first:
+            rig.add("a")
+            follow(rig, "up")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (begun, shard.outcomes) == ([], [])
+        leader.high_watermark.advance(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (begun, shard.outcomes) == ((["up"], []) if follows_first else ([], [E.NONE]))
+        leader.commit()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (begun, shard.outcomes) == (["up"], [E.NONE])
+
+
+async def test_a_follow_up_ends_with_the_epoch(tmp_path):
+    ended = []
+
+    async def follow_up(_epoch, name):
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(name)
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        leader, _ = await rig.serve()
+        follow(rig, "begun")
+        leader.holding = True
+        rig.add("a")
+        follow(rig, "never begun")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == []
+        rig.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == ["begun"]
+
+
+# -- responses at the wire
+
+
 async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
@@ -277,12 +388,16 @@ async def test_a_shard_hears_when_its_own_write_fails(tmp_path):
         assert shard.counts == {"a": 1}
 
 
+@pytest.mark.parametrize("other_deadline", [None, 1, 100])
 async def test_a_shard_hears_once_when_its_own_write_is_not_committed_in_time(
-    tmp_path, autojump_clock
+    tmp_path, autojump_clock, other_deadline
 ):
+    """Whatever else it has a deadline for."""
     async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
         leader, shard = await rig.serve()
         rig.add("a")
+        if other_deadline is not None:
+            rig.epoch().step(lambda shard, at: shard._timers.set("b", at.now + other_deadline))
         leader.holding = True
         rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now))
         await trio.sleep(1.9)
@@ -290,5 +405,5 @@ async def test_a_shard_hears_once_when_its_own_write_is_not_committed_in_time(
         await trio.sleep(0.2)
         assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE]
         leader.commit()
-        await trio.sleep(1)
-        assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE]
+        await trio.sleep(0.5)
+        assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE, *[E.NONE] * (other_deadline == 1)]

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import random
 
-from broker.coordination.timers import Timers
+from broker.coordination.timers import Instant, Timers
+
+
+def test_a_deadline_is_in_seconds_of_the_monotonic_clock():
+    assert Instant(10.0, 1_700_000_000_000).after_ms(500) == 10.5
 
 
 def test_the_earliest_comes_first():
@@ -54,4 +58,5 @@ def test_like_a_dictionary_with_a_minimum():
                     assert twin.pop(popped) <= min([now, *twin.values()])
         assert timers.earliest() == min(twin.values(), default=None)
         assert len(timers) == len(twin)
+        assert (key in timers) is (key in twin)
         assert len(timers._heap) <= 2 * len(twin) + 17

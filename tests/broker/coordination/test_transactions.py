@@ -7,6 +7,7 @@ import random
 import pytest
 import trio.testing
 
+from broker.coordination.responses import CompletableResponse
 from broker.coordination.shard import Producer
 from broker.coordination.transactions import PendingTransactions
 from node.runtime.deferred import Result
@@ -56,12 +57,26 @@ async def test_what_is_told_of_a_completed_transaction_waits_for_its_marker(tmp_
         rig.add("a", producer=PRODUCER)
         leader.holding = True
         rig.mark(is_commit=True)
+        read = rig.epoch().submit(Result((), None))
         after = rig.add("a")
         assert after.response == 2
+        assert not read.ready()
         leader.high_watermark.advance(2)
+        assert read.ready()
         assert not after.ready()
         leader.commit()
         assert after.ready()
+
+
+async def test_who_waits_for_what_a_transaction_brings_is_told_with_its_marker(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        pending = CompletableResponse()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
+        rig.add("a", producer=PRODUCER)
+        assert not pending.ready()
+        rig.mark(is_commit=True)
+        assert pending.ready()
 
 
 async def test_a_marker_ends_the_transaction_of_its_producer_only(tmp_path):
