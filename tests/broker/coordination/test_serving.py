@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.coordination import writing
 from broker.coordination.responses import CompletableResponse, respond
 from broker.coordination.shard import Completion
 from node.runtime.deferred import Result
@@ -297,6 +298,17 @@ async def test_what_is_not_written_changes_nothing(tmp_path, failure, answer):
         assert code_of(lambda: rig.add("a")) is answer
         assert shard.counts == {}
         assert rig.storage_failures == (failure is E.KAFKA_STORAGE_ERROR)
+
+
+async def test_a_batch_may_have_as_many_bytes_as_followers_take_and_no_more(tmp_path, monkeypatch):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.add("a")
+        [batch] = rig.batches()
+        monkeypatch.setattr(writing, "BATCH_BYTES_MAX", batch.size)
+        rig.add("b")
+        assert code_of(lambda: rig.add("cc")) is E.UNKNOWN_SERVER_ERROR
+        assert len(rig.batches()) == 2
 
 
 async def test_what_is_atomic_is_one_batch_or_none(tmp_path):

@@ -37,6 +37,21 @@ def test_heartbeats_cost_no_heap():
     assert len(timers._heap) == 1
 
 
+def test_stale_entries_are_dropped_all_at_once_when_they_outnumber_the_others():
+    """To make the heap anew each time would cost as much as all timers together."""
+    timers, count = Timers(), 100
+    for key in range(count):
+        timers.set(key, 1000.0)
+    heap = timers._heap
+    for earlier in range(1, count + 17):
+        timers.set(0, 1000.0 - earlier)
+        assert timers._heap is heap
+    assert len(heap) == 2 * count + 16
+    timers.set(0, 0.0)
+    assert len(timers._heap) == count
+    assert timers.pop_due(0.0) == 0
+
+
 def test_like_a_dictionary_with_a_minimum():
     rng = random.Random(1)
     timers, twin = Timers(), {}

@@ -204,4 +204,6 @@ def test_pending_records_are_those_of_a_naive_twin(seed):
                 pending.add(offset, Producer(producer, 0), key, None)
                 twin.add(offset, producer, key)
         assert [(r.offset, r.producer.id, r.key) for r in pending] == twin.records
+        keys = {key for _, _, key in twin.records}
+        assert {key for key in "abc" if key in pending} == set(pending.keys) == keys
     assert len(pending._by_key) <= 3
