@@ -19,8 +19,8 @@ class Znode:
 class FoundZnode(NamedTuple):
     """A znode as it was read; `owner` is the session of an ephemeral one, else 0. `children` counts them.
 
-    The zxids are those of the transactions that made it and wrote it last. `refusal` names ZooKeeper's error where the
-    znode is there and must not be read.
+    The zxids are those of the transactions that made it, wrote it last, and made or deleted a child of it last.
+    `refusal` names ZooKeeper's error where the znode is there and must not be read.
     """
 
     data: bytes | None
@@ -32,6 +32,7 @@ class FoundZnode(NamedTuple):
     refusal: str = ""
     children: int = 0
     modified_ms: int = 0
+    children_zxid: int = 0
 
 
 Tree = Mapping[str, Znode]

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -58,6 +59,7 @@ listener.name.tls.ssl.client.auth=required
 listener.name.tls.ssl.principal.mapping.rules=RULE:^CN=(.*?),.*$/$1/
 """
 STORE_PASSWORD = "of-the-store"
+NO_SETTINGS: Mapping[str, str] = {}
 LISTENERS = ("CONTROLLER", "INTERNAL", "LOGINS", "DEV", "TLS", "SHORT")
 
 
@@ -69,10 +71,10 @@ def _pkcs12(key, chain):
 
 
 class LoginNode:
-    """`ports` by listener; alice's password is `secret` wherever she needs one."""
+    """`ports` by listener; alice's password is `secret` wherever she needs one. `settings` are more keys of it."""
 
-    def __init__(self, directory: Path, ports) -> None:
-        self.dir = directory
+    def __init__(self, directory: Path, ports, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self.dir, self.settings = directory, settings
         self.certificates = certificates = Certificates()
         self.ports = {name: next(ports) for name in LISTENERS}
         for name, text in {
@@ -94,7 +96,8 @@ class LoginNode:
     def running(self):
         file, err = self.dir / "server.properties", self.dir / "node.err"
         names = {"issuer": ISSUER, "audience": AUDIENCE, "plain": PLAIN_MODULE, "sasl": SASL}
-        file.write_text(PROPERTIES.format(**self.ports, **names, dir=self.dir))
+        more = "".join(f"{key}={value}\n" for key, value in self.settings.items())
+        file.write_text(PROPERTIES.format(**self.ports, **names, dir=self.dir) + more)
         environment = {**os.environ, "TOKEN_SECRET": "of-tokens", "ALICE": "secret"}
         self._format(file, environment)
         command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(file)]
@@ -174,8 +177,9 @@ class LoginNode:
     def bootstrap_of(self, way: str) -> str:
         return self.at({"mTLS": "TLS", "unsecured": "DEV"}.get(way, "LOGINS"))
 
-    def file_of(self, way: str, password: str = "secret") -> Path:
-        file = self.dir / f"{way}-{password}.properties"
+    def file_of(self, way: str, password: str = "secret", user: str = "alice") -> Path:
+        file = self.dir / f"{way}-{user}-{password}.properties"
         settings = self.properties(way, password)
-        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        file.write_text(text.replace('username="alice"', f'username="{user}"'))
         return file

@@ -23,6 +23,7 @@ from zkcompat.legacy import acls, configs, credentials, deletions, elections, re
 from zkcompat.legacy.controller import Controller, committed_offset
 from zkcompat.legacy.desk import Desk
 from zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
+from zkcompat.legacy.merging import merged
 from zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
 from zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
@@ -58,9 +59,12 @@ class LegacyAdmin:
     _begun: dict[reassignments.TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _halves: dict[Subject, float] = field(default_factory=dict)
-    # Orders of a subject of which the first was carried out.
-    _rest: dict[Subject, tuple[Sequence[Order], bool]] = field(default_factory=dict)
-    # The last transaction before the tree was in step.
+    # Entities of which some was asked for, and the rest is to be.
+    _held: set[str] = field(default_factory=set)
+    # What tools wrote while no mirror led, the image that the tree showed before, and the last transaction before the
+    # tree was in step.
+    _found: set[Subject] = field(default_factory=set)
+    _before: MetadataImage | None = None
     _in_step_zxid: int = 0
     _acls: Acls = field(default_factory=Acls)
 
@@ -71,12 +75,16 @@ class LegacyAdmin:
         image = self._tenure.shown or self._prepared
         return image is not None and self._desk.spares(path, image)
 
+    def holds(self, path: str) -> bool:
+        """See `Companion`."""
+        return path in self._held
+
     async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
         """See `Companion`. In a tree that no mirror wrote before nobody can tell what a tool left from what ZooKeeper
         mode did, requests in /admin excepted.
         """
-        self._tenure, self._prepared = tenure, image
-        self._desk, self._begun, self._halves, self._rest = Desk(), {}, {}, {}
+        self._tenure, self._prepared, self._before = tenure, image, tenure.shown_before
+        self._desk, self._begun, self._halves, self._held = Desk(), {}, {}, set()
         desk, keeper = self._desk, tenure.keeper
         for root in WATCHED:
             await keeper.watch_below(root, is_of_interest, desk.hear)
@@ -84,12 +92,13 @@ class LegacyAdmin:
         if self.kinds:
             finders.append(find_topics(keeper, image, desk, known=tenure.known))
         if self.kinds and tenure.known:
-            finders.append(find_notes(keeper, desk, tenure.written_before))
+            finders.append(find_notes(tenure, desk))
         for finder in finders:
             try:
                 await finder
             except PathRefusedError as refused:  # what is locked is no reason not to mirror
                 log.warning("What tools wrote cannot be looked at: %s", refused)
+        self._found = set(desk.open)
 
     async def run(self, tenure: Tenure) -> None:
         """See `Companion`."""
@@ -109,7 +118,7 @@ class LegacyAdmin:
                     break
                 except PathRefusedError as refused:
                     log.warning("What a tool wrote cannot be looked at: %s", refused)
-                    self._desk.settle(subject, stands=True)
+                    self._settle(subject, tenure, stands=True)
                 else:
                     backoff.succeeded()
 
@@ -120,6 +129,8 @@ class LegacyAdmin:
             await tenure.wait_shown(lambda image: bool(self._begun) and image is not self._advanced)
             self._desk.hear(reassignments.REASSIGN_PARTITIONS)
 
+        if not (self._desk.open or self._desk.notes):
+            self._before = None  # as much as the image of now, when that has changed a lot
         async with trio.open_nursery() as nursery:
             if self._begun:
                 nursery.start_soon(wait_moved)
@@ -133,26 +144,36 @@ class LegacyAdmin:
         if subject.kind is Kind.REASSIGNMENT:
             await self._advance(subject, tenure)
             return
-        is_rest = subject in self._rest
-        orders, stands = self._rest.pop(subject, ((), False))
-        if not is_rest:
+        orders, stands = await self._decide(subject, tenure)
+        if orders:
+            await self._sync(tenure)
             orders, stands = await self._decide(subject, tenure)
-            if orders:
-                await self._sync(tenure)
-                orders, stands = await self._decide(subject, tenure)
-        for number, order in enumerate(orders):
-            if (
-                number
-            ):  # the mirror shows by now what the first came to, instead of what the tool wrote
-                self._rest[subject] = orders[number:], stands
+        if sum(len(order.asks) for order in orders) > 1:
+            self._held.add(subject.path)
+        for order in orders:
             await self._carry_out(order, tenure)
-        self._rest.pop(subject, None)
-        self._desk.settle(subject, stands=stands)
-        if is_rest:
-            self._desk.add(subject)  # a tool may have written more
+        self._settle(subject, tenure, stands=stands)
         entities = [path for order in orders for path in order.entities]
         for path in entities if orders else [subject.path] if stands else ():
             tenure.recheck(path)
+        if subject.kind in (Kind.CONFIG, Kind.ACL):
+            await self._seal(subject.path, tenure)
+
+    def _settle(self, subject: Subject, tenure: Tenure, *, stands: bool) -> None:
+        self._desk.settle(subject, stands=stands)
+        if subject not in self._desk.open:
+            self._found.discard(subject)
+        if subject.path in self._held:
+            self._held.discard(subject.path)
+            tenure.recheck(subject.path)
+
+    async def _seal(self, path: str, tenure: Tenure) -> None:
+        """Writes a znode again that is as the image says: it is younger than the tool's note then, so that no later
+        mirror takes it for what a tool still wants.
+        """
+        found, image = (await _read([path], tenure)).get(path), tenure.shown
+        if found is not None and image is not None and tenure.says(path, found.data, image):
+            await self._tidy([Step("set", path, found.data, found.version)], tenure)
 
     async def _sync(self, tenure: Tenure) -> None:
         """The tree shows everything that was committed before."""
@@ -170,24 +191,44 @@ class LegacyAdmin:
             order, stands = await self._of_topic(subject, tenure, image)
             return _one(order), stands
         znode = (await _read([subject.path], tenure)).get(subject.path)
-        data = None if znode is None else znode.data
+        data = self._since(subject, znode, tenure, image)
         if subject.kind is Kind.ACL:
             resource = AclResource.of_path(subject.path)
             return _one(resource and acls.decide(resource, data, image, self._acls)), False
         if znode is None:  # tools leave an empty config: it is to be made again
             return [], subject.kind is Kind.CONFIG
         if subject.kind is Kind.CONFIG:
-            return self._of_entity(subject.path, znode, image), False
+            is_late = self._is_of_before(subject, znode) and self._before is None
+            return self._of_entity(subject.path, data, image, is_late=is_late), False
         decide = deletions.decide if subject.kind is Kind.DELETION else elections.decide
         return _one(decide(subject.path, data, image)), False
 
-    def _of_entity(self, path: str, znode: FoundZnode, image: MetadataImage) -> Sequence[Order]:
+    def _since(
+        self, subject: Subject, znode: FoundZnode | None, tenure: Tenure, image: MetadataImage
+    ) -> bytes | None:
+        """What a znode says; of an entity's that was written while no mirror led only what was changed there."""
+        data = None if znode is None else znode.data
+        is_entity = subject.kind in (Kind.CONFIG, Kind.ACL)
+        if self._before is None or not (is_entity and self._is_of_before(subject, znode)):
+            return data
+        before, now = (tenure.wanted(subject.path, one) for one in (self._before, image))
+        return merged(subject.kind, data, before, now)
+
+    def _is_of_before(self, subject: Subject, znode: FoundZnode | None) -> bool:
+        """Whether it was written while no mirror led."""
+        return (
+            subject in self._found if znode is None else znode.modified_zxid <= self._in_step_zxid
+        )
+
+    def _of_entity(
+        self, path: str, data: bytes | None, image: MetadataImage, *, is_late: bool
+    ) -> Sequence[Order]:
         entity = configs.entity_of(path.removeprefix("/config/"))
         if entity is None:
             return []
         shown = Kind.SCRAM in self.kinds
-        orders = configs.decide(entity, znode.data, image, credentials_shown=shown)
-        if znode.modified_zxid > self._in_step_zxid:
+        orders = configs.decide(entity, data, image, credentials_shown=shown)
+        if not is_late:
             return orders
         return [credentials.too_late(one) if one.kind is Kind.SCRAM else one for one in orders]
 

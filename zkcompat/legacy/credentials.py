@@ -3,7 +3,8 @@
 They are keys derived from a password, and no request says those: AlterUserScramCredentials takes the salted password.
 So only a mirror inside one of our controllers can hand them in, and only where the mirror shows credentials is one that
 is missing one that was taken away. What a tool wrote while no mirror led may be the credential of long ago beside a
-quota that was changed, so it is refused. Source: `ConfigCommand` of Kafka 2.8, `ZkMigrationClient` of 3.9.
+quota that was changed: it is refused where nobody knows any more what the tool saw.
+Source: `ConfigCommand` of Kafka 2.8, `ZkMigrationClient` of 3.9.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def decide(
 
 def too_late(order: Order) -> Order:
     """Refuses what may be older than what the image has."""
-    said = f"{order.what}: it was written while no mirror led; write it again"
+    said = (
+        f"{order.what}: it was written while no mirror led, too long ago to tell what is new in it; "
+        "write it again"
+    )
     return replace(order, asks=[], refused=[said])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
 import trio
 
 from quorum.metadata.image import MetadataImage
@@ -12,11 +14,19 @@ from zkcompat.legacy.notes import left_by_tools, newest_notes
 from zkcompat.legacy.orders import Kind
 from zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
 from zkcompat.legacy.subjects import NOTE_ROOTS, Subject
+from zkcompat.mirroring.tenure import Tenure
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
 from zkcompat.zookeeper.keeper import Keeper
 
 # Read and decoded in a few milliseconds.
 ZNODES_AT_ONCE = 200
+
+GoneSince = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
+
+
+async def _always(paths: Sequence[str]) -> Mapping[str, int]:
+    await trio.lowlevel.checkpoint()
+    return dict.fromkeys(paths, 0)
 
 
 async def find_requests(keeper: Keeper, desk: Desk) -> None:
@@ -42,17 +52,21 @@ async def find_topics(keeper: Keeper, image: MetadataImage, desk: Desk, *, known
                 desk.settle(Subject(Kind.TOPIC, path), stands=True)
 
 
-async def find_notes(keeper: Keeper, desk: Desk, mirror_zxid: int) -> None:
+async def find_notes(tenure: Tenure, desk: Desk) -> None:
     """Entities that tools changed while no mirror led."""
     for root in NOTE_ROOTS:
-        for name in await keeper.children(root):
+        for name in await tenure.keeper.children(root):
             desk.hear(f"{root}/{name}")
+
+    async def since(paths: Sequence[str]) -> Mapping[str, int]:
+        return await _gone_since(tenure, paths)
+
     while desk.notes:
-        await read_notes(keeper, desk, mirror_zxid)
+        await read_notes(tenure.keeper, desk, since)
 
 
-async def read_notes(keeper: Keeper, desk: Desk, mirror_zxid: int = 0) -> None:
-    """Adds the entities that some of the notes tell of, if a tool wrote those."""
+async def read_notes(keeper: Keeper, desk: Desk, gone_since: GoneSince = _always) -> None:
+    """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `left_by_tools`."""
     paths = list(desk.notes)[:ZNODES_AT_ONCE]
     if not paths:
         return
@@ -60,5 +74,16 @@ async def read_notes(keeper: Keeper, desk: Desk, mirror_zxid: int = 0) -> None:
         del desk.notes[path]
     written = newest_notes(await keeper.read_many(paths))
     entities = await keeper.read_many([subject.path for subject in written])
-    for subject in left_by_tools(written, entities, mirror_zxid):
+    gone = await gone_since([s.path for s in written if s.path not in entities])
+    for subject in left_by_tools(written, entities, gone):
         desk.add(subject)
+
+
+async def _gone_since(tenure: Tenure, paths: Sequence[str]) -> Mapping[str, int]:
+    before = tenure.shown_before
+    if before is None:
+        return dict.fromkeys(paths, tenure.written_before)
+    stood = [path for path in paths if tenure.wanted(path, before) is not None]
+    parents = {path: path.rpartition("/")[0] for path in stood}
+    found = await tenure.keeper.read_many(list(dict.fromkeys(parents.values())))
+    return {path: found[up].children_zxid for path, up in parents.items() if up in found}

@@ -1,9 +1,10 @@
 """Notes of changed entities: which of them tools wrote. Pure.
 
 A tool writes an entity's znode and then its note, in two transactions; a mirror writes both in one. So if the newest
-note of an entity is younger than the last write of its znode, a tool wrote both. A znode that is gone tells nothing:
-when a mirror begins, the note must be younger than everything that a mirror wrote, which each time moved `/migration`;
-later the image tells.
+note of an entity is younger than the last write of its znode, a tool wrote both. A znode that is gone tells nothing, so
+when a mirror begins its parent does: no child of it has come or gone since the note, or somebody else may have deleted
+it. Where nobody knows what stood there, the note must be younger than everything that a mirror wrote, which each time
+moved `/migration`. While a mirror leads the image tells.
 """
 
 from __future__ import annotations
@@ -40,12 +41,17 @@ def newest_notes(notes: FoundTree) -> dict[Subject, int]:
 
 
 def left_by_tools(
-    notes: Mapping[Subject, int], entities: FoundTree, mirror_zxid: int
+    notes: Mapping[Subject, int], entities: FoundTree, gone: Mapping[str, int]
 ) -> list[Subject]:
-    """`entities` are the znodes of the subjects that there are; `mirror_zxid`: notes of gone ones are younger."""
+    """`entities` are the znodes of the subjects that there are; `gone` says of the paths of others that may be a tool's
+    which zxid their notes are younger than.
+    """
     return [
         subject
         for subject, written in notes.items()
-        if written
-        > (entities[subject.path].modified_zxid if subject.path in entities else mirror_zxid)
+        if (
+            written > entities[subject.path].modified_zxid
+            if subject.path in entities
+            else written > gone.get(subject.path, written)
+        )
     ]

@@ -122,8 +122,10 @@ class Follower:
         self, before: MetadataImage, after: MetadataImage, changes: Changes
     ) -> Iterator[Operation]:
         for section, name in self._touched(before, after, changes):
-            if not any(self.quarantine.is_shut(root) for root in section.roots(name)[:1]):
-                yield from section.plan(name, before, after)
+            roots = section.roots(name)
+            if self.tenure.is_held(roots) or any(map(self.quarantine.is_shut, roots[:1])):
+                continue
+            yield from section.plan(name, before, after)
 
     def _touched(
         self, before: MetadataImage, after: MetadataImage, changes: Changes

@@ -187,7 +187,12 @@ class Mirror:
     async def _tenure(self) -> None:
         """Claims, compares and follows, until something of `_ENDINGS` is raised."""
         tenure = Tenure(
-            self.keeper, self.cluster_id, self._sections(), self.status, self.companions
+            self.keeper,
+            self.cluster_id,
+            self._sections(),
+            self.status,
+            self.companions,
+            image_at=self.feed.image_at,
         )
         writer = TreeWriter(tenure, self.quarantine, self.config.batch_operations)
         follower = Follower(self.feed, tenure, writer, self.quarantine, self.status)

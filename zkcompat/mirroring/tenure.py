@@ -7,7 +7,7 @@ mirror's companions too, writes through it: one transaction at a time, each of w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,6 +70,11 @@ class Companion(Protocol):
     def spares(self, path: str) -> bool:
         """True for a znode that the companion still has to look at: a comparison neither deletes nor writes it now."""
 
+    def holds(self, path: str) -> bool:
+        """True for an entity's root of which the companion has asked for some: changes are not written to it now, and
+        it is compared again after that.
+        """
+
     async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
         """Called after the claim, before the tree is compared with `image`.
 
@@ -95,9 +100,13 @@ class Tenure:
     guard: Guard | None = None
     leader: Leader | None = None
     shown: MetadataImage | None = None
-    # Of the mirror before this tenure: whether there was one, and its last transaction as a zxid.
+    # Gives the image at an offset, None where that is not kept.
+    image_at: Callable[[int], MetadataImage | None] = lambda _: None
+    # Of the mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the
+    # whole tree showed then, None where that is not known.
     known: bool = False
     written_before: int = 0
+    shown_before: MetadataImage | None = None
     # Entities, by section label and name, to be compared again by the writer.
     suspects: dict[tuple[str, str], Section] = field(default_factory=dict)
     comparing: bool = False
@@ -140,6 +149,7 @@ class Tenure:
             if self.guard is None:
                 self.known = guard.migration.offset >= 0
                 self.written_before = migration.modified_zxid
+                self.shown_before = self._image_of(migration.data)
             self.guard, self.leader = guard, leader
             self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
         self.status.claims += 1
@@ -178,6 +188,25 @@ class Tenure:
                 raise PathRefusedError(path, refused.reason) from refused
             self.guard = guard.advanced(left)
         self.status.transactions += 1
+
+    def _image_of(self, migration: bytes | None) -> MetadataImage | None:
+        state = decode_or_none(Migration.decode, migration) or Migration()
+        return None if state.dirty or state.offset < 0 else self.image_at(state.offset)
+
+    def wanted(self, path: str, image: MetadataImage) -> bytes | None:
+        """What an image says of an entity's znode; None where it has none, or no data."""
+        place = self._index.entity_at(path)
+        znode = None if place is None else dict(place[0].znodes(place[1], image)).get(path)
+        return None if znode is None else znode.data
+
+    def says(self, path: str, data: bytes | None, image: MetadataImage) -> bool:
+        """True for an entity's znode that says what the image says."""
+        place = self._index.entity_at(path)
+        return place is not None and place[0].same(path, self.wanted(path, image), data)
+
+    def is_held(self, roots: Iterable[str]) -> bool:
+        """True for an entity that is not to be written now."""
+        return any(companion.holds(root) for root in roots for companion in self.companions)
 
     def is_spared(self, path: str) -> bool:
         """True for what a companion still has to look at."""

@@ -153,6 +153,7 @@ class Keeper(Session):
         return FoundZnode(
             *(data, stat.ephemeralOwner, stat.version, stat.ctime, stat.czxid, stat.mzxid),
             modified_ms=stat.mtime,
+            children_zxid=stat.pzxid,
         )
 
     async def children(self, path: str, changed: Callable[[], object] | None = None) -> list[str]:

@@ -60,10 +60,19 @@ class MultiRead:
                 data, offset = read_buffer(buffer, offset)
                 stat = _STAT.unpack_from(buffer, offset)
                 offset += _STAT.size
-                created, modified, created_ms, modified_ms, version, _, _, owner, _, children, _ = (
-                    stat
-                )
-                times = (created_ms, created, modified, "", children, modified_ms)
+                (
+                    created,
+                    modified,
+                    created_ms,
+                    modified_ms,
+                    version,
+                    *_,
+                    owner,
+                    _,
+                    children,
+                    last,
+                ) = stat
+                times = (created_ms, created, modified, "", children, modified_ms, last)
                 answers.append(FoundZnode(data, owner, version, *times))
             else:
                 names = GetChildren.deserialize(buffer, offset)

@@ -1,5 +1,6 @@
 """Credentials that tools write to ZooKeeper: what is asked for, and a real controller that stores them."""
 
+from collections import deque
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,14 +10,21 @@ from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat import build
 from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
+from tests.zkcompat.legacy.takeover import ask, in_step, killed_at
 from tests.zkcompat.rig import connected
+from wire.client.errors import AuthenticationRefused
 from wire.errors import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
 )
 from wire.records.security import UserScramCredentialRecord
+from wire.security.listener import ClientSecurity
 from wire.security.scram import credential_of
+from wire.security.scram_client import ScramCredentials
+from wire.transport.node_connection import open_node_connection
 from zkcompat.in_controller import Controller, OwnController
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.credentials import decide
@@ -26,6 +34,11 @@ from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
 
 PATH = "/config/users/alice"
+LOGINS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0",
+    "listener_security_protocol_map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT",
+    "sasl_enabled_mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+}
 NOTE = ("/config/changes/config_change_", b'{"version":2,"entity_path":"users/alice"}')
 AUTH = (("digest", "mirror:secret"),)
 OWN = [make_digest_acl("mirror", "secret", all=True)]
@@ -46,15 +59,16 @@ def record(password, mechanism=1, iterations=4096):
     )
 
 
-def znode(**config):
+def texts(**passwords):
+    """By mechanism, credentials of these passwords."""
+    mechanisms = {"sha256": 1, "sha512": 2}
+    return {mechanisms[n]: scram_text(record(w, mechanisms[n])) for n, w in passwords.items()}
+
+
+def znode(**passwords):
     """A user's znode with credentials of these passwords."""
-    texts = {
-        SCRAM_KEYS[{"sha256": 1, "sha512": 2}[name]]: scram_text(
-            record(word, {"sha256": 1, "sha512": 2}[name])
-        )
-        for name, word in config.items()
-    }
-    return EntityConfig({**texts, "consumer_byte_rate": "8"}).encode()
+    found = {SCRAM_KEYS[mechanism]: text for mechanism, text in texts(**passwords).items()}
+    return EntityConfig({**found, "consumer_byte_rate": "8"}).encode()
 
 
 def test_what_differs_is_stored_and_what_is_gone_is_removed_where_all_is_shown():
@@ -108,12 +122,14 @@ def test_a_removal_that_somebody_else_was_first_with_is_no_refusal():
     assert refusals(ErrorCode.UNACCEPTABLE_CREDENTIAL) == said
 
 
-@asynccontextmanager
-async def storing(running, connect):
-    """A mirror as inside the one controller."""
+KINDS = ALL | {Kind.SCRAM}
+
+
+def own(running):
+    """The way to the controller of a mirror inside the only one."""
     inside = running.controllers[1]
 
-    def companion(feed):
+    def way(feed):
         controller = Controller(
             node_id=1,
             cluster_id=CLUSTER_ID,
@@ -122,14 +138,26 @@ async def storing(running, connect):
             directory=inside.directory.path,
             quorum=inside.context.controller,
         )
-        return LegacyAdmin(OwnController(controller, feed), ALL | {Kind.SCRAM})
+        return OwnController(controller, feed)
+
+    return way
+
+
+@asynccontextmanager
+async def storing(running, connect, forgets=False):
+    """A mirror as inside the one controller. `forgets`: it keeps the newest image only."""
+
+    def companion(feed):
+        if forgets:
+            feed.history = deque(maxlen=1)
+        return LegacyAdmin(own(running)(feed), KINDS)
 
     async with (
         mirroring(running, connect, companion=companion, auth=AUTH) as (feed, mirror),
         connected(connect, auth=AUTH) as hands,
     ):
         admin = Admin(running, feed, mirror, hands, connect)
-        await mirror.wait_status(lambda s: s.state == "in step")
+        await in_step(feed, mirror)
         yield admin
 
 
@@ -178,21 +206,87 @@ async def test_a_credential_lives_by_what_tools_write(tmp_path, connect, caplog)
             assert text.partition(",")[2] not in caplog.text
 
 
-async def test_what_may_be_the_credential_of_long_ago_is_refused(tmp_path, connect, caplog):
-    """Written while no mirror led, beside a quota: the tool wrote again what it had read."""
+async def may_log_in(broker, password, mechanism):
+    security = ClientSecurity(sasl=ScramCredentials(mechanism, "alice", password))
+    try:
+        async with open_node_connection(*broker.addresses["LOGINS"], security=security):
+            return True
+    except AuthenticationRefused:
+        return False
+
+
+async def test_users_log_in_with_what_a_tool_wrote(tmp_path, connect):
+    async with cluster(tmp_path, brokers=0) as running:
+        broker = await running.start_broker(11, **LOGINS)
+        async with storing(running, connect) as admin:
+
+            async def written(**passwords):
+                await told(admin, znode(**passwords))
+                await running.seen(lambda image: stored(image) == texts(**passwords))
+                await admin.in_step()
+
+            assert not await may_log_in(broker, "first", "SCRAM-SHA-256")
+            await written(sha256="first", sha512="other")
+            assert await may_log_in(broker, "first", "SCRAM-SHA-256")
+            assert await may_log_in(broker, "other", "SCRAM-SHA-512")
+            assert not await may_log_in(broker, "other", "SCRAM-SHA-256")
+            await written(sha256="second", sha512="other")
+            assert await may_log_in(broker, "second", "SCRAM-SHA-256")
+            assert not await may_log_in(broker, "first", "SCRAM-SHA-256")
+            await written(sha512="other")
+            assert not await may_log_in(broker, "second", "SCRAM-SHA-256")
+            assert await may_log_in(broker, "other", "SCRAM-SHA-512")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "request_name",
+    ["UserScramCredentialRecord", "AlterUserScramCredentialsRequest", "AlterClientQuotasRequest"],
+)
+async def test_a_mirror_is_killed_in_the_middle(tmp_path, connect, request_name, after, caplog):
+    """One command sets a credential, takes one away and changes a quota: three requests."""
+    async with cluster(tmp_path) as running, connected(connect, auth=AUTH) as hands:
+        tool = Admin(running, None, None, hands, connect)
+        async with storing(running, connect) as admin:
+            await told(admin, EntityConfig({"SCRAM-SHA-256": scram_text(record("old"))}).encode())
+            await admin.until(stored)
+            await admin.in_step()
+        secured = {"inner": own(running), "kinds": KINDS, "auth": AUTH}
+        killed = killed_at(running, connect, request_name, after=after, **secured)
+        async with killed as (feed, mirror):
+            await in_step(feed, mirror)
+            await told(tool, znode(sha512="new"))
+        async with storing(running, connect) as admin:
+            new = {2: scram_text(record("new", 2))}
+            await admin.until(lambda image: stored(image) == new)
+            await admin.until(lambda image: quotas(image) == {"consumer_byte_rate": "8"})
+            await shows(admin, znode(sha512="new"))
+        assert "Refused" not in caplog.text
+
+
+REVOKED = AlterUserScramCredentialsRequest(
+    deletions=[ScramCredentialDeletion(name="alice", mechanism=1)], upsertions=[]
+)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_what_was_revoked_while_no_mirror_led_stays_so(tmp_path, connect, caplog, forgets):
+    """A tool writes again what it had read, beside a credential and a quota that are new."""
     async with cluster(tmp_path) as running:
         async with storing(running, connect) as admin:
             await told(admin, znode(sha256="revoked"))
             await admin.until(stored)
             await admin.until(quotas)
             await admin.in_step()
+        await ask(running, REVOKED)
         async with connected(connect, auth=AUTH) as hands:
             tool = Admin(running, None, None, hands, connect)
-            old = EntityConfig({"SCRAM-SHA-256": scram_text(record("older"))})
-            await told(tool, EntityConfig({**old.config, "consumer_byte_rate": "9"}).encode())
-        async with storing(running, connect) as admin:
+            both = EntityConfig.decode(znode(sha256="revoked", sha512="new")).config
+            await told(tool, EntityConfig({**both, "consumer_byte_rate": "9"}).encode())
+        async with storing(running, connect, forgets) as admin:
             await admin.until(lambda image: quotas(image) == {"consumer_byte_rate": "9"})
-            kept = EntityConfig.decode(znode(sha256="revoked")).config
-            await shows(admin, EntityConfig({**kept, "consumer_byte_rate": "9"}).encode())
-            assert stored(admin.image) == {1: scram_text(record("revoked"))}
-            assert "written while no mirror led; write it again" in caplog.text
+            new = {} if forgets else {"SCRAM-SHA-512": scram_text(record("new", 2))}
+            await shows(admin, EntityConfig({**new, "consumer_byte_rate": "9"}).encode())
+            assert list(stored(admin.image).values()) == list(new.values())
+            said = "it was written while no mirror led, too long ago to tell what is new in it"
+            assert (said in caplog.text) == forgets

@@ -28,15 +28,16 @@ def test_the_newest_note_of_each_entity():
 
 
 def test_a_tool_writes_first_and_tells_then():
-    def left(note_zxid, znode_zxid, mirror_zxid=0):
+    def left(note_zxid, znode_zxid=None, gone=()):
         entities = {T.path: note(znode_zxid, b"")} if znode_zxid else {}
-        return left_by_tools({T: note_zxid}, entities, mirror_zxid) == [T]
+        return left_by_tools({T: note_zxid}, entities, dict(gone)) == [T]
 
     assert left(11, 10)
     assert not left(10, 10)  # one transaction: a mirror's
     assert not left(10, 12)  # written since, and not told of yet
-    assert left(11, 0, mirror_zxid=10)
-    assert not left(11, 0, mirror_zxid=11)
+    assert left(11, gone={T.path: 10})
+    assert not left(11, gone={T.path: 11})
+    assert not left(11)  # nothing stood there
 
 
 def test_what_is_heard_of():

@@ -7,92 +7,17 @@ import trio
 
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
-from tests.zkcompat.legacy.rig import ALL, CREATED, Admin, mirroring
+from tests.zkcompat.legacy.rig import CREATED, Admin, mirroring
+from tests.zkcompat.legacy.takeover import (
+    NOTE,
+    altering,
+    ask,
+    creating,
+    first_mirror,
+    killed_at,
+)
 from tests.zkcompat.rig import PATIENCE, connected
-from wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.orders import UndecidedError
-
-NOTE = "/config/changes/config_change_"
-
-
-class Killed(Exception):
-    """The mirror's process ends here."""
-
-
-class Killing(ActiveController):
-    """A way to the controller that ends the mirror at a request, before it is sent or after it was answered."""
-
-    def __init__(self, address, name, *, after):
-        super().__init__(address)
-        self.name, self.after, self.asked = name, after, 0
-
-    async def call(self, request):
-        is_it = type(request).__name__ == self.name
-        self.asked += is_it
-        if is_it and not self.after:
-            raise Killed
-        response = await super().call(request)
-        if is_it:
-            raise Killed
-        return response
-
-
-async def ask(running, request):
-    """As somebody who administers the cluster by its own protocol."""
-    port = next(iter(running.voters.values()))
-    with trio.fail_after(PATIENCE):
-        while True:
-            try:
-                return await ActiveController(lambda: ("127.0.0.1", port)).call(request)
-            except UndecidedError:
-                continue
-
-
-def creating(*names):
-    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[11])
-    topics = [
-        CreatableTopic(
-            name=name,
-            num_partitions=-1,
-            replication_factor=-1,
-            assignments=[assignment],
-            configs=[],
-        )
-        for name in names
-    ]
-    return CreateTopicsRequest(topics=topics)
-
-
-def altering(topic, **configs):
-    changes = [
-        AlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
-        for key, value in configs.items()
-    ]
-    resource = AlterConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changes
-    )
-    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-
-
-async def first_mirror(running, connect):
-    """A mirror that has shown everything, and is gone."""
-    async with mirroring(running, connect) as (feed, mirror):
-        with trio.fail_after(PATIENCE):
-            await mirror.wait_status(lambda s: s.state == "in step")
-            offset = feed.image.provenance.offset
-            await mirror.wait_status(lambda s: s.published_offset >= offset)
 
 
 async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
@@ -186,17 +111,8 @@ async def test_a_mirror_is_killed_in_the_middle(
         await first_mirror(running, connect)
         tool = Admin(running, None, None, hands, connect)
         await tool.write(path, data)
-        killing = None
-
-        def make(feed):
-            nonlocal killing
-            killing = Killing(feed.leader_address, request_name, after=after)
-            return LegacyAdmin(killing, ALL)
-
-        with pytest.RaisesGroup(Killed, flatten_subgroups=True, allow_unwrapped=True):
-            async with mirroring(running, connect, companion=make):
-                await trio.sleep(PATIENCE)
-        assert killing.asked == 1
+        async with killed_at(running, connect, request_name, after=after):
+            pass
         async with mirroring(running, connect) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)
             with trio.fail_after(PATIENCE):
@@ -225,13 +141,8 @@ async def test_a_topic_that_was_made_again_is_not_deleted_for_an_old_request(tmp
         await first_mirror(running, connect)
         tool = Admin(running, None, None, hands, connect)
         await tool.write("/admin/delete_topics/there", None)
-
-        def make(feed):
-            return LegacyAdmin(Killing(feed.leader_address, "DeleteTopicsRequest", after=True), ALL)
-
-        with pytest.RaisesGroup(Killed, flatten_subgroups=True, allow_unwrapped=True):
-            async with mirroring(running, connect, companion=make):
-                await trio.sleep(PATIENCE)
+        async with killed_at(running, connect, "DeleteTopicsRequest", after=True):
+            pass
         await ask(running, creating("there"))
         async with mirroring(running, connect) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)

@@ -1,0 +1,136 @@
+"""Users whom `kafka-configs --zookeeper` of Kafka 1.1 and 2.8 makes, changes and removes log in to our brokers, by
+clients of others and by ours: the mirror inside the controller stores what the tool wrote.
+"""
+
+import subprocess
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.clients.kafka_python import KafkaProducer
+from tests.cluster.login_node import LoginNode
+from tests.cluster.processes import trimaran, until
+from tests.interop import old_clients
+from trimaran.local.layout import FreePorts
+from zkcompat.zookeeper.server_process import start_zookeeper
+
+SECONDS = 60.0
+MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory):
+    """One that knows the mirror's user."""
+    folder = tmp_path_factory.mktemp("zookeeper")
+    (folder / "server.jaas").write_text(f'Server {{ {MODULE} user_mirror="of-the-mirror"; }};\n')
+    login = f'{MODULE} username="mirror" password="of-the-mirror";'
+    (folder / "client.jaas").write_text(f"Client {{ {login} }};\n")
+    provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+    server = start_zookeeper(
+        folder / "data",
+        settings={"authProvider.1": provider},
+        jvm_options=(f"-Djava.security.auth.login.config={folder / 'server.jaas'}",),
+    )
+    yield server.connect, folder / "client.jaas", login
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def node(zookeeper, tmp_path_factory):
+    connect, _, login = zookeeper
+    settings = {
+        "trimaran.zk.mirror.enable": "true",
+        "zookeeper.connect": connect,
+        "trimaran.zk.sasl.jaas.config": login,
+        "trimaran.zk.mirror.secrets.enable": "true",
+        "trimaran.zk.legacy.admin.enable": "true",
+        "trimaran.zk.legacy.admin.kinds": "quota,scram",
+    }
+    with FreePorts() as ports:
+        directory = tmp_path_factory.mktemp("node")
+        with LoginNode(directory, ports, settings).running() as node:
+            file = ("-c", node.dir / "mirror.properties")
+            file[1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            verify = ("zk", "verify", "-B", node.at("CONTROLLER"), "-z", connect, *file)
+            until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
+            yield node
+
+
+def configs(version, zookeeper, user, *arguments, as_mirror=True):
+    connect, jaas, _ = zookeeper
+    entity = ("--zookeeper", connect, "--alter", "--entity-type", "users", "--entity-name", user)
+    java, *words = old_clients.command(version, "kafka.admin.ConfigCommand", *entity, *arguments)
+    login = [f"-Djava.security.auth.login.config={jaas}"] if as_mirror else []
+    done = subprocess.run(
+        [java, *login, *words], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
+
+
+def by_our_command(node, mechanism, user, password):
+    file = node.file_of(mechanism, password, user)
+    at = ("-b", node.at("LOGINS"), "--command-config", file)
+    done = trimaran("topics", "list", *at, check=False)
+    assert done.returncode == 0 or "invalid credentials" in done.stderr
+    return done.returncode == 0
+
+
+def by_kafka_python(node, mechanism, user, password):
+    producer = KafkaProducer(
+        bootstrap_servers=node.at("LOGINS"),
+        ssl_cafile=f"{node.dir}/ca.pem",
+        security_protocol="SASL_SSL",
+        sasl_mechanism=mechanism,
+        sasl_plain_username=user,
+        sasl_plain_password=password,
+    )
+    try:
+        return producer.send("hello", user.encode()).get(SECONDS).offset >= 0
+    finally:
+        producer.close()
+
+
+def by_librdkafka(node, mechanism, user, password):
+    producer = Producer(
+        {
+            "bootstrap.servers": node.at("LOGINS"),
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": f"{node.dir}/ca.pem",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+            "log_level": 2,
+        }
+    )
+    return "hello" in producer.list_topics(timeout=SECONDS).topics
+
+
+@pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
+def test_users_are_made_changed_and_removed(node, zookeeper, version):
+    user = f"carol-{version}"
+
+    def logs_in(password, mechanism):
+        return by_our_command(node, mechanism, user, password)
+
+    trimaran("topics", "create", "hello", "-p", "1", "-b", node.at("INTERNAL"), check=False)
+    both = ",".join(f"{one}=[iterations=8192,password=first]" for one in MECHANISMS)
+    configs(version, zookeeper, user, "--add-config", both, as_mirror=False)
+    for mechanism in MECHANISMS:
+        until(lambda m=mechanism: logs_in("first", m), "the user logs in", SECONDS)
+        assert not logs_in("wrong", mechanism)
+        assert by_kafka_python(node, mechanism, user, "first")
+        assert by_librdkafka(node, mechanism, user, "first")
+    # Nobody else sees it from then on.
+    with pytest.raises(AssertionError, match="NoAuth"):
+        configs(version, zookeeper, user, "--delete-config", MECHANISMS[0], as_mirror=False)
+
+    second = ("--add-config", f"{MECHANISMS[1]}=[password=second]")
+    configs(version, zookeeper, user, *second, "--delete-config", MECHANISMS[0])
+    until(lambda: logs_in("second", MECHANISMS[1]), "the new password is taken", SECONDS)
+    assert not logs_in("first", MECHANISMS[1])
+    until(lambda: not logs_in("first", MECHANISMS[0]), "the other is gone", SECONDS)
+    assert by_librdkafka(node, MECHANISMS[1], user, "second")
+
+    configs(version, zookeeper, user, "--delete-config", MECHANISMS[1])
+    until(lambda: not logs_in("second", MECHANISMS[1]), "the user is gone", SECONDS)

@@ -1,0 +1,119 @@
+"""Mirrors that come and go in front of a real cluster, and one that is killed at a request."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.zkcompat.legacy.rig import ALL, mirroring
+from tests.zkcompat.rig import PATIENCE
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
+from zkcompat.legacy.orders import UndecidedError
+
+NOTE = "/config/changes/config_change_"
+
+
+class Killed(Exception):
+    """The mirror's process ends here."""
+
+
+class Killing:
+    """A way to the controller that ends the mirror at a request, before it is sent or after it was answered."""
+
+    def __init__(self, controller, name, *, after):
+        self.controller = controller
+        self.name, self.after, self.asked = name, after, 0
+
+    async def call(self, request):
+        is_it = type(request).__name__ == self.name
+        self.asked += is_it
+        if is_it and not self.after:
+            raise Killed
+        response = await self.controller.call(request)
+        if is_it:
+            raise Killed
+        return response
+
+
+@asynccontextmanager
+async def killed_at(running, connect, request_name, *, after, inner=None, **settings):
+    """A mirror while the body runs, which may end earlier: it is killed at this request, or the test fails.
+
+    `inner` makes the way to the controller of a feed.
+    """
+    killing = None
+
+    def companion(feed):
+        nonlocal killing
+        way = ActiveController(feed.leader_address) if inner is None else inner(feed)
+        killing = Killing(way, request_name, after=after)
+        return LegacyAdmin(killing, settings.get("kinds", ALL))
+
+    with pytest.RaisesGroup(Killed, flatten_subgroups=True, allow_unwrapped=True):
+        async with mirroring(running, connect, companion=companion, **settings) as found:
+            yield found
+            await trio.sleep(PATIENCE)
+    assert killing.asked == 1
+
+
+async def ask(running, request):
+    """As somebody who administers the cluster by its own protocol."""
+    port = next(iter(running.voters.values()))
+    with trio.fail_after(PATIENCE):
+        while True:
+            try:
+                return await ActiveController(lambda: ("127.0.0.1", port)).call(request)
+            except UndecidedError:
+                continue
+
+
+def creating(*names):
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[11])
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[assignment],
+            configs=[],
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def altering(topic, **configs):
+    changes = [
+        AlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
+        for key, value in configs.items()
+    ]
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changes
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+async def first_mirror(running, connect):
+    """A mirror that has shown everything, and is gone."""
+    async with mirroring(running, connect) as (feed, mirror):
+        await in_step(feed, mirror)
+
+
+async def in_step(feed, mirror):
+    """It shows what its quorum says now."""
+    with trio.fail_after(PATIENCE):
+        await mirror.wait_status(lambda s: s.state == "in step")
+        offset = feed.image.provenance.offset
+        await mirror.wait_status(lambda s: s.published_offset >= offset)
