@@ -65,7 +65,7 @@ def verify(
 ) -> VerifyReport:
     """Compares every mirrored znode with the metadata image; with `watch` again and again, at the interval.
 
-    Raises ValueError, QuorumUnreachableError or ZooKeeperUnreachableError.
+    Raises ValueError, QuorumUnreachableError, ZooKeeperUnreachableError or ZNodeRefusedError.
     """
 
     async def look(view: _View) -> VerifyReport:
@@ -126,7 +126,7 @@ def planned_repairs(target: Target) -> list[Operation]:
 def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
     """Has the mirror that leads compare everything now; False when none did within the limit.
 
-    Raises ZooKeeperUnreachableError or ValueError.
+    Raises ZooKeeperUnreachableError, ZNodeRefusedError or ValueError.
     """
 
     async def ask(keeper: Keeper) -> bool:

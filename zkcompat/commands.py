@@ -10,10 +10,11 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,6 +59,7 @@ __all__ = [
     "QuorumUnreachableError",
     "TreeEntry",
     "WrongClusterError",
+    "ZNodeRefusedError",
     "ZooKeeperStatus",
     "ZooKeeperUnreachableError",
     "get",
@@ -70,7 +72,10 @@ CONNECT_SECONDS = 5.0
 QUORUM_SECONDS = 10.0
 # A mirror tells of itself every 5 s, and hears of the quorum twice a second.
 SILENCE_MS = 15_000
+STATUS_PARENTS = (BROKER_IDS, BROKER_TOPICS, REPORT_PARENTS[-1])
 FIRST_WORD_SECONDS = 1.0  # a quorum that is up answers in milliseconds
+# A broker id has 10 digits at most; somebody else's znode may have any name.
+BROKER_DIGITS_MAX = 10
 # `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
 TREE_ENTRIES_MAX = 100_000
 
@@ -89,6 +94,10 @@ class ZooKeeperUnreachableError(Exception):
     """No ZooKeeper at the given address within the time limit."""
 
 
+class ZNodeRefusedError(Exception):
+    """ZooKeeper does not let this user look at a znode, or write it."""
+
+
 class MirrorLockedError(Exception):
     """Another mirror process uses this state directory, and with it the ZooKeeper session."""
 
@@ -98,6 +107,7 @@ class ZooKeeperStatus:
     """What the tree says about itself and its mirrors; None where it says nothing readable.
 
     `mirror` is the one that leads, None when none says so. `claim_session` owns `/controller`, 0 when nobody does.
+    `unreadable` are paths that this user may not look at.
     """
 
     connect: str
@@ -114,6 +124,7 @@ class ZooKeeperStatus:
     mirror: MirrorReport | None
     standbys: tuple[MirrorReport, ...]
     asked_ms: int
+    unreadable: tuple[str, ...] = ()
 
     @property
     def lag_records(self) -> int | None:
@@ -125,13 +136,13 @@ class ZooKeeperStatus:
     @property
     def mirror_alive(self) -> bool:
         """A mirror leads, and said so lately; one that is frozen does not, and one that died is gone."""
-        return self.mirror is not None and self.asked_ms - self.mirror.told_ms < SILENCE_MS
+        return self.mirror is not None and abs(self.asked_ms - self.mirror.told_ms) < SILENCE_MS
 
     @property
     def quorum_alive(self) -> bool:
         """The mirror heard from the quorum lately."""
         heard = self.mirror.quorum_heard_ms if self.mirror is not None else -1
-        return heard >= 0 and self.asked_ms - heard < SILENCE_MS
+        return heard >= 0 and abs(self.asked_ms - heard) < SILENCE_MS
 
     @property
     def healthy(self) -> bool:
@@ -146,7 +157,9 @@ class ZooKeeperStatus:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """`text` is None for no data; times are by the clock of ZooKeeper's leader."""
+    """`text` is None for no data; times are by the clock of ZooKeeper's leader. `refusal` is ZooKeeper's error where
+    the znode must not be read.
+    """
 
     path: str
     text: str | None
@@ -154,6 +167,7 @@ class TreeEntry:
     version: int
     created_ms: int
     modified_ms: int
+    refusal: str = ""
 
 
 def run_mirror(
@@ -193,7 +207,7 @@ def run_mirror(
 
 
 def status(zookeeper_connect: str, properties: Properties = NONE) -> ZooKeeperStatus:
-    """Raises ZooKeeperUnreachableError."""
+    """What is not to be read is left out and named. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
     return with_keeper(zookeeper_connect, properties, _status)
 
 
@@ -203,18 +217,21 @@ def tree(
     entries_max: int = TREE_ENTRIES_MAX,
     properties: Properties = NONE,
 ) -> list[TreeEntry]:
-    """`path` and everything below it, sorted, at most `entries_max`. Raises ZooKeeperUnreachableError."""
+    """`path` and what is below it, sorted; of more than `entries_max` those that are the least deep.
+
+    Raises ZooKeeperUnreachableError or ZNodeRefusedError.
+    """
 
     async def read(keeper: Keeper) -> list[TreeEntry]:
         root = path.rstrip("/")
-        found = await keeper.read_tree([root or "/"], [])
-        return [_entry(p, z) for p, z in sorted(found.items())][:entries_max]
+        found = await keeper.read_tree([root or "/"], [], znodes_max=entries_max)
+        return [_entry(p, z) for p, z in sorted(found.items())]
 
     return with_keeper(zookeeper_connect, properties, read)
 
 
 def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> TreeEntry | None:
-    """One znode, None if it is not there. Raises ZooKeeperUnreachableError."""
+    """One znode, None if it is not there. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
 
     async def read(keeper: Keeper) -> TreeEntry | None:
         found = await keeper.read(path)
@@ -231,8 +248,10 @@ async def _status(keeper: Keeper) -> ZooKeeperStatus:
     controller_epoch = _decoded(found, ControllerEpoch.PATH, ControllerEpoch.decode)
     state = _decoded(found, Migration.PATH, Migration.decode)
     claim = found.get(Controller.PATH)
-    ids = await keeper.children(BROKER_IDS)
-    reports = await _reports(keeper)
+    unreadable = [path for path, znode in found.items() if znode.refusal]
+    children = {path: await _children(keeper, path, unreadable) for path in STATUS_PARENTS}
+    ids = [name for name in children[BROKER_IDS] if name.isascii() and name.isdecimal()]
+    reports = await _reports(keeper, children[REPORT_PARENTS[-1]], claim.owner if claim else 0)
     return ZooKeeperStatus(
         connect=keeper.config.connect,
         cluster_id=None if cluster_id is None else cluster_id.id,
@@ -243,22 +262,34 @@ async def _status(keeper: Keeper) -> ZooKeeperStatus:
         published_epoch=None if state is None else state.epoch,
         dirty=state is not None and state.dirty,
         claim_session=claim.owner if claim else 0,
-        live_brokers=tuple(sorted(int(name) for name in ids if name.isdecimal())),
-        topics=len(await keeper.children(BROKER_TOPICS)),
+        live_brokers=tuple(sorted(int(name) for name in ids if len(name) <= BROKER_DIGITS_MAX)),
+        topics=len(children[BROKER_TOPICS]),
         mirror=next((report for report in reports if report.leads), None),
         standbys=tuple(report for report in reports if not report.leads),
         asked_ms=now_ms(),
+        unreadable=tuple(unreadable),
     )
 
 
-async def _reports(keeper: Keeper) -> list[MirrorReport]:
-    """Of all mirrors, the freshest first."""
-    parent = REPORT_PARENTS[-1]
-    paths = [f"{parent}/{name}" for name in await keeper.children(parent)]
-    found = await keeper.read_many(paths)
-    reports = (decode_or_none(MirrorReport.decode, znode.data) for znode in found.values())
-    known = [report for report in reports if report is not None]
-    return sorted(known, key=lambda report: report.told_ms, reverse=True)
+async def _children(keeper: Keeper, path: str, unreadable: list[str]) -> list[str]:
+    try:
+        return await keeper.children(path)
+    except PathRefusedError:
+        unreadable.append(path)
+        return []
+
+
+async def _reports(keeper: Keeper, names: Sequence[str], claimant: int) -> list[MirrorReport]:
+    """Of all mirrors that are there: that of the claim's session first, then the freshest. What is not of the session
+    that made it is no mirror's.
+    """
+    found = await keeper.read_many([f"{REPORT_PARENTS[-1]}/{name}" for name in names])
+    known: list[tuple[bool, int, MirrorReport]] = []
+    for path, znode in found.items():
+        report = decode_or_none(MirrorReport.decode, znode.data)
+        if report is not None and znode.owner and path == MirrorReport.path(znode.owner):
+            known.append((znode.owner == claimant, report.told_ms, report))
+    return [report for *_, report in sorted(known, key=itemgetter(0, 1), reverse=True)]
 
 
 def _decoded(
@@ -269,13 +300,12 @@ def _decoded(
 
 def _entry(path: str, znode: FoundZnode) -> TreeEntry:
     text = None if znode.data is None else znode.data.decode("utf-8", "replace")
-    return TreeEntry(
-        path, text, znode.owner != 0, znode.version, znode.created_ms, znode.modified_ms
-    )
+    times = (znode.created_ms, znode.modified_ms)
+    return TreeEntry(path, text, znode.owner != 0, znode.version, *times, znode.refusal)
 
 
 def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:
-    """Runs trio with a session. Raises ZooKeeperUnreachableError, ValueError."""
+    """Runs trio with a session. Raises ZooKeeperUnreachableError, ZNodeRefusedError, ValueError."""
     config = keeper_config(connect, properties)
 
     async def main() -> T:
@@ -284,7 +314,9 @@ def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Aw
                 raise ZooKeeperUnreachableError(_why_unreachable(connect, keeper))
             try:
                 return await use(keeper)
-            except (PathRefusedError, UncertainOutcomeError) as error:
+            except PathRefusedError as error:
+                raise ZNodeRefusedError(f"ZooKeeper at {connect}: {error}") from error
+            except UncertainOutcomeError as error:
                 raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
     return _run(main)

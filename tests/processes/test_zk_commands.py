@@ -9,6 +9,8 @@ import sys
 import threading
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
 from node.runtime.ports import HOST, port_of, reserve
 from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
@@ -32,6 +34,17 @@ def started(*words):
         finally:
             watchdog.cancel()
             process.kill()
+
+
+@contextlib.contextmanager
+def kazoo(connect):
+    client = KazooClient(connect)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 @pytest.mark.parametrize(
@@ -104,3 +117,12 @@ def test_an_operator_looks_at_the_tree(tmp_path):
         relative = zk("get", "brokers/ids")
         assert relative.returncode == Exit.USAGE
         assert "begin with a slash" in relative.stderr
+        upwards = zk("tree", "/brokers/../admin")
+        assert (upwards.returncode, "without . and .." in upwards.stderr) == (Exit.USAGE, True)
+        with kazoo(cluster.state.zookeeper) as client:
+            client.create("/locked", b"x", acl=[make_digest_acl("owner", "secret", all=True)])
+            client.create("/lines", b"one\n\x1b[2Jtwo")
+        locked = zk("get", "/locked")
+        assert (locked.returncode, "ZooKeeper refuses us" in locked.stderr) == (Exit.REFUSED, True)
+        assert "may not be read: NoAuth" in zk("tree", "/locked").stdout
+        assert zk("tree", "/lines").stdout == "/lines  one\\n\\x1b[2Jtwo\n"

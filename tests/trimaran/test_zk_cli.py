@@ -26,7 +26,11 @@ def test_keys_without_effect_are_told_once(tmp_path, capsys):
 def test_a_tree_without_a_mirror_is_told_in_words(monkeypatch, capsys):
     fields = dict.fromkeys(ZooKeeperStatus.__slots__)
     empty = ZooKeeperStatus(
-        **{**fields, "standbys": (), "live_brokers": (), "topics": 0, "asked_ms": 0}
+        **{
+            **fields,
+            **dict.fromkeys(("standbys", "live_brokers", "unreadable"), ()),
+            **dict.fromkeys(("topics", "asked_ms"), 0),
+        }
     )
     monkeypatch.setattr("zkcompat.commands.status", lambda *_: empty)
     monkeypatch.setattr(zk, "zookeeper_to_ask", lambda *_: "z:1")

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 import trio
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
+from node.runtime.clock import now_ms
 from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.rig import NEVER, PATIENCE, Source, in_step, running, topics
@@ -12,6 +15,7 @@ from zkcompat.commands import (
     SILENCE_MS,
     MirrorLockedError,
     TreeEntry,
+    ZNodeRefusedError,
     ZooKeeperUnreachableError,
     _locked,
     get,
@@ -20,6 +24,8 @@ from zkcompat.commands import (
 )
 from zkcompat.mirroring import reporting
 from zkcompat.mirroring.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
+from zkcompat.znodes.controller import Controller
+from zkcompat.znodes.mirror_report import MirrorReport
 
 
 @pytest.fixture
@@ -111,6 +117,90 @@ def test_tree_and_get(mirrored):
     assert everything == sorted(everything)
     assert {"/cluster/id", "/migration", "/controller_epoch"} <= set(everything)
     assert len(tree(connect, entries_max=3)) == 3
+
+
+REPORT = MirrorReport("host", 1, "in step", 0, 9, 9, 0, 0, 1, 0, 0, [], "")
+
+
+@pytest.fixture
+def outsider(connect):
+    """Somebody with a ZooKeeper shell, in a chroot that is there."""
+    server, _, chroot = connect.partition("/")
+    client = KazooClient(server)
+    client.start()
+    client.ensure_path(chroot)
+    client.chroot = f"/{chroot}"
+    for path in ("/brokers/ids", "/brokers/topics", MirrorReport.path(0).rpartition("/")[0]):
+        client.ensure_path(path)
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.mark.zookeeper
+def test_no_name_of_a_broker_stops_status(connect, outsider):
+    for name in ("7", "9" * 5000, "٣", "by-hand", "-1"):
+        outsider.create(f"/brokers/ids/{name}")
+    assert status(connect).live_brokers == (7,)
+
+
+@pytest.mark.zookeeper
+def test_a_report_that_no_mirror_made_is_none(connect, outsider):
+    told = replace(REPORT, told_ms=now_ms(), quorum_heard_ms=now_ms())
+    session = outsider.client_id[0]
+    outsider.create(MirrorReport.path(7), told.encode(), ephemeral=True)
+    outsider.create(MirrorReport.path(8), told.encode())
+    assert status(connect).mirror is None
+    own = MirrorReport.path(session)
+    outsider.create(own, told.encode(), ephemeral=True)
+    assert status(connect).healthy
+    outsider.set(own, replace(told, lag_ms=10**400).encode())
+    assert status(connect).mirror is None
+    later = told.told_ms + 2 * SILENCE_MS
+    outsider.set(own, replace(told, told_ms=later, quorum_heard_ms=later).encode())
+    found = status(connect)
+    assert (found.mirror_alive, found.quorum_alive) == (False, False)
+
+
+@pytest.mark.zookeeper
+def test_the_mirror_with_the_claim_leads(connect, outsider):
+    """Another that was frozen may say so, too, and later."""
+    told = replace(REPORT, told_ms=now_ms())
+    outsider.create(MirrorReport.path(outsider.client_id[0]), told.encode(), ephemeral=True)
+    outsider.create(Controller.PATH, Controller(1, 0, 1).encode(), ephemeral=True)
+    frozen = KazooClient(connect)
+    frozen.start()
+    try:
+        late = replace(told, host="frozen", told_ms=told.told_ms + 1)
+        frozen.create(MirrorReport.path(frozen.client_id[0]), late.encode(), ephemeral=True)
+        assert status(connect).mirror.host == "host"
+        outsider.delete(Controller.PATH)
+        assert status(connect).mirror.host == "frozen"
+    finally:
+        frozen.stop()
+        frozen.close()
+
+
+@pytest.mark.zookeeper
+def test_what_must_not_be_read_is_named(connect, outsider):
+    lock = [make_digest_acl("owner", "secret", all=True)]
+    outsider.create("/locked", b"x", acl=lock)
+    with pytest.raises(ZNodeRefusedError, match="/locked: NoAuth"):
+        get(connect, "/locked")
+    (entry,) = tree(connect, "/locked")
+    assert (entry.text, entry.refusal) == (None, "NoAuth")
+    outsider.set_acls("/brokers/topics", lock)
+    found = status(connect)
+    assert (found.unreadable, found.topics) == (("/brokers/topics",), 0)
+
+
+@pytest.mark.zookeeper
+def test_of_a_large_tree_the_upper_part_is_shown(connect, outsider):
+    for number in range(50):
+        outsider.create(f"/brokers/topics/t{number}")
+    found = [entry.path for entry in tree(connect, entries_max=10)]
+    assert len(found) == 10
+    assert {"/", "/brokers", "/brokers/ids", "/brokers/topics", "/trimaran"} <= set(found)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from trimaran.cli.output import Format, say, show_data, show_fields
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
+from trimaran.text import one_line
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
@@ -162,7 +163,7 @@ def status(
     ):
         show_fields(_status_fields(found), output)
         for refusal in found.mirror.refusals if found.mirror else ():
-            print(f"held back: {refusal}")
+            print(f"held back: {one_line(refusal)}")
     for why in _unhealthy(found):
         say(why)
     return Exit.OK if found.mirror_alive and found.quorum_alive else Exit.NO
@@ -170,6 +171,8 @@ def status(
 
 def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
     """What is not as it should be, and what to look at."""
+    for path in found.unreadable:
+        yield f"{path} may not be read: name a user who may, in the file of -c"
     if not found.mirror_alive:
         silent = " for 15 s" if found.mirror is not None else ""
         yield f"no mirror tells of itself{silent}: is one running? trimaran ps, and its log"
@@ -240,7 +243,10 @@ def tree(
     if not show_data([asdict(entry) for entry in entries], output):
         for entry in entries:
             mark = " (ephemeral)" if entry.ephemeral else ""
-            print(f"{entry.path}{mark}" + ("" if entry.text is None else f"  {entry.text}"))
+            text = f"(it may not be read: {entry.refusal})" if entry.refusal else entry.text
+            print(one_line(f"{entry.path}{mark}" + ("" if text is None else f"  {text}")))
+    if len(entries) == commands.TREE_ENTRIES_MAX:
+        say(f"these are the first {len(entries)}; there may be more: name a path below")
     return Exit.OK if entries else Exit.NO
 
 
@@ -273,6 +279,14 @@ def get(
 
 
 def _check_path(path: str) -> None:
+    names = path.rstrip("/").split("/")[1:]
+    if any(name in ("", ".", "..") or "\0" in name for name in names):
+        raise UserError(
+            f"{one_line(path)} is no path",
+            "each name of a path is one of a znode, without . and ..",
+            "trimaran zk tree /",
+            exit_code=Exit.USAGE,
+        )
     if not path.startswith("/"):
         raise UserError(
             f"{path} is no path",

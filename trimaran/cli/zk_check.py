@@ -20,6 +20,7 @@ from trimaran.cli.output import Format, say, show_data, show_item
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
+from trimaran.text import one_line
 
 if TYPE_CHECKING:
     from zkcompat.checks import Target
@@ -121,7 +122,7 @@ def resync(
     rows = [(one.kind.value, one.path, one.sentence) for one in operations]
     if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):
         for operation in operations:
-            print(operation.sentence)
+            print(one_line(operation.sentence))
     say(f"{len(operations)} operations would be written")
     return Exit.NO if operations else Exit.OK
 
@@ -148,9 +149,10 @@ def _show_one(report: VerifyReport, output: str) -> None:
 
 def _show(report: VerifyReport) -> None:
     for difference in report.differences:
-        print(f"{difference.kind:<10} {difference.path}")
+        print(f"{difference.kind:<10} {one_line(difference.path)}")
         if difference.kind == "different":
-            print(f"  expected {difference.expected}\n  found    {difference.found}")
+            for word, text in (("expected", difference.expected), ("found   ", difference.found)):
+                print(f"  {word} {one_line(str(text))}")
         elif difference.kind in ("acl", "unreadable"):
             print(f"  {difference.found or 'it may not be read'}")
     end = "" if report.settled else "  (the tree did not hold still)"

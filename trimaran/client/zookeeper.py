@@ -40,6 +40,13 @@ def explained() -> Iterator[None]:
             "is it running? trimaran ps; or name it with -z HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
+    except commands.ZNodeRefusedError as error:
+        raise UserError(
+            "ZooKeeper refuses us",
+            str(error),
+            "name a user who may, in the file of -c: trimaran.zk.auth or trimaran.zk.sasl.jaas.config",
+            exit_code=Exit.REFUSED,
+        ) from error
     except commands.QuorumUnreachableError as error:
         raise UserError(
             "the quorum does not answer",

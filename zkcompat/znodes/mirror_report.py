@@ -58,10 +58,18 @@ class MirrorReport:
             raise RemoteProtocolError("a report of a later mirror")
         values: Mapping[str, Any] = {
             **{name: member(members, name, str) for name in _TEXTS},
-            **{name: member(members, name, int) for name in _NUMBERS},
+            **{name: _number(members, name) for name in _NUMBERS},
         }
         refusals = tuple(str(one) for one in member(members, "refusals", list))
         return cls(**values, refusals=refusals)
+
+
+def _number(members: dict[str, Any], name: str) -> int:
+    """Of 64 bits, as whoever reads it reckons with it."""
+    value = member(members, name, int)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise RemoteProtocolError(f"a report whose {name!r} has more than 64 bits")
+    return value
 
 
 _TEXTS = ("host", "state", "last_problem")

@@ -175,10 +175,10 @@ class Keeper(Session):
         return found
 
     async def read_tree(
-        self, roots: Iterable[str], singles: Iterable[str]
+        self, roots: Iterable[str], singles: Iterable[str], *, znodes_max: int | None = None
     ) -> dict[str, FoundZnode]:
         """The znodes `singles`, and `roots` with everything below; what vanishes meanwhile is left out. Below what must
-        not be read nothing is found.
+        not be read nothing is found. Of more than `znodes_max` those that are the least deep.
         """
         found: dict[str, FoundZnode] = {}
         inside = set(roots)
@@ -188,6 +188,8 @@ class Keeper(Session):
             parents = await self._read_level(level, found)
             inner = [path for path in parents if path not in bare]
             level = [path for path in await self._children_of(inner) if path not in found]
+            if znodes_max is not None:
+                level = level[: znodes_max - len(found)]
         return found
 
     async def watch_below(
