@@ -177,6 +177,15 @@ def test_the_end_of_an_epoch_that_we_have_not_heard_of_is_the_end_of_it():
     assert (role.epoch, role.leader_id, role.leader_down) == (3, 2, True)
 
 
+@pytest.mark.parametrize("claim", [BEGIN, END])
+def test_a_leader_without_an_address_is_known_and_not_followed(claim):
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me)
+    assert talk.ask(claim._replace(leader_id=8)).error == 0
+    assert isinstance(talk.raft.role, Unattached)
+    assert (talk.raft.leader_id, talk.raft.leader_peer) == (8, None)
+
+
 def test_an_observer_succeeds_nobody():
     talk = follower_of_2(me=OBSERVER)
     before = talk.raft.role
@@ -277,7 +286,6 @@ def test_a_vote_is_asked_for_again_though_our_own_log_is_not_flushed():
     log = log_of((5, 1))
     talk = follower_of_2(log)
     entries = log_of((5, 1), (1, 3)).entries[-1:]
-    log.append(entries[0])
     talk.answer(core.FetchResponse(epoch=3, leader_id=2, records=entries))
     talk.gone(2)
     talk.at(talk.raft.role.deadline)
@@ -297,6 +305,16 @@ def test_who_may_not_stand_waits_for_nothing(election, case):
         log.refetch_upto = 8
     talk = Talk(log, election, OBSERVER if case == "observer" else ME)
     assert talk.raft.role.deadline == inf
+
+
+@pytest.mark.parametrize("role", [Unattached(3, 1.0), Follower(3, 1.0, VOTERS[2])], ids=str)
+def test_who_may_not_stand_when_its_time_is_over_waits_no_more(role):
+    """Or the driver would come back to it for ever."""
+    talk = Talk(election=Election(3), me=OBSERVER)
+    talk.raft._state.become(role)
+    talk._drain()
+    talk.at(1.0)
+    assert talk.raft.role == role._replace(deadline=inf)
 
 
 def test_a_voter_alone_that_has_lost_data_does_not_lead():

@@ -38,10 +38,9 @@ def asked(talk: Talk, since: int = 0) -> list[int]:
 
 
 def bring(talk: Talk, count: int = 1, **more: object) -> None:
-    """The leader answers with a batch, which the driver appends."""
+    """The leader answers with a batch."""
     end = talk.log.end_offset
     entry = Entry(end, end + count, 3, end, end)
-    talk.log.append(entry)
     talk.answer(fetched(records=[entry], **more))
 
 
@@ -277,7 +276,6 @@ def test_what_the_leader_says_at_another_address_counts_once_when_it_has_been_as
     talk.at(TIMES.fetch_max_wait + TIMES.patience)
     other = talk.tokens[-1]
     entry = Entry(0, 1, 3, 0, 0)
-    talk.log.append(entry)
     talk.answer(fetched(records=[entry]), late)
     asking = talk.sent[-1]
     if asking.to.id == 2:
@@ -324,10 +322,9 @@ def test_a_voter_asks_for_nothing_before_what_it_has_is_flushed():
     """Whoever it asks: a fetch from an offset is the promise to have what is below (R6)."""
     talk = follower_of_2()
     bring(talk)
+    count = len(talk.sent)
     talk.ask(vote(epoch=9, end_offset=0))
     assert isinstance(talk.raft.role, Unattached)
-    count = len(talk.sent)
-    talk.at(0.05)
     assert len(talk.sent) == count
     talk.flush()
     assert isinstance(talk.sent[-1].request, core.FetchRequest)
@@ -348,7 +345,6 @@ def test_who_becomes_a_voter_by_a_record_minds_its_leader_from_then_on():
     assert talk.raft.role.deadline == inf
     four = log.history.voters.add(Voter(key(4), endpoints(4), 0, 1))
     entry = Entry(0, 1, 3, 0, 0, (VotersChange(four),))
-    log.append(entry)
     talk.answer(fetched(records=[entry]))
     assert talk.raft.high_watermark is None
     assert talk.raft.role.deadline < inf

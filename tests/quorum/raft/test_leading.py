@@ -72,6 +72,16 @@ def test_an_observer_that_claims_to_know_more_than_it_has_is_told_what_there_is(
     assert answer.read is not None
 
 
+def test_an_observer_that_wants_to_stay_invisible_is_told_all_and_not_remembered():
+    talk = Talk().lead()
+    nobody = fetch(replica=ReplicaKey(-1))
+    assert talk.ask(nobody) is None, "nothing is committed yet"
+    answer = talk.ask(nobody._replace(max_wait=0.0))
+    assert isinstance(answer, core.FetchResponse)
+    assert answer.read is not None
+    assert talk.raft.role.leader_state.observers == {}
+
+
 # --- snapshots
 
 

@@ -76,6 +76,14 @@ def test_a_request_without_answer_is_overdue_then_given_up_then_repeated():
     assert requests.is_backing_off(PEER, TIMES.request)
 
 
+def test_each_request_is_given_up_in_its_own_time():
+    requests = manager()
+    early, late = send(requests, PEER, 0.0), send(requests, OTHER, 1.0)
+    requests.expire(TIMES.request)
+    assert requests.answered(early) is None
+    assert requests.answered(late) is not None
+
+
 def test_from_who_failed_last_time_no_answer_is_waited_for():
     requests = manager()
     requests.back_off(PEER, 0.0)

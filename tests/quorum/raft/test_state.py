@@ -109,6 +109,11 @@ def test_a_snapshot_takes_back_nothing_that_is_committed():
     assert state.flushed_offset == 2, "a snapshot is durable when it is taken over"
 
 
+def test_where_nothing_is_committed_any_snapshot_may_be_taken():
+    state = follower_of_2().raft._state
+    state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(0, 3), 0, b"x", True))
+
+
 @pytest.mark.parametrize(("me", "must_flush"), [(ME, True), (OBSERVER, False)], ids=str)
 def test_a_voter_flushes_what_it_appends(me, must_flush):
     """An observer promises nothing by it."""
