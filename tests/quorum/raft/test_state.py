@@ -110,8 +110,9 @@ def test_a_snapshot_takes_back_nothing_that_is_committed():
 
 
 def test_where_nothing_is_committed_any_snapshot_may_be_taken():
-    state = follower_of_2().raft._state
+    state = follower_of_2(log_of((2, 1))).raft._state
     state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(0, 3), 0, b"x", True))
+    assert state.flushed_offset == 0
 
 
 @pytest.mark.parametrize(("me", "must_flush"), [(ME, True), (OBSERVER, False)], ids=str)
