@@ -9,7 +9,8 @@ import math
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -179,9 +180,10 @@ class BlockingClient:
         of_controllers: bool = False,
         timeout: float = TIMEOUT_SECONDS,
         security: ClientSecurity | None = None,
+        waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not
-        say; `security`: TLS and SASL, for every node.
+        say; `security`: TLS and SASL, for every node; `waiting`: entered with a request's name while it is asked.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -191,6 +193,7 @@ class BlockingClient:
         self._client_id = client_id
         self._timeout = timeout
         self._security = security
+        self._waiting = waiting
         self._connections: dict[Address, BlockingConnection] = {}
 
     def call(
@@ -263,27 +266,29 @@ class BlockingClient:
         seconds = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + seconds
         last: Exception | None = None
-        try:
-            step = next(steps)
-            while time.monotonic() < deadline:
-                if isinstance(step, Pause):
-                    last = step.because
-                    time.sleep(min(step.seconds, _left(deadline)))
-                    step = steps.send(None)
-                    continue
-                try:
-                    response = self._ask(step, min(deadline, time.monotonic() + attempt_timeout))
-                except (ConnectionLost, RequestTimedOut) as error:
-                    last = error
-                    lost = error
-                    if isinstance(error, RequestTimedOut):
-                        lost = ConnectionLost(str(error))
-                        lost.__cause__ = error
-                    step = steps.throw(lost)
-                else:
-                    step = steps.send(response)
-        except StopIteration as stop:
-            return stop.value
+        with self._waiting(name):
+            try:
+                step = next(steps)
+                while time.monotonic() < deadline:
+                    if isinstance(step, Pause):
+                        last = step.because
+                        time.sleep(min(step.seconds, _left(deadline)))
+                        step = steps.send(None)
+                        continue
+                    try:
+                        until = min(deadline, time.monotonic() + attempt_timeout)
+                        response = self._ask(step, until)
+                    except (ConnectionLost, RequestTimedOut) as error:
+                        last = error
+                        lost = error
+                        if isinstance(error, RequestTimedOut):
+                            lost = ConnectionLost(str(error))
+                            lost.__cause__ = error
+                        step = steps.throw(lost)
+                    else:
+                        step = steps.send(response)
+            except StopIteration as stop:
+                return stop.value
         raise RequestTimedOut(f"{name}: no answer within {seconds} s ({last})") from last
 
     def _ask(self, step: Ask, deadline: float) -> Any:

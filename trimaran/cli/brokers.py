@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
 from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
+from trimaran.cli.progress import progress
 from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
@@ -88,7 +89,8 @@ def add(
         ids = range(FIRST_BROKER_ID + there, FIRST_BROKER_ID + there + count)
         say(f"would add {counted(count, 'broker')}: {', '.join(map(str, ids))}")
         return Exit.OK
-    new = grow_running(path, state, Growth(brokers=there + count))
+    with progress(f"starting {counted(count, 'broker')}"):
+        new = grow_running(path, state, Growth(brokers=there + count))
     remember(state_file.read(path))
     rows = [asdict(node) for node in state_file.read(path).nodes if node.name in new]
     show_rows(rows, output, columns=ADDED_COLUMNS)

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import say
+from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.links import ROLES
@@ -77,7 +78,8 @@ def heal(*, data: Data = DEFAULT_DATA) -> int:
 def _send(command: str, node: str, data: Data, done: str) -> int:
     state = _running(data)
     found = _named(state, node)
-    answer = control.ask(state.control, command, node=found.name)
+    with progress(f"{command} {found.name}"):
+        answer = control.ask(state.control, command, node=found.name)
     say(f"{done} {found.name} (pid {answer.get('pid')})")
     return Exit.OK
 

@@ -20,6 +20,7 @@ from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data, remember
 from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.output import Format, say, show_data, show_rows
+from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
@@ -133,7 +134,7 @@ def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
         _become_supervisor(plan, writer, [writer, *private_fds])
     os.close(writer)
     try:
-        with os.fdopen(reader, "rb") as pipe:
+        with os.fdopen(reader, "rb") as pipe, progress("starting the nodes"):
             said = pipe.read().decode()
     except BaseException:
         say("stopping the cluster again")
@@ -265,8 +266,9 @@ def down(*, data: Data = DEFAULT_DATA) -> int:
     state = state_file.read(path)
     if state.is_up():
         control.ask(state.control, "stop")
-        while state.is_up():
-            time.sleep(POLL_SECONDS)
+        with progress("stopping the nodes"):
+            while state.is_up():
+                time.sleep(POLL_SECONDS)
     elif orphans_of(state):
         stop_orphans(path, state)
     else:

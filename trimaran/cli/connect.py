@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter, validators
 
 from trimaran import profiles
+from trimaran.cli.progress import waiting
 from trimaran.client.connect import TIMEOUT_SECONDS, connected
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
@@ -178,7 +179,9 @@ class Brokers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        return connected(self.addresses, settings=self.settings(), timeout=self.timeout)
+        return connected(
+            self.addresses, settings=self.settings(), timeout=self.timeout, waiting=waiting
+        )
 
 
 @Parameter(name="*", group=_CONNECTION)
@@ -200,7 +203,11 @@ class Controllers(_Target):
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
         return connected(
-            self.addresses, of_controllers=True, settings=self.settings(), timeout=self.timeout
+            self.addresses,
+            of_controllers=True,
+            settings=self.settings(),
+            timeout=self.timeout,
+            waiting=waiting,
         )
 
 

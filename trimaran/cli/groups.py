@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, KafkaFormat, say, show_data, show_rows
+from trimaran.cli.progress import progress
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
@@ -88,7 +89,11 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
                 "trimaran groups list shows what there is",
                 exit_code=Exit.REFUSED,
             )
-        rows = [_lag(client, row) for row in found]
+        rows = []
+        with progress("asking for offsets", len(found), unit="group") as bar:
+            for row in found:
+                rows.append(_lag(client, row))
+                bar.at(len(rows))
     show_rows(rows, output, columns=LAG_COLUMNS, noun="group")
 
 

@@ -15,7 +15,8 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, Zookeeper
 from trimaran.cli.groups_change import AsEver, Execute, ensure_one_of
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.cli.zk import zookeeper_to_ask
+from trimaran.cli.progress import progress
+from trimaran.cli.zk import READING, zookeeper_to_ask
 from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
 from trimaran.client.zookeeper import explained
@@ -143,7 +144,9 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
         ) from error
     root = f"/consumers/{group}"
     with explained():
-        entries = commands.tree(zookeeper_to_ask(given, brokers.data), root)
+        connect = zookeeper_to_ask(given, brokers.data)
+        with progress(READING):
+            entries = commands.tree(connect, root)
     offsets: dict[TopicPartition, int | None] = {}
     consumers = []
     for entry in entries:

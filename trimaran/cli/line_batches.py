@@ -61,7 +61,7 @@ class LineBatches:
     """Batches of lines from a descriptor, until its end or the interrupt."""
 
     def __init__(self, fd: int, interrupt: Interrupt) -> None:
-        self.lines_read = 0
+        self.lines_read = self.bytes_read = 0
         self._fd = fd
         self._interrupt = interrupt
         self._unfinished = b""
@@ -84,6 +84,7 @@ class LineBatches:
                 waiting = []
                 continue
             data = os.read(self._fd, READ_BYTES)
+            self.bytes_read += len(data)
             if not waiting:
                 since = time.monotonic()
             waiting += self._lines(data)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from trimaran.cli.output import Format, say, show_item
+from trimaran.cli.progress import Bar, progress
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
@@ -64,12 +65,14 @@ def dump(
     if verify:
         return max(_verify(sources, output), Exit.NO if empty else Exit.OK)
     failures: list[UserError] = []
-    for source in sources:
-        shown = source if from_log_start else replace(source, log_start_offset=0)
-        try:
-            _print(shown, output, level, isolation, decode=decode)
-        except UserError as error:
-            failures.append(error)
+    with progress("reading partitions", len(sources), prints=True) as bar:
+        for number, source in enumerate(sources):
+            bar.at(number, source.directory.name)
+            shown = source if from_log_start else replace(source, log_start_offset=0)
+            try:
+                _print(shown, output, level, isolation, decode=decode)
+            except UserError as error:
+                failures.append(error)
     for failure in failures[:-1]:
         say(str(failure))
     if failures:
@@ -185,19 +188,21 @@ def _when(timestamp_ms: int) -> str:
 def _verify(sources: list[Source], output: str) -> int:
     """Of a segment its whole directory is looked at, and what is wrong elsewhere in it left out."""
     found = 0
-    for file, position, what in _problems(sources):
-        found += 1
-        if not show_item({"file": file, "position": position, "problem": what}, output):
-            print(f"{file}{'' if position is None else f', position {position}'}: {what}")
+    with progress("reading partitions", len(sources)) as bar:
+        for file, position, what in _problems(sources, bar):
+            found += 1
+            if not show_item({"file": file, "position": position, "problem": what}, output):
+                print(f"{file}{'' if position is None else f', position {position}'}: {what}")
     say(f"{counted(len(sources), 'partition')}, {counted(found, 'problem')}")
     return Exit.NO if found else Exit.OK
 
 
-def _problems(sources: list[Source]) -> Iterator[tuple[str, int | None, str]]:
+def _problems(sources: list[Source], bar: Bar) -> Iterator[tuple[str, int | None, str]]:
     from log.inspection.reader import list_segments
     from log.inspection.verify import verify
 
-    for source in sources:
+    for number, source in enumerate(sources):
+        bar.at(number, source.directory.name)
         is_part = len(source.segments) < len(list_segments(source.directory))
         stems = {Path(segment.path).stem for segment in source.segments}
         for problem in verify(source.directory):

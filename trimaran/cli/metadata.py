@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
 from trimaran.cli.output import Format, show_item, text_of
+from trimaran.cli.progress import progress
 from trimaran.client.offsets import LATEST_TIMESTAMP
 from trimaran.client.positions import Position, parse_position
 from trimaran.errors import Exit, UserError
@@ -35,8 +36,11 @@ def dump(
         data: the local cluster.
         output: table, or json for one object a line.
     """
-    for file in _files(path or _first_controller(data)):
-        _print(_records_of_file(file), kind, output)
+    files = _files(path or _first_controller(data))
+    with progress("reading segments", len(files), prints=True) as bar:
+        for number, file in enumerate(files):
+            bar.at(number, file.name)
+            _print(_records_of_file(file), kind, output)
 
 
 def _first_controller(data: Path) -> Path:

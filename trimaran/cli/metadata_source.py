@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimaran.cli.connect import Controllers
+from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.live_quorum import LiveQuorum
 from trimaran.metadata.on_disk import MetadataDirectory
@@ -24,7 +25,8 @@ def open_source(path: Path | None, controllers: Controllers) -> Iterator[Metadat
                 "to read a running quorum, give no path and -B HOST:PORT",
                 exit_code=Exit.USAGE,
             )
-        yield MetadataDirectory(path)
+        with progress(f"reading {path}"):
+            yield MetadataDirectory(path)
         return
-    with controllers.connected() as client:
+    with controllers.connected() as client, progress("reading the metadata log"):
         yield LiveQuorum(client, f"the quorum at {controllers.addresses}")

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
+from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -282,7 +283,8 @@ def verify(*directories: Path, output: Format = "table") -> int:
             "name at least one: trimaran metadata verify .trimaran/controller-1 .trimaran/controller-2",
             exit_code=Exit.USAGE,
         )
-    result = verify_directories(directories)
+    with progress(f"comparing {len(directories)} metadata logs"):
+        result = verify_directories(directories)
     if not show_data({"logs": result.logs, "problems": result.problems}, output):
         show_rows(result.logs, output)
         for problem in result.problems:

@@ -36,6 +36,10 @@ def be_quiet(quiet: bool) -> None:
     _is_quiet = quiet
 
 
+def is_quiet() -> bool:
+    return _is_quiet
+
+
 def show_rows(
     rows: Sequence[Mapping[str, Any]],
     output: str,

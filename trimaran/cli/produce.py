@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
 from trimaran.cli.output import say
+from trimaran.cli.progress import Bar, progress
 from trimaran.client.idempotent_producer import IdempotentProducer, Lines
 from trimaran.client.partitioner import StickyPartitions, partition_of_key
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -62,15 +63,29 @@ def produce(
             say(f"each line becomes a record of {topic}; Ctrl-D ends")
         choose = _partitioner(leaders, partition)
         acknowledged = 0
+        total = None if file is None else file.stat().st_size or None
         try:
-            with _producer(client, topic, transactional_id, interrupt) as producer:
+            with (
+                _producer(client, topic, transactional_id, interrupt) as producer,
+                _progress(total) as bar,
+            ):
                 for batch in lines:
                     for target, share in _spread(batch, key_separator, choose()).items():
                         producer.send(target, share)
                         acknowledged += len(share)
+                    bar.at(lines.bytes_read, counted(acknowledged, "record"))
         finally:
             say(_summary(lines, acknowledged))
         return Exit.OK if interrupt.number is None else 128 + interrupt.number
+
+
+def _progress(total: int | None) -> AbstractContextManager[Bar]:
+    """By bytes of a file; who types sees what goes on."""
+    return (
+        nullcontext(Bar("producing"))
+        if total is None and os.isatty(0)
+        else progress("producing", total)
+    )
 
 
 @contextmanager

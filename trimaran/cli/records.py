@@ -11,6 +11,7 @@ from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_item
+from trimaran.cli.progress import progress
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import Reader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -63,14 +64,15 @@ def consume(
         partitions = sorted(set(partition)) if partition else list(range(available))
         ensure_partitions_exist(topic, partitions, available)
         reader = Reader(client, topic, partitions, is_committed=isolation == "read_committed")
-        for index, record in islice(
-            reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end), count
-        ):
-            if output in ("table", "wide"):
-                sys.stdout.buffer.write(text_of(topic, index, record))
-                sys.stdout.buffer.flush()
-            else:
-                show_item(_row(topic, index, record), output)
+        found = reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end)
+        with progress("consuming", count, unit="record", prints=True) as bar:
+            for number, (index, record) in enumerate(islice(found, count), 1):
+                if output in ("table", "wide"):
+                    sys.stdout.buffer.write(text_of(topic, index, record))
+                    sys.stdout.buffer.flush()
+                else:
+                    show_item(_row(topic, index, record), output)
+                bar.at(number)
     return Exit.OK
 
 

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import explained
 from trimaran.errors import Exit, UserError
 
@@ -40,7 +41,8 @@ def sql(
             return
         named = {word.lower() for word in re.findall(r"\w+", statement)}
         used = [name for name in VIEWS if name in named]
-        found = _run(statement, used, data, rows + 1)
+        with progress("asking Spark"):
+            found = _run(statement, used, data, rows + 1)
     show_rows(found[:rows], output)
     if len(found) > rows:
         say(f"more than {rows:,} rows; --rows shows more")

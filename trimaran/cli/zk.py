@@ -20,6 +20,7 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import Format, say, show_data, show_fields
+from trimaran.cli.progress import progress
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from zkcompat.commands import Beside, ZooKeeperStatus
 
 
+READING = "reading ZooKeeper"
 Config = Annotated[
     Path | None,
     Parameter(
@@ -150,7 +152,9 @@ def status(
 
     with explained():
         properties = properties_of(config)
-        found = commands.status(zookeeper_to_ask(zookeeper, data, properties), properties)
+        connect = zookeeper_to_ask(zookeeper, data, properties)
+        with progress(READING):
+            found = commands.status(connect, properties)
     if not show_data(
         {
             **asdict(found),
@@ -237,7 +241,8 @@ def tree(
         _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
-        entries = commands.tree(where, path, properties=properties)
+        with progress(READING):
+            entries = commands.tree(where, path, properties=properties)
     if not entries:
         say(f"{path} does not exist")
     if not show_data([asdict(entry) for entry in entries], output):
@@ -269,7 +274,8 @@ def get(
         _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
-        entry = commands.get(where, path, properties)
+        with progress(READING):
+            entry = commands.get(where, path, properties)
     if entry is None:
         say(f"{path} does not exist")
         return Exit.NO

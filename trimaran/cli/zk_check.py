@@ -17,6 +17,7 @@ from trimaran.cli.connect import (
     controllers_of,
 )
 from trimaran.cli.output import Format, say, show_data, show_item
+from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
@@ -25,6 +26,9 @@ from trimaran.text import one_line
 if TYPE_CHECKING:
     from zkcompat.checks import Target
     from zkcompat.verify import VerifyReport
+
+
+COMPARING = "comparing ZooKeeper with the metadata"
 
 
 def verify(
@@ -48,7 +52,8 @@ def verify(
     with explained():
         target = _target(controllers, zookeeper, data, config)
         if watch is None:
-            report = checks.verify(target)
+            with progress(COMPARING):
+                report = checks.verify(target)
         else:
             report = checks.verify(
                 target, watch=lambda r: _show_one(r, output), interval_seconds=watch
@@ -77,7 +82,8 @@ def diff(
     with explained():
         target = _target(controllers, zookeeper, data, config)
         try:
-            report, image = checks.diff(target, at)
+            with progress(COMPARING):
+                report, image = checks.diff(target, at)
         except checks.OffsetUnknownError as error:
             raise UserError(
                 f"there is no image at offset {at}",
@@ -113,11 +119,13 @@ def resync(
     with explained():
         target = _target(controllers, zookeeper, data, config)
         if not dry_run:
-            done = checks.resync(target)
+            with progress("waiting for the mirror"):
+                done = checks.resync(target)
             show_data({"compared": done}, output)
             say("the mirror compared everything" if done else "no mirror answered within a minute")
             return Exit.OK if done else Exit.TIMEOUT
-        operations = checks.planned_repairs(target)
+        with progress(COMPARING):
+            operations = checks.planned_repairs(target)
     fields = ("kind", "path", "sentence")
     rows = [(one.kind.value, one.path, one.sentence) for one in operations]
     if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -67,6 +67,7 @@ def connected(
     command_config: Path | None = None,
     settings: Mapping[str, Setting] = NO_SETTINGS,
     timeout: float = TIMEOUT_SECONDS,
+    waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code.
 
@@ -76,6 +77,7 @@ def connected(
         command_config: a file with Kafka's client keys.
         settings: client keys that count more than the file's.
         timeout: seconds that a request may take, with all its repetitions.
+        waiting: entered with the name of each request while it is asked.
     """
     from trimaran.client import connect_errors
     from wire.blocking import BlockingClient
@@ -91,7 +93,11 @@ def connected(
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
     try:
         with BlockingClient(
-            addresses, of_controllers=of_controllers, timeout=timeout, security=security
+            addresses,
+            of_controllers=of_controllers,
+            timeout=timeout,
+            security=security,
+            waiting=waiting,
         ) as client:
             _ensure_the_right_kind_listens(
                 client, addresses, security, of_controllers=of_controllers

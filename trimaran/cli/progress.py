@@ -1,0 +1,119 @@
+"""What takes more than two seconds shows how far it is: on stderr, if that is a terminal, and gone when it is done.
+
+One bar at a time: what begins inside another, as a request inside a comparison, shows nothing of its own. Into a pipe
+and with `-q` nothing is shown, nor where rows are printed on the same terminal meanwhile: they tell it themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from trimaran.cli.output import is_quiet
+from trimaran.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress
+
+SHOWN_AFTER_SECONDS = 2.0
+_one = threading.Lock()  # held by the bar that may be shown
+
+
+class Bar:
+    """How far something is; whoever does it says so by `at`, as often as is handy."""
+
+    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
+        self.what, self.total = what, total
+        self.began = time.monotonic()
+        self.done = 0
+        self._unit, self._note = unit, ""
+
+    def at(self, done: int, note: str = "") -> None:
+        """So much of `total` is done; `note` is shown beside it, in the place of a number of units."""
+        self.done, self._note = done, note
+
+    @property
+    def note(self) -> str:
+        return counted(self.done, self._unit) if self._unit and not self._note else self._note
+
+
+@contextmanager
+def progress(
+    what: str, total: int | None = None, *, unit: str = "", prints: bool = False
+) -> Iterator[Bar]:
+    """Around what may take long. Without a total it shows that, and for how long, something goes on.
+
+    Args:
+        what: what is done, as `comparing the tree`.
+        total: what `Bar.at` reaches in the end.
+        unit: what is counted, as `record`.
+        prints: rows go to stdout meanwhile.
+    """
+    bar = Bar(what, total, unit)
+    if is_quiet() or not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
+        yield bar
+    elif _one.acquire(blocking=False):
+        try:
+            with _shown_later(bar):
+                yield bar
+        finally:
+            _one.release()
+    else:
+        yield bar
+
+
+def waiting(request: str) -> AbstractContextManager[Bar]:
+    """Around a request to a cluster, by its name."""
+    return progress(f"waiting for the answer to {request.removesuffix('Request')}")
+
+
+@contextmanager
+def _shown_later(bar: Bar) -> Iterator[None]:
+    """A thread waits, so that what is quick loads nothing of what draws."""
+    is_over = threading.Event()
+    thread = threading.Thread(target=_show, args=(bar, is_over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _show(bar: Bar, is_over: threading.Event) -> None:
+    if is_over.wait(SHOWN_AFTER_SECONDS):
+        return
+    with _drawn(bar):
+        is_over.wait()
+
+
+def _drawn(bar: Bar) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    class Drawn(Progress):
+        """Asks the bar each time that it is drawn, ten times a second."""
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            for task in self.task_ids:
+                self.update(task, completed=bar.done, note=bar.note)
+            return super().get_renderables()
+
+    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}")]
+    share = [] if bar.total is None else [TaskProgressColumn()]
+    drawn = Drawn(
+        *columns,
+        *share,
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # data stays data
+    )
+    drawn.add_task(bar.what, total=bar.total, note="")
+    drawn.tasks[-1].start_time = bar.began
+    return drawn
