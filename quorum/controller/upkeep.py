@@ -26,7 +26,6 @@ from quorum.controller.state import ControllerState
 from quorum.controller.turns import perform, process_partitions, try_to_write
 from wire.records.misc import NoOpRecord
 from wire.schema import Message
-from wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +50,7 @@ async def expire_tokens(active: ActiveController, interval_seconds: float) -> No
 
     while interval_seconds:
         expired = await perform(active, expire())
-        if expired == EXPIRED_MAX:
-            await yield_to_loop()
-        else:
+        if expired < EXPIRED_MAX:
             await trio.sleep(interval_seconds)
 
 

@@ -110,6 +110,13 @@ def test_only_the_partitions_of_a_directory_that_failed():
     assert record.partition_id == 0
 
 
+def test_one_of_several_leaves_the_isr_of_a_partition_that_nobody_leads():
+    image = cluster(
+        *(changed_broker(i, fenced=1) for i in (1, 2)), partition(1, 0, [1, 2], leader=-1)
+    )
+    assert changes_without(state_of(image), 2) == [change(1, 0, isr=[1])]
+
+
 def test_partitions_of_others_are_left_alone():
     image = cluster(partition(1, 0, [1, 2]), partition(1, 1, [1, 2, 3], isr=[1], leader=-1))
     state = state_of(image)

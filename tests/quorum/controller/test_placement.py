@@ -83,7 +83,6 @@ def test_a_rack_whose_brokers_are_all_fenced_holds_replicas():
     [
         ([broker(1), broker(2)], 1),
         ([broker(1), broker(2), broker(3)], 1),
-        ([broker(1, rack="a"), broker(2, rack="b"), broker(3, rack="c")], 1),
         ([broker(1), broker(2), broker(3, fenced=True), broker(4, fenced=True)], 3),
     ],
 )
@@ -95,6 +94,13 @@ def test_a_pattern_does_not_repeat(nodes, factor):
         if last != last[:up] * 4:
             return
     raise AssertionError("it repeats with every seed")
+
+
+def test_racks_that_follow_each_other_do_not_for_ever():
+    listed = brokers(broker(1, rack="a"), broker(2, rack="b"), broker(3, rack="c"))
+    in_turn = {(1, 2, 3), (2, 3, 1), (3, 1, 2)}
+    assert set(place(listed, 3, 3)) == in_turn
+    assert any(set(place(listed, 9, 3, seed)) > in_turn for seed in range(20))
 
 
 def test_consecutive_partitions_begin_in_consecutive_racks():

@@ -83,8 +83,8 @@ def create(*topics, image=IMAGE, validate_only=False, **keys):
 
 def test_an_id_is_none_that_is_reserved_and_does_not_look_like_an_option(monkeypatch):
     """The text of one that begins with 0xf8 to 0xfb begins with a dash."""
-    drawn = [bytes(16), (99).to_bytes(16, "big"), b"\xf8" * 16, b"\xfb" * 16]
-    for good in ((100).to_bytes(16, "big"), b"\xf7" * 16, b"\xfc" * 16):
+    drawn = [bytes(16), (99).to_bytes(16, "big"), b"\xf8" + bytes(15), b"\xfb" + bytes(15)]
+    for good in ((100).to_bytes(16, "big"), b"\xf7" + b"\xf8" * 15, b"\xfc" + b"\xf8" * 15):
         numbers = iter([*drawn, good])
         monkeypatch.setattr("os.urandom", lambda _, numbers=numbers: next(numbers))
         assert new_topic_id() == good

@@ -2,8 +2,27 @@
 by it.
 """
 
+import pytest
+import trio
+
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller import brokers, turns
+from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import (
+    broker,
+    changed_broker,
+    config,
+    features,
+    partition,
+    topic,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import AutoResetEvent
+
+SESSION = 9.0
 
 
 async def test_a_broker_is_unfenced_when_it_has_caught_up(tmp_path):
@@ -39,3 +58,109 @@ async def test_who_is_unknown_or_of_an_old_epoch_is_told(tmp_path):
         (broker,) = await one.join(1)
         broker.epoch -= 1
         assert (await broker.beat()).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+# --- one controller by itself
+
+BEGUN = (features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+
+
+async def test_a_heartbeat_that_has_to_wait_for_its_turn_keeps_the_broker_alive(mock_clock):
+    """Its answer comes when a long decision is over, and its session begins when it is read."""
+    async with solo(*BEGUN) as one:
+
+        def long():
+            yield 1_000_000
+            yield 1_000_000
+
+        one.active.operations.submit(long())
+        mock_clock.jump(3.0)
+        one.begin(broker_heartbeat, one.beat_request(1))
+        assert one.active.leases.get(1, 101).deadline == trio.current_time() + SESSION
+        with pytest.raises(KafkaError) as refused:
+            one.begin(broker_heartbeat, one.beat_request(1, epoch=7))
+        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_a_broker_that_goes_waits_for_what_its_first_heartbeat_took_and_for_nothing_later(
+    mock_clock,
+):
+    async with solo(*BEGUN) as one:
+        await one.beat(2, offset=0)
+        assert not (await one.beat(1, want_shut_down=True)).should_shut_down
+        taken = one.log.log_end_offset - 1
+        await one.settle()
+        lease = one.active.leases.get(1, 101)
+        assert (lease.shutdown_offset, lease.draining) == (taken, False)
+        at_once(one.active.write(Result([config("retention.ms", "1")], None)))
+        assert not (await one.beat(1, want_shut_down=True)).should_shut_down
+        await one.settle()
+        assert one.active.leases.get(1, 101).shutdown_offset == taken
+        await one.beat(2, offset=taken)
+        answer = await one.beat(1, want_shut_down=True)
+        assert (answer.should_shut_down, answer.is_fenced) == (True, True)
+        assert one.active.leases.get(1, 101) is None, "it may come back at once"
+
+
+async def test_a_broker_that_leaves_much_gives_it_away_a_part_at_a_time(mock_clock, monkeypatch):
+    for module in (brokers, turns):
+        monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
+    many = [partition(1, index, [2, 1]) for index in range(1, 6)]
+    async with solo(*BEGUN, *many) as one:
+        await one.beat(2, offset=0)
+        await one.beat(1, want_shut_down=True)
+        assert one.active.leases.get(1, 101).draining
+        await one.settle()
+        assert not one.active.leases.get(1, 101).draining
+        assert {found.isr for found in one.partitions().values()} == {(2,)}
+        assert one.active.leases.get(1, 101).shutdown_offset == one.log.log_end_offset - 1
+
+
+async def test_a_broker_that_was_fenced_begins_anew(mock_clock):
+    """Nothing is known any more of its way out, which it did not end."""
+    async with solo(*BEGUN) as one:
+        await one.beat(2, offset=0)
+        await one.beat(1, want_shut_down=True)
+        at_once(one.active.write(Result([changed_broker(1, fenced=1)], None)))
+        assert (await one.beat(1, want_fence=True)).is_fenced
+        assert one.active.leases.get(1, 101).shutdown_offset == -1
+
+
+async def test_how_far_a_broker_has_come_is_what_it_said_last(mock_clock):
+    async with solo(*BEGUN) as one:
+        for offset in (7, 9):
+            await one.beat(1, offset=offset)
+            assert one.active.leases.get(1, 101).metadata_offset == offset
+
+
+@pytest.mark.parametrize(
+    ("records", "is_woken"),
+    [
+        ((broker(1, fenced=True), partition(1, 0, [1, 2], isr=[2], leader=-1)), True),
+        ((broker(1), partition(1, 0, [1, 2], isr=[2], leader=-1)), False),  # it changes nothing
+        ((broker(1, fenced=True), partition(1, 0, [2])), False),  # there is none to be led
+    ],
+)
+async def test_what_one_step_left_without_a_leader_is_looked_at_when_a_broker_came(
+    mock_clock, records, is_woken
+):
+    async with solo(features(), broker(2, fenced=True), topic("t", 1), *records) as one:
+        one.active.leaders_wanted = AutoResetEvent()
+        await one.beat(1)
+        assert one.active.leaders_wanted.is_set() is is_woken
+
+
+async def test_the_connection_of_the_last_heartbeat_stands_for_the_broker(mock_clock):
+    async with solo(*BEGUN) as one:
+        first = one.connection
+        await one.beat(1)
+        one.connection = one.connect(2)
+        await one.beat(1)
+        lease = one.active.leases.get(1, 101)
+        first.mark_closed()
+        assert not lease.disconnected
+        one.connection.mark_closed()
+        assert (lease.disconnected, lease.connection_id) == (True, None)
+        one.connection = one.connect(3)
+        await one.beat(1)
+        assert not lease.disconnected

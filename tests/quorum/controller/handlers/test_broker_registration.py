@@ -1,9 +1,17 @@
 """BrokerRegistration: a broker that starts gets its epoch, and nobody else has its id."""
 
 import pytest
+import trio
 
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller.handlers import broker_registration as module
+from quorum.controller.handlers.broker_registration import broker_registration
 from tests.quorum.controller.handlers.asking import asked, asked_standby
-from wire.errors import ErrorCode
+from tests.quorum.controller.solo import CLUSTER_ID, solo
+from tests.quorum.controller.test_brokers import registration
+from tests.quorum.metadata.build import broker, change, features, partition, topic, uid
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import Feature
 
 
@@ -39,3 +47,111 @@ async def test_who_is_not_active_says_so(tmp_path):
     async with asked_standby(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         assert await broker.register() == ErrorCode.NOT_CONTROLLER
+
+
+# --- one controller by itself
+
+SESSION = 9.0
+NEW, SAME = registration(), registration(incarnation_id=uid(1))
+
+
+async def register(one, request):
+    """The broker's epoch."""
+    assert request.cluster_id == CLUSTER_ID
+    return (await one.call(broker_registration, request)).broker_epoch
+
+
+async def code_of(one, request):
+    with pytest.raises(KafkaError) as refused:
+        await register(one, request)
+    return refused.value.code
+
+
+async def test_another_process_may_come_when_the_session_of_the_first_is_over(mock_clock):
+    async with solo(features(), broker(1, fenced=True)) as one:
+        assert not (await one.beat(1)).is_fenced
+        mock_clock.jump(SESSION - 0.01)
+        assert await code_of(one, NEW) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        mock_clock.jump(0.01)
+        assert await register(one, NEW) > 101
+
+
+async def test_who_listens_at_the_addresses_of_one_without_connection_has_taken_its_place(
+    mock_clock,
+):
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        assert await code_of(one, NEW) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        one.connection.mark_closed()
+        elsewhere = NEW.replace(listeners=[NEW.listeners[0].replace(port=1)])
+        assert await code_of(one, elsewhere) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        assert await register(one, NEW) > 101
+
+
+async def test_a_lease_is_of_one_incarnation(mock_clock):
+    """The same one that says again who it is keeps it; of another the session begins with its first heartbeat."""
+    async with solo(features(), broker(1)) as one:
+        assert await register(one, SAME) == 101
+        assert one.active.leases.of(1) is not None
+        one.connection.mark_closed()
+        await one.settle()
+        epoch = await register(one, NEW)
+        assert one.active.leases.of(1) is None
+        assert (await one.beat(1, epoch=epoch, offset=epoch)).error_code == 0
+        assert one.active.leases.of(1).broker_epoch == epoch
+
+
+async def test_the_epoch_is_where_the_registration_begins_in_the_log(mock_clock):
+    async with solo(features(), broker(1, fenced=True), broker(2)) as one:
+        end = one.log.log_end_offset
+        assert await register(one, NEW) == end
+        assert one.image.cluster.brokers[1].epoch == end
+
+
+@pytest.mark.parametrize(("in_step", "batches"), [(5, 1), (2, 4)])
+async def test_what_the_first_process_leads_is_taken_away_a_part_at_a_time(
+    mock_clock, monkeypatch, in_step, batches
+):
+    """And all of it before the new one is registered."""
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", in_step)
+    many = [partition(1, index, [1, 2]) for index in range(5)]
+    async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:
+        one.active.leases.end(1)
+        await register(one, NEW)
+        assert len(one.log.batches) == batches
+        assert {(found.leader, found.isr) for found in one.partitions().values()} == {(2, (2,))}
+
+
+async def test_what_it_joined_meanwhile_is_taken_away_too(mock_clock, monkeypatch):
+    """A partition that another step gave it, after it was looked at."""
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
+    many = [partition(1, index, [1, 2]) for index in range(4)]
+    joined = partition(1, 4, [2, 1], isr=[2])
+    async with solo(features(), broker(1), broker(2), topic("t", 1), *many, joined) as one:
+        one.active.leases.end(1)
+
+        async def join():
+            while not one.log.batches:
+                await trio.lowlevel.checkpoint()
+            at_once(one.active.write(Result([change(1, 4, isr=[2, 1])], None)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(join)
+            await register(one, NEW)
+        assert [change(1, 4, isr=[2, 1])] in one.log.batches[:-1]
+        assert {found.isr for found in one.partitions().values()} == {(2,)}
+
+
+async def test_who_waits_when_the_epoch_ends_asks_the_next_controller(mock_clock):
+    async with solo(features()) as one:
+        one.log.held = True
+        async with trio.open_nursery() as nursery:
+            found = []
+
+            async def ask():
+                found.append(await code_of(one, NEW))
+
+            nursery.start_soon(ask)
+            await one.settle()
+            one.active.close()
+        assert found == [ErrorCode.NOT_CONTROLLER]

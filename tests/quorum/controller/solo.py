@@ -1,0 +1,168 @@
+"""One active controller, its tasks and handlers, without quorum, sockets and disk: what it writes is committed in the
+next turn of the loop, or when the test lets it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from quorum.controller import fencing
+from quorum.controller.active_controller import ActiveController
+from quorum.controller.context import ControllerContext
+from quorum.controller.controller import Controller, ControllerSettings
+from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch
+from tests.quorum.config_of import config_of
+from wire.endpoint import Endpoint
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.header import RequestHeader
+from wire.schema import Message
+from wire.transport.calls import Call, ConnectionInfo, finished
+from wire.transport.events import AutoResetEvent
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+EPOCH = 5
+
+
+class Log:
+    """The node's part: `batches` as they were proposed; `refuses` is raised instead, `held` keeps all uncommitted."""
+
+    def __init__(self) -> None:
+        self.metadata_version = 0
+        self.log_end_offset = 1000  # above the epochs that brokers of tests have
+        self.batches: list[list[Message]] = []
+        self.resigned = 0
+        self.refuses: Exception | None = None
+        self.held = False
+        self.proposed = AutoResetEvent()
+        self._uncommitted: deque[CommittedBatch] = deque()
+
+    def encode(self, records: Sequence[Message]) -> Iterator[int]:
+        for _ in records:
+            yield 1
+        return b""
+
+    def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
+        if self.refuses is not None:
+            raise self.refuses
+        self.batches.append(list(records))
+        self._uncommitted.append(self.appended(records, epoch))
+        self.proposed.set()
+        return self.log_end_offset - 1
+
+    def appended(self, records: Sequence[Message], epoch: int) -> CommittedBatch:
+        base = self.log_end_offset
+        self.log_end_offset += len(records)
+        return CommittedBatch(base, self.log_end_offset - 1, epoch, 1000, 100, list(records))
+
+    def resign(self) -> None:
+        self.resigned += 1
+
+    async def commit(self, controller: Controller) -> None:
+        """A task."""
+        while True:
+            await self.proposed.wait()
+            while self._uncommitted and not self.held:
+                controller.apply_committed(self._uncommitted.popleft())
+
+
+class Solo:
+    """`call` goes to a handler as if it came by `connection`. At the ports in `silent` nobody listens."""
+
+    def __init__(self, controller: Controller, log: Log) -> None:
+        self.controller, self.log = controller, log
+        self.context = ControllerContext(
+            controller.settings.config,
+            CLUSTER_ID,
+            log,
+            controller,  # type: ignore[arg-type]
+        )
+        self.connection = self.connect(1)
+        self.silent: set[int] = set()
+
+    @staticmethod
+    def connect(number: int) -> ConnectionInfo:
+        return ConnectionInfo(number, "CONTROLLER", ("127.0.0.1", number), ("127.0.0.1", 9093))
+
+    @property
+    def active(self) -> ActiveController:
+        return self.controller.active()
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed."""
+        return self.controller.loader.image
+
+    def partitions(self, name: str = "t") -> dict[int, Any]:
+        return dict(self.image.topics.by_name[name].partitions)
+
+    def begin(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
+        """What the handler gives at once: a response, or what one waits for."""
+        header = RequestHeader(request.KEY, version, 1, "client")
+        return handler(request, self.context, Call(header, self.connection))
+
+    async def call(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
+        begun = self.begin(handler, request, version)
+        return await begun if inspect.isawaitable(begun) else await finished(begun)
+
+    def beat_request(
+        self, broker_id: int, *, epoch: int | None = None, offset: int = 1 << 40, **wishes: Any
+    ) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=100 + broker_id if epoch is None else epoch,
+            current_metadata_offset=offset,
+            **({"want_fence": False, "want_shut_down": False} | wishes),
+        )
+
+    async def beat(self, broker_id: int, **wishes: Any) -> BrokerHeartbeatResponse:
+        """Of a broker with the epoch that `tests.quorum.metadata.build.broker` gives it."""
+        return await self.call(broker_heartbeat, self.beat_request(broker_id, **wishes))
+
+    @property
+    def fenced(self) -> list[int]:
+        """Brokers that are, as far as is committed."""
+        return [one.id for one in self.image.cluster.brokers.values() if one.fenced]
+
+    async def is_down(self, listeners: Iterable[Endpoint]) -> bool:
+        """As `broker_is_down`."""
+        await trio.lowlevel.checkpoint()
+        return all(one.port in self.silent for one in listeners)
+
+    async def settle(self) -> None:
+        """Everything that can be done now is done."""
+        await trio.testing.wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
+    """`records` are committed before it leads. `settings` are those of the controller, without which its tasks that
+    wait for times are idle; `config` has keys of the configuration.
+    """
+    log = Log()
+    idle = {"idle": 0.0, "balance": 0.0, "unclean": 0.0}
+    config = config_of(**settings.pop("config", {}))
+    controller = Controller(
+        ControllerSettings(CLUSTER_ID, config, (), **(idle | settings)), MetadataLoader()
+    )
+    controller.node = log
+    controller.apply_committed(log.appended(records, 1))
+    found = Solo(controller, log)
+    async with trio.open_nursery() as nursery:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fencing, "broker_is_down", found.is_down)
+            nursery.start_soon(log.commit, controller)
+            nursery.start_soon(controller.lead, EPOCH)
+            await found.settle()
+            yield found
+            nursery.cancel_scope.cancel()

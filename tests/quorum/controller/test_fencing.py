@@ -1,0 +1,203 @@
+"""Who is taken for dead, and when: sessions that end, processes that do not listen any more."""
+
+import pytest
+import trio
+
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller import active_controller, fencing
+from quorum.controller.fencing import LATE_SECONDS, PROBE_INTERVAL_SECONDS, READING_SECONDS
+from quorum.controller.turns import WRITE_AGAIN_SECONDS
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import (
+    broker,
+    changed_broker,
+    features,
+    image_of,
+    partition,
+    topic,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.records.brokers import UnregisterBrokerRecord
+
+SESSION = 9.0
+RECORDS = (
+    features(),
+    broker(1),
+    broker(2),
+    topic("t", 1),
+    *(partition(1, index, [1, 2]) for index in range(3)),
+)
+
+
+async def test_a_broker_that_says_nothing_for_a_session_is_fenced(autojump_clock):
+    async with solo(*RECORDS) as one:
+        await trio.sleep(1)
+        await one.beat(2)
+        await trio.sleep(SESSION - 1.01)
+        assert one.fenced == []
+        await trio.sleep(0.02)
+        assert one.fenced == [1]
+        assert all(found.isr == (2,) for found in one.partitions().values())
+        assert one.active.leases.get(1, 101) is None
+        await trio.sleep(1)
+        assert one.fenced == [1, 2]
+
+
+async def test_a_broker_that_comes_later_has_a_whole_session_too(autojump_clock):
+    """Though nobody had a lease when the controller looked for the next one to end."""
+    async with solo(features(), broker(1, fenced=True)) as one:
+        await trio.sleep(SESSION / 2)
+        assert not (await one.beat(1)).is_fenced
+        await trio.sleep(SESSION - 0.01)
+        assert one.fenced == []
+        await trio.sleep(0.02)
+        assert one.fenced == [1]
+
+
+async def test_who_is_fenced_already_or_gone_loses_its_lease_and_nothing_is_written(autojump_clock):
+    async with solo(*RECORDS) as one:
+        gone = UnregisterBrokerRecord(broker_id=2, broker_epoch=102)
+        one.active.image = image_of(changed_broker(1, fenced=1), gone, base=one.active.image)
+        await trio.sleep(SESSION + 0.01)
+        assert one.active.leases.next_deadline() is None
+        assert one.log.batches == []
+
+
+async def test_what_cannot_be_written_is_tried_again_a_moment_later(autojump_clock):
+    """The broker stays, and its lease begins anew, but not for a whole session."""
+    async with solo(*RECORDS) as one:
+        await trio.sleep(SESSION - 1)
+        await one.beat(2)
+        one.log.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+        await trio.sleep(1.01)
+        assert one.fenced == []
+        assert one.active.leases.get(1, 101) is not None
+        one.log.refuses = None
+        await trio.sleep(WRITE_AGAIN_SECONDS - 0.02)
+        assert one.fenced == []
+        await trio.sleep(0.03)
+        assert one.fenced == [1]
+
+
+async def test_a_controller_that_was_held_lets_everybody_speak_first(mock_clock):
+    """Heartbeats of that time wait to be read; what it slept too long is no time of theirs."""
+    async with solo(*RECORDS) as one:
+        mock_clock.jump(SESSION + 20)
+        await one.settle()
+        assert one.fenced == []
+        left = one.active.leases.get(1, 101).deadline - trio.current_time()
+        assert left == pytest.approx(READING_SECONDS)
+        mock_clock.jump(READING_SECONDS + LATE_SECONDS / 2)
+        await one.settle()
+        assert one.fenced == [1, 2]
+
+
+async def test_a_broker_whose_process_has_ended_is_fenced_at_once(autojump_clock):
+    """Its connection closes, and nobody listens where it listened."""
+    async with solo(*RECORDS) as one:
+        await one.beat(1)
+        one.silent.add(9001)
+        await trio.sleep(1)
+        assert one.fenced == [], "its connection is there"
+        one.connection.mark_closed()
+        await trio.sleep(PROBE_INTERVAL_SECONDS / 2)
+        assert one.fenced == [1]
+
+
+async def test_a_broker_without_a_connection_is_looked_at_again_and_again(autojump_clock):
+    """It died with the last controller, or its listener was open a moment longer than its connection."""
+    async with solo(*RECORDS) as one:
+        await trio.sleep(1)
+        assert one.fenced == []
+        one.silent.add(9001)
+        await trio.sleep(PROBE_INTERVAL_SECONDS)
+        assert one.fenced == [1]
+
+
+async def test_who_heartbeats_while_it_is_looked_at_is_alive(autojump_clock, monkeypatch):
+    looked = trio.Event()
+
+    async def is_down(_listeners):
+        looked.set()
+        await trio.sleep(0.1)
+        return True
+
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        monkeypatch.setattr(fencing, "broker_is_down", is_down)
+        one.connection.mark_closed()
+        await looked.wait()
+        one.connection = one.connect(2)
+        await one.beat(1)
+        await trio.sleep(1)
+        assert one.fenced == []
+
+
+async def test_a_sign_of_an_incarnation_that_is_gone_concerns_nobody(autojump_clock):
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        one.silent.add(9001)
+        one.active.suspect(1, 99)
+        one.active.suspect(7, 107)
+        await trio.sleep(1)
+        assert one.fenced == []
+
+
+async def test_who_was_let_go_while_it_is_looked_at_is_left_alone(autojump_clock):
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        one.silent.add(9001)
+        one.connection.mark_closed()
+        one.active.leases.end(1)
+        await trio.sleep(1)
+        assert one.fenced == []
+
+
+@pytest.mark.parametrize(
+    ("news", "fenced"),
+    [
+        (broker(1, epoch=500), []),  # another incarnation, which lives
+        (UnregisterBrokerRecord(broker_id=1, broker_epoch=101), []),
+        (changed_broker(1, fenced=1), [1]),
+    ],
+)
+async def test_a_fencing_in_parts_ends_when_there_is_nobody_to_fence_any_more(
+    autojump_clock, monkeypatch, news, fenced
+):
+    monkeypatch.setattr(fencing, "PARTITIONS_PER_STEP", 1)
+    async with solo(*RECORDS) as one:
+
+        async def change_at_the_first_part():
+            while not one.log.batches:
+                await trio.lowlevel.checkpoint()
+            at_once(one.active.write(Result([news], None)))
+
+        await trio.sleep(SESSION - 1)
+        await one.beat(2)
+        await trio.sleep(0.999)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(change_at_the_first_part)
+            nursery.start_soon(fencing._fence, one.active, 1, 101, "a test says so")
+        await one.settle()
+        assert one.fenced == fenced
+        written = [record for batch in one.log.batches for record in batch]
+        assert written.count(changed_broker(1, fenced=1)) == len(fenced)
+
+
+async def test_what_a_fencing_takes_away_need_not_be_one_batch(autojump_clock, monkeypatch):
+    """The log takes ten thousand records at once, and a broker may have more partitions."""
+    monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
+    async with solo(*RECORDS) as one:
+        await one.beat(2)
+        await fencing._fence(one.active, 1, 101, "a test says so")
+        await one.settle()
+        assert [len(batch) for batch in one.log.batches] == [2, 1, 1]
+
+
+async def test_an_operator_can_read_who_was_fenced_and_why(autojump_clock, caplog):
+    caplog.set_level("INFO")
+    async with solo(*RECORDS) as one:
+        await one.beat(2)
+        await fencing._fence(one.active, 1, 101, "its process has ended")
+    assert "its process has ended" in caplog.text

@@ -1,0 +1,167 @@
+"""What an active controller does unasked, and when."""
+
+import pytest
+import trio
+
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller import fencing, upkeep
+from quorum.controller.turns import WRITE_AGAIN_SECONDS
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import (
+    broker,
+    change,
+    changed_broker,
+    config,
+    features,
+    partition,
+    topic,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.records.misc import NoOpRecord
+from wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+
+LOST = change(1, 0, leader=-1)
+UNCLEAN = config("unclean.leader.election.enable", "true")
+
+
+def sole(*more, isr=(2,), leader=-1):
+    """Broker 1 is up; its partition waits for broker 2, which is not."""
+    return (
+        features(),
+        broker(1),
+        broker(2, fenced=True),
+        topic("t", 1),
+        partition(1, 0, [1, 2], isr=list(isr), leader=leader),
+        *more,
+    )
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_fenced(monkeypatch):
+    """Brokers of these tests do not heartbeat."""
+    for task in ("fence_expired", "suspect_disconnected"):
+        monkeypatch.setattr(fencing, task, _never)
+
+
+async def _never(*_):
+    await trio.sleep_forever()
+
+
+async def test_a_sign_of_life_is_written_where_nothing_else_is(autojump_clock):
+    """KIP-835: else nobody could tell a quiet log from a lost one."""
+    async with solo(features(), idle=0.5) as one:
+        await trio.sleep(0.51)
+        assert one.log.batches == [[NoOpRecord()]]
+        await trio.sleep(0.2)
+        at_once(one.active.write(Result([topic("t", 1)], None)))
+        await trio.sleep(0.4)
+        assert len(one.log.batches) == 2, "something was written meanwhile"
+        await trio.sleep(0.5)
+        assert one.log.batches[2:] == [[NoOpRecord()]]
+
+
+async def test_intervals_of_0_mean_never(autojump_clock):
+    moved = partition(1, 1, [1, 2], isr=[1, 2], leader=2)
+    async with solo(
+        *sole(moved), token(1, 1), config={"unclean_leader_election_enable": "true"}
+    ) as one:
+        at_once(one.active.write(Result([LOST], None)))
+        await trio.sleep(1000)
+        assert one.log.batches[1:] == [[LOST]], "the first was elected by who began to lead"
+
+
+def token(number, ends):
+    return DelegationTokenRecord(
+        owner="User:a",
+        requester="User:a",
+        renewers=[],
+        issue_timestamp=0,
+        max_timestamp=ends,
+        expiration_timestamp=ends,
+        token_id=f"t{number}",
+    )
+
+
+async def test_tokens_that_have_run_out_are_swept_away(autojump_clock, monkeypatch):
+    now = [1000]
+    monkeypatch.setattr(upkeep, "now_ms", lambda: now[0])
+    async with solo(features(), token(1, 500), token(2, 1500), token_sweep=60.0) as one:
+        assert one.log.batches == [[RemoveDelegationTokenRecord(token_id="t1")]]
+        await trio.sleep(59)
+        now[0] = 2000
+        assert len(one.log.batches) == 1
+        await trio.sleep(2)
+        assert one.log.batches[1:] == [[RemoveDelegationTokenRecord(token_id="t2")]]
+        await trio.sleep(120)
+        assert len(one.log.batches) == 2, "of nothing there is no record"
+
+
+async def test_more_tokens_than_one_sweep_takes_are_swept_at_once(autojump_clock):
+    tokens = [token(number, 1) for number in range(1001)]
+    async with solo(features(), *tokens, token_sweep=60.0) as one:
+        assert [len(batch) for batch in one.log.batches] == [1000, 1]
+
+
+async def test_leaders_move_back_to_preferred_replicas_from_time_to_time(autojump_clock):
+    moved = partition(1, 0, [1, 2], isr=[1, 2], leader=2)
+    records = (features(), broker(1), broker(2), topic("t", 1), moved)
+    async with solo(*records, balance=300.0) as one:
+        await trio.sleep(299)
+        assert one.log.batches == []
+        await trio.sleep(2)
+        assert one.log.batches == [[change(1, 0, leader=1)]]
+
+
+async def test_who_begins_to_lead_looks_for_leaders_that_a_predecessor_did_not_elect(
+    autojump_clock,
+):
+    async with solo(*sole(isr=[1])) as one:
+        assert one.log.batches == [[change(1, 0, leader=1)]]
+
+
+async def test_a_topic_that_is_allowed_to_lose_records_gets_a_leader_soon(autojump_clock):
+    async with solo(*sole()) as one:
+        at_once(one.active.write(Result([config("retention.ms", "1")], None)))
+        await one.settle()
+        assert one.partitions()[0].leader == -1
+        at_once(one.active.write(Result([UNCLEAN], None)))
+        await one.settle()
+        assert one.partitions()[0].leader == 1
+
+
+async def test_a_leader_that_nobody_looked_for_is_found_with_the_next_round(autojump_clock):
+    async with solo(*sole(UNCLEAN), unclean=300.0) as one:
+        at_once(one.active.write(Result([LOST], None)))
+        await trio.sleep(299)
+        assert one.partitions()[0].leader == -1
+        await trio.sleep(2)
+        assert one.partitions()[0].leader == 1
+
+
+async def test_what_cannot_be_written_is_decided_again_a_moment_later(autojump_clock):
+    moved = partition(1, 0, [1, 2], isr=[1, 2], leader=2)
+    records = (features(), broker(1), broker(2), topic("t", 1), moved)
+    async with solo(*records, balance=300.0) as one:
+        one.log.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+        await trio.sleep(300 + WRITE_AGAIN_SECONDS / 2)
+        assert one.log.batches == []
+        one.log.refuses = None
+        await trio.sleep(WRITE_AGAIN_SECONDS)
+        assert one.log.batches == [[change(1, 0, leader=1)]]
+
+
+async def test_what_an_operator_asks_first_is_decided_first(autojump_clock):
+    """A task of the epoch waits for its turn like everybody."""
+    async with solo(*sole()) as one:
+
+        def long():
+            yield 1_000_000
+            yield 1_000_000
+            return (yield from one.active.write(Result([changed_broker(2, fenced=-1)], None)))
+
+        asked = one.active.operations.submit(long())
+        one.active.leaders_wanted.set()
+        await asked.wait()
+        await one.settle()
+        assert one.log.batches == [[changed_broker(2, fenced=-1)], [change(1, 0, leader=2)]]
