@@ -29,6 +29,7 @@ from zkcompat.repair import repair
 from zkcompat.sections.registry import Sections, sections_of
 from zkcompat.settings import Properties, mirror_config, quorum_security
 from zkcompat.verify import Verification, VerifyReport
+from zkcompat.znodes.controller import Controller
 from zkcompat.zookeeper.keeper import Keeper
 
 T = TypeVar("T")
@@ -137,8 +138,6 @@ def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
 
 async def _owner(keeper: Keeper) -> int:
     """The session of the mirror that leads: what it owns is as it should be."""
-    from zkcompat.znodes.controller import Controller
-
     claim = await keeper.read(Controller.PATH)
     return claim.owner if claim is not None else 0
 

@@ -35,5 +35,16 @@ class FoundZnode(NamedTuple):
     children_zxid: int = 0
 
 
+# The longest that are ours are shorter; a name of somebody else's may fill a packet of a MiB.
+PATH_CHARS_SAID = 1000
+
+
+def said(path: str) -> str:
+    """A path for a sentence, as in a log or a report."""
+    if len(path) <= PATH_CHARS_SAID:
+        return path
+    return f"{path[:PATH_CHARS_SAID]}… ({len(path)} characters)"
+
+
 Tree = Mapping[str, Znode]
 FoundTree = Mapping[str, FoundZnode]

@@ -25,6 +25,7 @@ from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
 from zkcompat.operations import Operation
 from zkcompat.repair import repair
 from zkcompat.sections.section import Section
+from zkcompat.tree import said
 from zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
@@ -232,4 +233,4 @@ def _noting(operations: Iterable[Operation], paths: list[str]) -> Iterator[Opera
 
 def _some(paths: list[str]) -> str:
     more = len(paths) - PATHS_NAMED
-    return ", ".join(paths[:PATHS_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(said, paths[:PATHS_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zkcompat.operations import Kind, Operation
+from zkcompat.tree import said
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
@@ -53,7 +54,7 @@ class Refusal:
             "children": "have its children created or deleted",
             "read": "be read",
         }[self.action]
-        return f"{self.path} may not {what} ({self.reason})"
+        return f"{said(self.path)} may not {what} ({self.reason})"
 
 
 @dataclass(slots=True)

@@ -42,14 +42,19 @@ class Reporting:
         await self.admitted.wait()
         told: tuple[object, ...] = ()
         told_at = -INTERVAL_SECONDS
+        refused = ""
         while True:
             now, state = trio.current_time(), self.status.state
             facts = (self.keeper.session_id, state, len(self.quarantine))
             if self.keeper.is_connected and (facts != told or now - told_at >= INTERVAL_SECONDS):
                 try:
                     await self._tell()
-                    told, told_at = facts, now
-                except (PathRefusedError, UncertainOutcomeError) as problem:
+                    told, told_at, refused = facts, now, ""
+                except PathRefusedError as problem:
+                    if str(problem) != refused:
+                        refused = str(problem)
+                        log.warning("zk status cannot be told of this mirror: %s", problem)
+                except UncertainOutcomeError as problem:  # the outage is told
                     log.debug("The report cannot be written: %s", problem)
             await trio.sleep(BETWEEN_SECONDS)
             with trio.move_on_after(PAUSE_SECONDS):

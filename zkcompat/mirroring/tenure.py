@@ -21,6 +21,7 @@ from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.sections.registry import SectionIndex, Sections
 from zkcompat.sections.section import Section
+from zkcompat.tree import said
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.znodes.controller import Controller, ControllerEpoch
 from zkcompat.znodes.fields import decode_or_none
@@ -58,7 +59,7 @@ class StepRefusedError(Exception):
     """ZooKeeper refused one step of a transaction, so nothing of it happened; `index` is the step's."""
 
     def __init__(self, index: int, step: Step, reason: str) -> None:
-        super().__init__(f"{step.kind} {step.path}: {reason}")
+        super().__init__(f"{step.kind} {said(step.path)}: {reason}")
         self.index = index
         self.step = step
         self.reason = reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zkcompat.tree import said
+
 
 class UncertainOutcomeError(Exception):
     """The connection failed or an answer did not come: whatever was in flight is unknown."""
@@ -11,7 +13,7 @@ class PathRefusedError(Exception):
     """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(f"{said(path)}: {reason}")
         self.path = path
         self.reason = reason
 

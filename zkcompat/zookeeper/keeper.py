@@ -6,8 +6,9 @@ Left out: kazoo's recipes, read-only servers; ZooKeeper before 3.6.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import trio
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 # Enough to make the cost of a request small; that many znodes of 1 MiB fit into the largest answer.
 READS_IN_REQUEST = 60
+# A server that gets a packet of a MiB closes the connection, and others may give their znodes names as long as that.
+PATH_BYTES_IN_REQUEST = 500_000
 REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a writer's packets
 FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
@@ -245,13 +248,9 @@ class Keeper(Session):
     async def _read_many(self, kind: int, paths: list[str]) -> list[tuple[str, Any]]:
         """(path, answer) for the paths that exist, a few requests on the way at a time."""
         found: list[tuple[str, Any]] = []
-        span = READS_IN_REQUEST * REQUESTS_IN_FLIGHT
-        for start in range(0, len(paths), span):
+        requests = _requests(paths)
+        while chunks := list(islice(requests, REQUESTS_IN_FLIGHT)):
             self._require_connection()
-            chunks = [
-                paths[at : at + READS_IN_REQUEST]
-                for at in range(start, min(start + span, len(paths)), READS_IN_REQUEST)
-            ]
             results = [self._submit_reads(kind, chunk) for chunk in chunks]
             for chunk, result in zip(chunks, results, strict=True):
                 answers = await self._answer(result)
@@ -279,6 +278,21 @@ class Keeper(Session):
 
     def _acl(self, path: str, secret: bool = False) -> list[Any]:
         return acl_of(path, secured=self.config.secured, secret=secret)
+
+
+def _requests(paths: Sequence[str]) -> Iterator[list[str]]:
+    """The paths in runs, each of which a request may say."""
+    chunk: list[str] = []
+    size = 0
+    for path in paths:
+        more = len(path.encode())
+        if chunk and (len(chunk) == READS_IN_REQUEST or size + more > PATH_BYTES_IN_REQUEST):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(path)
+        size += more
+    if chunk:
+        yield chunk
 
 
 @asynccontextmanager

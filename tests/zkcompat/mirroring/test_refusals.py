@@ -18,12 +18,12 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.claim import Step
 from zkcompat.mirroring.quarantine import HeldBack, Quarantine
 from zkcompat.operations import Kind, Operation
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
+POLL_SECONDS = 0.02
 OTHER = [("digest", "somebody:else")]
 # Rights of everybody else; `other` may give them back.
 MAY_READ = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
@@ -110,14 +110,11 @@ async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
         connected(connect, auth=OTHER) as other,
     ):
         await in_step(mirror, source)
-        await other.transact(
-            [
-                Step("create", "/brokers/topics/locked"),
-                Step("create", "/brokers/topics/locked/child"),
-                Step("create", "/brokers/topics/free"),
-            ]
-        )
-        await allow(other, "/brokers/topics/locked", MAY_READ)
+        at_once = other._client.transaction()  # or the mirror may delete it before it is locked
+        at_once.create("/brokers/topics/locked", acl=MAY_READ)
+        at_once.create("/brokers/topics/locked/child")
+        at_once.create("/brokers/topics/free")
+        await other._answer(at_once.commit_async())
         with trio.fail_after(PATIENCE):
             while await other.read("/brokers/topics/free") is not None:
                 await mirror.status._changed.wait()
@@ -128,6 +125,20 @@ async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
             ["/brokers/topics/locked", "/brokers/topics/locked/child"], "extra"
         )
         assert mirror.status.claims == 1
+
+
+async def test_reports_that_may_not_be_written_are_said(connect, caplog):
+    source = Source(build.broker(1), *topics(1))
+    async with connected(connect, auth=OTHER) as other:
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            await other.ensure("/trimaran", None)
+        await allow(other, "/trimaran", MAY_READ)
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            with trio.fail_after(PATIENCE):
+                while "zk status cannot be told of this mirror: /trimaran" not in caplog.text:  # noqa: ASYNC110 - a log wakes nobody
+                    await trio.sleep(POLL_SECONDS)
 
 
 async def test_what_waits_for_a_locked_parent_is_made_as_soon_as_it_may_be(connect):
