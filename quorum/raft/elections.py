@@ -32,6 +32,7 @@ from quorum.raft.types import (
     ReplicaKey,
     ensure,
 )
+from quorum.raft.voters import Voter
 from wire.errors import ErrorCode
 
 # --- requests of other voters
@@ -166,12 +167,9 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
 def _follow_claimant(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now: float
 ) -> None:
-    """Who says that it leads, or led, says where it is reached: at the first of its endpoints."""
-    hint = None
-    if request.endpoints:
-        _, host, port = request.endpoints[0]
-        hint = Peer(request.leader_id, host, port)
-    maybe_follow(state, request.leader_id, request.epoch, hint, now)
+    """Who says that it leads, or led, says where it is reached."""
+    claimant = Voter(ReplicaKey(request.leader_id), request.endpoints)
+    maybe_follow(state, claimant.id, request.epoch, state.peer_of(claimant), now)
 
 
 def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:

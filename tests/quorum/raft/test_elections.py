@@ -5,6 +5,7 @@ Those of the papers are in `test_figure_2`, `test_kip_595` and `test_kip_996`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -175,6 +176,17 @@ def test_the_end_of_an_epoch_that_we_have_not_heard_of_is_the_end_of_it():
     role = talk.raft.role
     assert isinstance(role, Follower)
     assert (role.epoch, role.leader_id, role.leader_down) == (3, 2, True)
+
+
+@pytest.mark.parametrize("claim", [BEGIN, END])
+@pytest.mark.parametrize(("listener", "port"), [("B", 1), ("C", 2), ("D", 1)])
+def test_a_leader_is_reached_by_the_listener_that_we_speak_on(claim, listener, port):
+    """As the voters of the log are: the first of the leader may be one for TLS, while the order is being changed."""
+    me = replace(ME, listener=listener)
+    talk = Talk(me=me)
+    told = (Endpoint("B", "there", 1), Endpoint("C", "there", 2))
+    assert talk.ask(claim._replace(endpoints=told)).error == 0
+    assert talk.raft.leader_peer == Peer(2, "there", port)
 
 
 @pytest.mark.parametrize("claim", [BEGIN, END])
