@@ -149,6 +149,11 @@ class ErrorCode(IntEnum):
     def retriable(self) -> bool:
         return self in _RETRIABLE
 
+    @property
+    def sentence(self) -> str:
+        """The code in words, for clients that show a message and no code."""
+        return self.name.replace("_", " ").capitalize() + "."
+
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
         """The member for a code from the wire; UNKNOWN_SERVER_ERROR for one of a later Kafka."""
@@ -220,9 +225,14 @@ class KafkaError(Exception):
         message = cut_message(message)
         super().__init__(code, message)
         self.code = code
-        self.message = message or code.name
+        self.message = message or code.sentence
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the code says it all."""
+        return self.message in (self.code.sentence, self.code.name)
 
     def __str__(self) -> str:
-        if self.message == self.code.name:
-            return self.message
+        if self.is_bare:
+            return self.code.name
         return f"{self.code.name}: {self.message}"

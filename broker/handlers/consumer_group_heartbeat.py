@@ -35,7 +35,7 @@ def _fail(
 ) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=code,
-        error_message=message or code.name,
+        error_message=message or code.sentence,
         member_epoch=0,
         heartbeat_interval_ms=0,
     )

@@ -129,7 +129,7 @@ def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:
         host="",
         port=-1,
         error_code=code,
-        error_message=message or code.name,
+        error_message=message or code.sentence,
     )
 
 

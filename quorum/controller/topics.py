@@ -165,7 +165,7 @@ def _check_name(name: str, state: ControllerState, created: Mapping[str, str]) -
 
 def text_of(error: KafkaError) -> str | None:
     """None if the code says it all."""
-    return None if error.message == error.code.name else error.message
+    return None if error.is_bare else error.message
 
 
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:

@@ -28,7 +28,10 @@ def test_codes_of_a_later_kafka():
 def test_kafka_error_says_its_code():
     assert str(KafkaError(ErrorCode.INVALID_RECORD)) == "INVALID_RECORD"
     assert str(KafkaError(ErrorCode.INVALID_RECORD, "no key")) == "INVALID_RECORD: no key"
-    assert KafkaError(ErrorCode.INVALID_RECORD).message == "INVALID_RECORD"
+    assert KafkaError(ErrorCode.INVALID_RECORD).message == "Invalid record."
+    assert KafkaError(ErrorCode.INVALID_RECORD).is_bare
+    assert KafkaError(ErrorCode.INVALID_RECORD, "INVALID_RECORD").is_bare
+    assert not KafkaError(ErrorCode.INVALID_RECORD, "no key").is_bare
 
 
 def test_messages_are_bounded():

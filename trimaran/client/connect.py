@@ -217,7 +217,7 @@ def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
 def refused(error: KafkaError) -> UserError:
     """The cluster answered with an error code."""
     name = error.code.name
-    said = f": {error.message}" if error.message not in {"", name} else ""
+    said = "" if error.is_bare else f": {error.message}"
     return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
 
 
