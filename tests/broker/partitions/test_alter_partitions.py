@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import trio
 import trio.testing
@@ -196,6 +197,25 @@ async def test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause(
         assert members(request) == [(11, 111), (12, 112)], "each time all (KAFKA-15353)"
     assert controller.times() == [0.0, RETRY_SECONDS]
     assert len(owner.heard) == 1
+
+
+async def test_pauses_double_up_to_half_a_second_and_begin_anew_when_all_went_well(autojump_clock):
+    failing = 6
+
+    def fail_at_first(request):
+        if len(controller.requests) <= failing or len(controller.requests) == failing + 2:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        return agree(request)
+
+    controller = Controller(fail_at_first)
+    async with running(controller) as changes:
+        for _ in range(2):
+            changes.submit(Owner(), change())
+            await quiet()
+    times = controller.times()
+    pauses = [round(after - before, 6) for before, after in pairwise(times)]
+    assert pauses[:failing] == [RETRY_SECONDS * count for count in (1, 2, 4, 8, 10, 10)]
+    assert pauses[failing + 1] == RETRY_SECONDS
 
 
 async def test_a_request_that_is_refused_as_a_whole_is_sent_again_after_a_pause(autojump_clock):

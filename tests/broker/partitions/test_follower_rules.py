@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.partitions.watchers import Interest
 from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, topic
@@ -129,6 +130,13 @@ def test_records_are_taken_over_once(harness):
     assert follower.log.log_end_offset == 2
 
 
+def test_bytes_that_were_taken_over_are_counted_and_those_that_were_here_are_not(harness):
+    follower = follow(harness).open_follower()
+    for offset in (0, 0, 1):
+        follower.append(record(offset))
+    assert harness.partitions.traffic.find("t").replication_bytes_in == 2 * len(record(0))
+
+
 def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
     """It is here, so it must become durable; else nothing would be asked for any more."""
     follower = follow(harness).open_follower()
@@ -160,6 +168,27 @@ def test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes(harness, know
     held.saved_watermark = known
     held.open_follower().take_watermark(told, 0)
     assert held.high_watermark == expected
+
+
+class Consumer(Interest):
+    """Waits for the watermark of a follower that it reads from (KIP-392)."""
+
+    def __init__(self) -> None:
+        super().__init__(self)
+        self.heard = 0
+
+    def data_changed(self, _interest) -> None:
+        self.heard += 1
+
+
+def test_consumers_that_read_here_hear_when_the_watermark_moves_and_then_alone(harness):
+    held, consumer = follow_with(harness, 0, 0, 0), Consumer()
+    held.watchers.add(consumer, upto_end=False)
+    heard = []
+    for watermark in (1, 1, 0, 3, 7):
+        held.open_follower().take_watermark(watermark, 0)
+        heard.append(consumer.heard)
+    assert heard == [1, 1, 1, 2, 2]
 
 
 def test_nothing_is_committed_in_a_replica_that_is_not_there(harness):
