@@ -84,7 +84,7 @@ class Partition(Replica):
         """
         if self.leads:
             return self.open_leader()
-        if self._log is None or self.deleted:
+        if self._log is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return FollowerReads(self._log, self.watermark_in_log())
 

@@ -107,11 +107,6 @@ class Replica:
         return self._log
 
     @property
-    def log_or_none(self) -> PartitionLog | None:
-        """The log if it is open."""
-        return self._log
-
-    @property
     def must_check(self) -> bool:
         """Whether asking for `log` would check what a crash left of it: `check` does that in a thread."""
         return self._log is None and self.services.directories.must_check(self.topic, self.index)

@@ -99,7 +99,7 @@ class _LogFamilies:
         return iter((self._size, self._start, self._end, self._segments))
 
     def add(self, partition: Partition) -> None:
-        log = partition.log_or_none
+        log = partition.open_log
         if log is None:
             return
         labels = (partition.topic, str(partition.index))

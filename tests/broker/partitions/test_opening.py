@@ -8,12 +8,14 @@ import pytest
 import trio
 from immutables import Map
 
+from broker.partitions import opening
 from broker.partitions.opening import (
     OPENED_PER_TURN,
     open_leaders,
     opened_first,
     takes_one_turn,
     unopened,
+    unopened_of_many,
 )
 from log.directories.directory import LogDirectory
 from quorum.metadata.image import TopicImage
@@ -138,6 +140,35 @@ async def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
     await open_leaders(found)
     assert gone.leader_or_none is None
     assert other.leader_or_none is not None
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """What is called whenever others have their turn, and three a turn."""
+    turns = []
+
+    async def others():
+        for look in turns:
+            look()
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(opening, "yield_to_loop", others)
+    monkeypatch.setattr(opening, "OPENED_PER_TURN", 3)
+    monkeypatch.setattr(opening, "KEYS_PER_TURN", 3)
+    return turns
+
+
+async def test_others_have_a_turn_while_many_are_looked_for_and_opened(harness, turns):
+    harness.set_image(topic("t", *[partition() for _ in range(7)]))
+    keys = [("t", index) for index in range(7)]
+    looked_for, opened = [], []
+    turns.append(lambda: looked_for.append(None))
+    found = await unopened_of_many(harness.partitions, keys)
+    assert names(found) == [f"t-{index}" for index in range(7)]
+    assert len(looked_for) == 3
+    turns[:] = [lambda: opened.append(sum(one.leader_or_none is not None for one in found))]
+    await open_leaders(found)
+    assert opened == [3, 6]
 
 
 async def test_the_answer_is_made_when_all_are_open(harness):

@@ -185,6 +185,42 @@ def test_a_partition_that_is_gone_is_not_untouched(harness):
     assert not held.is_untouched_for(12)
 
 
+# -- what is counted of the ISR
+
+
+@pytest.mark.parametrize(
+    ("fields", "shrinks", "expands"),
+    [
+        ({"isr": (11, 12)}, 0, 0),
+        ({"isr": (12, 11)}, 0, 0),
+        ({"isr": (11,)}, 1, 0),
+        ({"isr": (11, 12, 13)}, 0, 1),
+        ({"isr": (11, 13)}, 1, 1),
+        (
+            {"isr": (11,), "leader_epoch": 1},
+            0,
+            0,
+        ),  # an election is no change of the ISR by a leader
+    ],
+    ids=str,
+)
+def test_who_leads_counts_when_somebody_leaves_the_isr_or_joins_it(
+    harness, fields, shrinks, expands
+):
+    replicas = (11, 12, 13)
+    assign(harness, replicas, isr=(11, 12))
+    assign(harness, replicas, partition_epoch=1, **fields)
+    traffic = harness.partitions.traffic
+    assert (traffic.isr_shrinks, traffic.isr_expands) == (shrinks, expands)
+
+
+def test_who_follows_counts_no_changes_of_the_isr(harness):
+    for epoch, isr in enumerate([(11, 12), (12,), (12, 11)]):
+        assign(harness, leader=12, isr=isr, partition_epoch=epoch)
+    traffic = harness.partitions.traffic
+    assert (traffic.isr_shrinks, traffic.isr_expands) == (0, 0)
+
+
 # -- epochs
 
 
@@ -192,6 +228,23 @@ def refused(action):
     with pytest.raises(KafkaError) as raised:
         action()
     return raised.value.code
+
+
+def test_consumers_read_of_a_leader_or_of_the_log_that_a_follower_has_opened(harness):
+    """KIP-392: what is not opened holds nothing that its leader has not as well."""
+    held = assign(harness, (11, 12))
+    assert held.open_for_consumers() is held.open_leader()
+    append(harness, b"a", b"b")
+    held.saved_watermark = 1
+    assign(harness, leader=12, leader_epoch=1)
+    held.saved_watermark = 1
+    reads = held.open_for_consumers()
+    assert (reads.log, reads.committed_end, reads.knows_committed) == (held.open_log, 1, True)
+    held.release_log()
+    assert refused(held.open_for_consumers) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    held.open_follower()
+    harness.set_image()
+    assert refused(held.open_for_consumers) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_one_epoch_is_alive_and_it_is_that_of_the_metadata(harness):

@@ -7,11 +7,13 @@ from __future__ import annotations
 import pytest
 from immutables import Map
 
+from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
+from node.runtime.events import REPLICA_UNUSABLE, event_of
 from tests.broker.batches import append, batch
 from tests.broker.partitions.listening import Listener, code_of
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 
 
 def names(harness):
@@ -161,6 +163,32 @@ def test_partitions_of_one_topic_begin_and_end_each_for_itself(harness):
     harness.set_image(topic("t", partition(), partition()))
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1), partition()))
     assert listener.heard == ["+0@0", "+1@0", "-0@0", "+0@1"]
+
+
+def test_one_that_cannot_be_opened_is_told_of_and_keeps_no_other_back(harness, monkeypatch, caplog):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    open_log = LogDirectories.open_log
+
+    def open_or_fail(directories, name, index, *more):
+        if index == 0:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return open_log(directories, name, index, *more)
+
+    monkeypatch.setattr(LogDirectories, "open_log", open_or_fail)
+    harness.set_image(topic("t", partition(), partition()))
+    assert listener.heard == ["+1@0"]
+    assert [event_of(one) for one in caplog.records].count(REPLICA_UNUSABLE) == 1
+
+
+def test_what_a_topic_had_is_kept_in_the_total_when_its_last_replica_here_is_gone(harness):
+    harness.set_image(topic("t", partition(), partition()))
+    harness.partitions.traffic.find("t").fetches += 5
+    harness.set_image(topic("t", partition(), partition((12,))))
+    assert harness.partitions.traffic.find("t").fetches == 5
+    harness.set_image()
+    assert harness.partitions.traffic.find("t") is None
+    assert harness.partitions.traffic.total().fetches == 5
 
 
 # -- opened anew
