@@ -27,6 +27,7 @@ TLS_REMEDY = (
     "zookeeper.ssl.keystore.location"
 )
 _ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]{1,16})$", re.MULTILINE)
+_READ_ONLY = re.compile(rb"^Mode: read-only$", re.MULTILINE)
 DEFAULT_PORT = 2181
 
 
@@ -43,10 +44,10 @@ class Connecting:
         if await self.keeper.wait_connected(PATIENCE_SECONDS):
             return
         config = self.keeper.config
-        serves = await _served_zxids(config.connect, config.security.tls is not None)
-        how = "serves, and has not let us in yet" if serves else "does not answer"
+        seen = await _ask_all(config.connect, config.security.tls is not None)
+        how = "serves, and has not let us in yet" if seen.zxids else "does not answer"
         MIRROR_LOST_ZOOKEEPER.log(log, connect=config.connect, reason=how)
-        told = ""
+        told, reads_only = "", False
         started = trio.current_time()
         resume = self.keeper.saved
         while not await self.keeper.wait_connected(ASK_SECONDS):
@@ -66,9 +67,15 @@ class Connecting:
                 await self.keeper.close()
                 self.keeper.connect(resume)
                 continue
-            zxids = await _served_zxids(config.connect, config.security.tls is not None)
+            seen = await _ask_all(config.connect, config.security.tls is not None)
+            if seen.reads_only and not reads_only:
+                log.warning(
+                    "ZooKeeper at %s is read-only: it has no majority; waiting until it has",
+                    config.connect,
+                )
+            reads_only = seen.reads_only
             long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
-            if zxids and (long or max(zxids) < self.keeper.last_zxid):
+            if seen.zxids and (long or max(seen.zxids) < self.keeper.last_zxid):
                 # Its data was wiped or restored, or an answer lied: the client's last zxid is from the future, and
                 # every server turns it away. Another client has seen none; only a session that is not there is lost.
                 log.warning("ZooKeeper serves but turns our connection away: beginning a new one")
@@ -86,9 +93,19 @@ def _servers(connect: str) -> Iterator[tuple[str, int]]:
             yield host.strip("[]"), int(port)
 
 
-async def _served_zxids(connect: str, tls_only: bool) -> list[int]:
-    """The newest transaction of each server that serves; 0 for one that does not say."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """`zxids`: the newest transaction of each server that serves, beyond all for one that does not say. `reads_only`:
+    none does, and one answers who only reads.
+    """
+
+    zxids: list[int]
+    reads_only: bool
+
+
+async def _ask_all(connect: str, tls_only: bool) -> _Seen:
     found: list[int] = []
+    reads_only = False
     for host, port in _servers(connect):
         answer = None
         with trio.move_on_after(ANSWER_SECONDS):
@@ -96,11 +113,13 @@ async def _served_zxids(connect: str, tls_only: bool) -> list[int]:
         if answer is None:
             continue
         zxid = _ZXID.search(answer)
-        if zxid is not None:
+        if _READ_ONLY.search(answer) is not None:
+            reads_only = True
+        elif zxid is not None:
             found.append(int(zxid[1], 16))
         elif b"not currently serving" not in answer:
             found.append(1 << 64)  # serves, and says nothing of where it stands
-    return found
+    return _Seen(found, reads_only and not found)
 
 
 async def _ask(host: str, port: int, word: bytes) -> bytes | None:

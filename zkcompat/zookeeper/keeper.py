@@ -1,6 +1,6 @@
 """What the mirror asks of ZooKeeper in a session: single znodes, whole trees, transactions, watches.
 
-Left out: kazoo's recipes, read-only servers; ZooKeeper before 3.6.
+Left out: kazoo's recipes; reading from servers without a majority, which turn us away; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations

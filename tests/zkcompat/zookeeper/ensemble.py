@@ -10,9 +10,12 @@ from zkcompat.zookeeper.server_process import four_letter_word, start_zookeeper
 
 
 class Ensemble:
-    """`ports` has three for each server: clients', quorum's, election's."""
+    """`ports` has three for each server: clients', quorum's, election's. `reads_alone`: one without a majority still
+    answers those who only read.
+    """
 
-    def __init__(self, folder, ports):
+    def __init__(self, folder, ports, *, reads_alone=False):
+        self._reads_alone = reads_alone
         self._folder = folder
         self._ports = ports
         self.servers = {}
@@ -37,6 +40,13 @@ class Ensemble:
     def leader(self):
         return next(number for number, one in self.servers.items() if "leader" in _mode(one))
 
+    def mode(self, number):
+        """In ZooKeeper's word; nothing while it does not serve."""
+        try:
+            return _mode(self.servers[number]).removeprefix("Mode: ")
+        except OSError:
+            return ""
+
     def _start(self, number):
         folder = self._folder / str(number)
         (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -50,15 +60,16 @@ class Ensemble:
             self._ports[number][0],
             tick_ms=200,
             settings={**settings, "initLimit": "50", "syncLimit": "25"},
+            jvm_options=("-Dreadonlymode.enabled=true",) if self._reads_alone else (),
         )
 
 
 @contextmanager
-def ensemble_of_three(folder):
+def ensemble_of_three(folder, *, reads_alone=False):
     """Three that serve; those that run at the end are killed."""
     with ExitStack() as held:
         ports = [[port_of(held.enter_context(reserve())) for _ in range(3)] for _ in range(3)]
-        found = Ensemble(folder, ports)
+        found = Ensemble(folder, ports, reads_alone=reads_alone)
         try:
             found.start(0, 1, 2)
             yield found

@@ -5,9 +5,11 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.conftest import needs_zookeeper
-from tests.zkcompat.rig import Source, connected, differences, reached, running, topics
+from tests.zkcompat.rig import PATIENCE, Source, connected, differences, reached, running, topics
 from tests.zkcompat.zookeeper.ensemble import ensemble_of_three
 from zkcompat.zookeeper import server_process as zookeeper_process
+
+POLL_SECONDS = 0.05
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -16,7 +18,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 def ensemble(tmp_path, monkeypatch):
     needs_zookeeper()
     monkeypatch.setattr(zookeeper_process, "READY_SECONDS", 60.0)
-    with ensemble_of_three(tmp_path) as found:
+    with ensemble_of_three(tmp_path, reads_alone=True) as found:
         yield found
 
 
@@ -24,7 +26,7 @@ async def shown(mirror, source):
     await reached(mirror, lambda s: s.state == "in step" and s.published_offset == source.offset)
 
 
-async def test_servers_come_and_go_and_the_session_stays(ensemble):
+async def test_servers_come_and_go_and_the_session_stays(ensemble, caplog):
     source = Source(build.broker(1), *topics(3))
     async with running(f"{ensemble.connect}/kafka", source, session_timeout_ms=40_000) as mirror:
         await shown(mirror, source)
@@ -38,8 +40,16 @@ async def test_servers_come_and_go_and_the_session_stays(ensemble):
         ensemble.kill(other)
         source.say(build.unfence(1), build.broker(2))
         await reached(mirror, lambda s: s.state == "connecting")
+        # The last one only answers readers, and turns us away: it is waited out.
+        (last,) = ensemble.servers
+        with trio.fail_after(PATIENCE):
+            while ensemble.mode(last) != "read-only":  # noqa: ASYNC110 - no event tells what a server does
+                await trio.sleep(POLL_SECONDS)
+            while "is read-only: it has no majority" not in caplog.text:  # noqa: ASYNC110 - nor does a log
+                await trio.sleep(POLL_SECONDS)
         await trio.to_thread.run_sync(ensemble.start, leader)
         await shown(mirror, source)
         assert mirror.keeper.session_id == session
+        assert "turns our connection away" not in caplog.text
         async with connected(f"{ensemble.connect}/kafka") as person:
             assert await differences(person, source) == ()
