@@ -40,7 +40,7 @@ AddressOf = Callable[[int], tuple[str, int] | None]
 
 
 class Registrar:
-    """A publisher: it looks at every image that changes controllers. `address_of` finds a controller by id."""
+    """A publisher: it looks at every image. `address_of` finds a controller by id."""
 
     def __init__(
         self,
@@ -64,12 +64,9 @@ class Registrar:
         # As wanted until the metadata has room for it.
         self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        known = image.cluster.controllers.get(self._wanted.id)
-        news = delta.features.metadata_version is not None
-        can_register = image.features.metadata_version >= versions.CONTROLLER_REGISTRATION
-        if can_register and (news or known != self._known.value):
-            self._known.set(known)
+    def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        if image.features.metadata_version >= versions.CONTROLLER_REGISTRATION:
+            self._known.set(image.cluster.controllers.get(self._wanted.id))
 
     async def run(self) -> None:
         """Registers as often as need be, for ever."""

@@ -432,8 +432,17 @@ def test_a_controller_needs_names_for_its_listeners():
         False,
         "h",
     )
+    assert register_controller(request.replace(controller_id=0), image).records
+    assert register_controller(request, image_of(features(15))).records
     with pytest.raises(KafkaError):
         register_controller(request.replace(listeners=[listener, listener]), image)
+    with pytest.raises(KafkaError):
+        register_controller(request.replace(controller_id=-1), image)
+    with pytest.raises(KafkaError):
+        register_controller(request.replace(listeners=[listener.replace(name="")]), image)
+    known = image_of(record, base=image)
+    assert register_controller(request, known).records == []
+    assert register_controller(request.replace(incarnation_id=uid(2)), known).records
     with pytest.raises(KafkaError) as caught:
         register_controller(request, image_of(features(14)))
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -5,7 +5,7 @@ import trio
 
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
-from quorum.controller import fencing, upkeep
+from quorum.controller import active_controller, fencing, upkeep
 from quorum.controller.turns import WRITE_AGAIN_SECONDS
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
@@ -130,6 +130,18 @@ async def test_a_topic_that_is_allowed_to_lose_records_gets_a_leader_soon(autoju
         assert one.partitions()[0].leader == 1
 
 
+async def test_an_operator_can_read_of_elections_that_may_have_lost_records(autojump_clock, caplog):
+    caplog.set_level("INFO")
+    async with solo(*sole()) as one:
+        caplog.clear()
+        one.active.unclean_wanted.set()
+        await one.settle()
+        assert caplog.text == "", "nobody was elected"
+        at_once(one.active.write(Result([UNCLEAN], None)))
+        await one.settle()
+        assert "unclean leader election for 1 partitions" in caplog.text
+
+
 async def test_a_leader_that_nobody_looked_for_is_found_with_the_next_round(autojump_clock):
     async with solo(*sole(UNCLEAN), unclean=300.0) as one:
         at_once(one.active.write(Result([LOST], None)))
@@ -165,3 +177,12 @@ async def test_what_an_operator_asks_first_is_decided_first(autojump_clock):
         await asked.wait()
         await one.settle()
         assert one.log.batches == [[changed_broker(2, fenced=-1)], [change(1, 0, leader=2)]]
+
+
+async def test_what_many_partitions_need_is_not_one_batch(autojump_clock, monkeypatch):
+    """The log takes ten thousand records at once; each partition is well by itself."""
+    monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
+    moved = [partition(1, index, [1, 2], leader=2) for index in range(3)]
+    async with solo(features(), broker(1), broker(2), topic("t", 1), *moved, balance=300.0) as one:
+        await trio.sleep(301)
+        assert [len(batch) for batch in one.log.batches] == [2, 1]

@@ -1,0 +1,165 @@
+"""When a decision is answered, what an epoch begins from, and what is forgotten with it."""
+
+import pytest
+import trio
+import trio.testing
+
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller.controller import Controller, ControllerSettings
+from quorum.metadata.features import bootstrap_records
+from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from tests.quorum.config_of import config_of
+from tests.quorum.controller.solo import CLUSTER_ID, EPOCH, Log, solo
+from tests.quorum.metadata.build import broker, config, features, image_of, topic
+from wire.errors import ErrorCode, KafkaError
+from wire.records.transactions import BeginTransactionRecord
+from wire.transport.calls import finished
+
+
+def standby(**settings):
+    settings = {"bootstrap": (), "config": config_of()} | settings
+    controller = Controller(ControllerSettings(CLUSTER_ID, **settings), MetadataLoader())
+    controller.node = Log()
+    return controller
+
+
+def not_controller(ask):
+    with pytest.raises(KafkaError) as refused:
+        ask()
+    return refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def decision(*records, response="made"):
+    return lambda _active: Result(records, response)
+
+
+async def test_who_does_not_lead_decides_nothing(mock_clock):
+    controller = standby()
+    assert not controller.is_active
+    assert not_controller(lambda: controller.submit(decision(topic("t", 1))))
+    assert not_controller(controller.active)
+    controller.connection_ended(1, 1)  # concerns nobody
+
+
+async def test_an_answer_comes_when_what_it_tells_is_committed(mock_clock):
+    async with solo(features()) as one:
+        one.log.held = True
+        answer = one.controller.submit(decision(topic("t", 1)))
+        asked_later = one.controller.submit(decision(response="looked"))
+        assert (answer.ready(), asked_later.ready()) == (False, False)
+        assert "t" in one.active.image.topics.by_name
+        assert "t" not in one.image.topics.by_name
+        one.log.held = False
+        one.log.proposed.set()
+        assert await finished(answer) == "made"
+        assert await finished(asked_later) == "looked"
+        assert answer.ready()
+        assert "t" in one.image.topics.by_name
+        assert one.controller.submit(decision()).ready(), "nothing is under way"
+
+
+async def test_what_takes_more_than_a_turn_is_answered_too(mock_clock):
+    async with solo(features()) as one:
+
+        def long(_active):
+            yield 1_000_000
+            yield 1_000_000
+            return Result([topic("t", 1)], "made")
+
+        answer = one.controller.submit(long)
+        assert not answer.ready()
+        assert await finished(answer) == "made"
+        assert not answer.ready(), "who waits for it is not asked any more"
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+async def test_who_waits_when_the_epoch_ends_is_told_so(mock_clock, steps):
+    async with solo(features()) as one:
+        one.log.held = True
+
+        def decide(_active):
+            for _ in range(steps):
+                yield 1_000_000
+            return Result([topic("t", 1)], "made")
+
+        answer = one.controller.submit(decide)
+        one.active.close()
+        assert not_controller(lambda: one.controller.submit(decision()))
+        with pytest.raises(KafkaError) as refused:
+            await finished(answer)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
+    """Another leader may have other records there; the next epoch begins from what is committed."""
+    controller, log = standby(), Log()
+    controller.node = log
+    controller.apply_committed(log.appended([features()], 1))
+    for epoch in (5, 6):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(controller.lead, epoch)
+            await trio.testing.wait_all_tasks_blocked()
+            active = controller.active()
+            assert (active.epoch, active.next_offset) == (epoch, log.log_end_offset)
+            assert active.committed.offset == 1001
+            assert "t" not in active.image.topics.by_name
+            at_once(active.write(Result([topic("t", 1)], None)))
+            nursery.cancel_scope.cancel()
+        assert not controller.is_active
+
+
+async def test_an_epoch_ends_with_the_first_commit_of_a_later_one(mock_clock):
+    async with solo(features()) as one:
+        one.log.held = True
+        answer = one.controller.submit(decision(topic("t", 1)))
+        end = one.log.log_end_offset
+        for last, epoch, ends in ((end - 2, EPOCH, True), (end - 1, EPOCH, False)):
+            one.controller.apply_committed(CommittedBatch(last, last, epoch, 1, 1, [], ends=ends))
+            assert not answer.ready(), "a part of a batch is none"
+        one.controller.apply_committed(CommittedBatch(end, end, EPOCH + 1, 1, 1, []))
+        with pytest.raises(KafkaError) as refused:
+            await finished(answer)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_records_are_of_the_level_that_is_committed():
+    """Who does not lead may have to, at once; without a level there is nothing to go by."""
+    controller = standby()
+    controller.apply_committed(CommittedBatch(0, 0, 1, 1, 1, []))
+    assert controller.node.metadata_version == 0
+    controller.apply_committed(CommittedBatch(1, 1, 1, 1, 1, [features(17)], ends=False))
+    assert controller.node.metadata_version == 0
+    controller.apply_committed(CommittedBatch(2, 2, 1, 1, 1, [config("a", "b")]))
+    assert controller.node.metadata_version == 17
+    whole = LoadedSnapshot(end_offset=9, epoch=1, appended_at_ms=1, records=[features(20)])
+    controller.load_snapshot(whole)
+    assert controller.node.metadata_version == 20
+
+
+async def test_an_empty_log_gets_what_the_directory_was_formatted_with(mock_clock):
+    controller = standby(
+        bootstrap=[*bootstrap_records(), config("a", "b")],
+        config=config_of(min_insync_replicas="2"),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.lead, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        (batch,) = controller.node.batches
+        assert isinstance(batch[0], BeginTransactionRecord)
+        assert config("min.insync.replicas", "2", (4, "")) in batch
+        assert image_of(*batch).features.metadata_version == controller.node.metadata_version == 30
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_heartbeat_of_an_incarnation_without_lease_gives_its_connection_no_meaning(
+    mock_clock,
+):
+    async with solo(features(), broker(1)) as one:
+        one.controller.watch(one.connection, 1, 7)
+        one.connection.mark_closed()
+        assert one.active.leases.get(1, 101).connection_id is None
+        assert not one.active.suspected.is_set()
+        one.controller.connection_ended(one.connection.id, 9)
+        assert not one.active.suspected.is_set()
