@@ -146,6 +146,7 @@ async def test_an_empty_log_gets_what_the_directory_was_formatted_with(mock_cloc
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.lead, 1)
         await trio.testing.wait_all_tasks_blocked()
+        assert controller.active().committed.offset == 0
         (batch,) = controller.node.batches
         assert isinstance(batch[0], BeginTransactionRecord)
         assert config("min.insync.replicas", "2", (4, "")) in batch

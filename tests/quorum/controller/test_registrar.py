@@ -150,8 +150,8 @@ async def test_nobody_is_asked_while_nobody_leads_or_the_leader_is_not_known(
         await trio.sleep(100)
         assert quorum.requests == []
         quorum.leader.set(LeaderAndEpoch(9, 2))
-        await trio.sleep(10)
+        await trio.sleep(0.01)
         assert quorum.requests == []
         quorum.addresses[9] = FIRST
-        await trio.sleep(10)
+        await trio.sleep(1)
         assert quorum.requests

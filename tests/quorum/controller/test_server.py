@@ -12,7 +12,7 @@ from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
-from quorum.controller.server import _advertised, run_controller
+from quorum.controller.server import _advertised, _settings, run_controller
 from quorum.formatting.storage import format_paths
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
@@ -38,6 +38,37 @@ def test_a_port_that_is_configured_is_advertised_and_else_the_one_that_was_found
     listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 4711))
     (endpoint,) = _advertised(config, [listening])
     assert (endpoint.host, endpoint.port) == ("front.example", advertised)
+
+
+@pytest.mark.parametrize(("host", "advertised"), [("front.example", "front.example"), ("", "here")])
+def test_a_host_that_is_not_configured_is_this_machines_name(monkeypatch, host, advertised):
+    monkeypatch.setattr("socket.getfqdn", lambda: "here")
+    config = config_of(listeners=f"CONTROLLER://{host}:9093")
+    listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 9093))
+    assert [one.host for one in _advertised(config, [listening])] == [advertised]
+
+
+@pytest.mark.parametrize(
+    ("keys", "balance", "token_sweep"),
+    [
+        ({}, 60, 0.0),
+        ({"auto_leader_rebalance_enable": "false"}, 0.0, 0.0),
+        ({"delegation_token_secret_key": "k"}, 60, 40.0),
+    ],
+)
+def test_times_are_those_of_the_configuration(keys, balance, token_sweep):
+    config = config_of(
+        broker_session_timeout_ms=10_000,
+        metadata_max_idle_interval_ms=20_000,
+        unclean_leader_election_interval_ms=30_000,
+        delegation_token_expiry_check_interval_ms=40_000,
+        leader_imbalance_check_interval_seconds=60,
+        **keys,
+    )
+    directory = SimpleNamespace(meta_properties=SimpleNamespace(cluster_id=CLUSTER_ID))
+    found = _settings(config, directory, [])
+    assert (found.session, found.idle, found.unclean) == (10.0, 20.0, 30.0)
+    assert (found.balance, found.token_sweep) == (balance, token_sweep)
 
 
 def creation(*names, partitions=2, factor=1, **more):

@@ -1,10 +1,20 @@
 """CreateTopics on the controller."""
 
+from dataclasses import replace
+
 import pytest
 
+from quorum.controller.handlers.create_topics import create_topics
+from quorum.metadata.authorizer import Authorizer
+from quorum.metadata.loader import Manifest
 from tests.broker.handlers.test_create_topics import creation
 from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.solo import solo
+from tests.quorum.controller.test_acls import ALICE, record
+from tests.quorum.metadata.build import SOMEWHERE, broker, features, image_of, replay
 from wire.errors import ErrorCode
+from wire.messages.create_topics import CreateTopicsResponse
+from wire.security.acls import Operation
 
 
 @pytest.mark.parametrize("version", [2, 5, 7])
@@ -32,3 +42,33 @@ async def test_who_is_not_active_says_so_for_every_topic(tmp_path):
         assert [t.error_code for t in (await one.call(creation())).topics] == [
             ErrorCode.NOT_CONTROLLER
         ]
+
+
+def authorizer(*operations):
+    """Alice, and everybody else, may do these with topics."""
+    acls = [
+        record(number, ALICE._replace(principal="User:*", resource_name="*", operation=operation))
+        for number, operation in enumerate(operations)
+    ]
+    found = Authorizer()
+    found.complete_initial_load()
+    found.publish(replay(acls), image_of(*acls), Manifest(SOMEWHERE))
+    return found
+
+
+@pytest.mark.parametrize("version", [5, 6, 7])
+@pytest.mark.parametrize("sees", [True, False])
+async def test_configs_are_told_to_who_may_see_them(mock_clock, version, sees):
+    """KIP-525; who may only create is told so instead, and no counts."""
+    rights = [Operation.CREATE, *([Operation.DESCRIBE_CONFIGS] if sees else [])]
+    async with solo(features(), broker(1)) as one:
+        one.context = replace(one.context, authorizer=authorizer(*rights))
+        request = creation("t")
+        request.topics.append(request.topics[0].replace(name="bad!"))
+        answer = await one.call(create_topics, request, version)
+        made, refused = CreateTopicsResponse.decode(answer.encode(version), version).topics
+        assert (refused.error_code, refused.topic_config_error_code) == (17, 0)
+        assert made.error_code == 0
+        told = (made.topic_config_error_code, made.num_partitions, made.replication_factor)
+        assert told == ((0, 1, 1) if sees else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1))
+        assert ("retention.ms" in [one.name for one in made.configs]) is sees

@@ -2,10 +2,16 @@
 
 import pytest
 
+from node.runtime.latest import Latest
+from quorum.controller.handlers.describe_cluster import describe_cluster
+from quorum.raft.listener import LeaderAndEpoch
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import features, uid
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.records.brokers import ControllerEndpoint, RegisterControllerRecord
 
 
 def described(kind):
@@ -30,3 +36,56 @@ async def test_brokers_are_told_by_brokers(tmp_path, kind, code):
     async with asked(tmp_path) as one:
         answer = await one.call(described(kind))
         assert (answer.error_code, answer.brokers) == (code, [])
+
+
+def controller(number, *listeners):
+    return RegisterControllerRecord(
+        controller_id=number,
+        incarnation_id=uid(number),
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(name=name, host=f"{name}-{number}", port=9093, security_protocol=0)
+            for name in listeners
+        ],
+        features=[],
+    )
+
+
+@pytest.mark.parametrize(("leader", "told"), [(2, 2), (None, -1)])
+async def test_controllers_are_told_by_the_listener_that_was_asked(mock_clock, leader, told):
+    both = [
+        controller(2, "OTHER", "CONTROLLER"),
+        controller(1, "CONTROLLER"),
+        controller(3, "OTHER"),
+    ]
+    async with solo(features(), *both) as one:
+        one.log.leader = Latest(LeaderAndEpoch(leader, 5))
+        answer = await one.call(describe_cluster, described(2), 1)
+        assert [(each.broker_id, each.host) for each in answer.brokers] == [
+            (1, "CONTROLLER-1"),
+            (2, "CONTROLLER-2"),
+        ]
+        assert answer.controller_id == told
+
+
+async def test_operations_are_told_to_who_asks_for_them(mock_clock):
+    async with solo(features()) as one:
+        one.log.leader = Latest(LeaderAndEpoch(1, 5))
+        for asked_for in (False, True):
+            request = described(2).replace(include_cluster_authorized_operations=asked_for)
+            answer = await one.call(describe_cluster, request, 1)
+            assert (answer.cluster_authorized_operations > 0) is asked_for
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (0, ErrorCode.INVALID_REQUEST),
+        (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+    ],
+)
+async def test_who_cannot_name_a_type_does_not_know_the_others(mock_clock, version, code):
+    async with solo(features()) as one:
+        answer = await one.call(describe_cluster, described(1), version)
+        assert answer.error_code == code

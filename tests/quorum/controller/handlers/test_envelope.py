@@ -1,15 +1,23 @@
 """Envelope: what a broker forwards is answered inside, and what is no request that may be forwarded is not."""
 
+from dataclasses import replace
+
 import pytest
 
+from quorum.controller.handlers import envelope as module
+from quorum.controller.handlers.envelope import envelope as handler
 from tests.broker.handlers.test_create_topics import creation
 from tests.quorum.controller.handlers.asking import (
     NOBODY,
     asked,
     asked_standby,
     envelope,
+    principal,
 )
-from wire.errors import ErrorCode
+from tests.quorum.controller.handlers.test_create_topics import authorizer
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import broker, features
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -18,6 +26,7 @@ from wire.messages.create_topics import CreateTopicsResponse
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.fetch import FetchRequest
 from wire.messages.header import decode_response_header, encode_request
+from wire.security.acls import Operation
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
 
@@ -89,3 +98,62 @@ async def test_who_is_not_active_says_so_at_the_top(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(envelope(creation(), 7))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def inside(answer, version=7):
+    _, body = decode_response_header(answer.response_data, CreateTopicsResponse.KEY, version)
+    return CreateTopicsResponse.decode(answer.response_data[body:], version)
+
+
+@pytest.mark.parametrize("names", [1, 600])
+async def test_a_request_of_any_size_is_answered_inside(mock_clock, names):
+    """A large one is decoded in a thread."""
+    async with solo(features(), broker(1)) as one:
+        request = creation("t" * 100)
+        request.topics = [request.topics[0].replace(name=f"t{i}") for i in range(names)]
+        made = await one.call(handler, envelope(request, 7))
+        assert [each.error_code for each in inside(made).topics] == [0] * names
+
+
+@pytest.mark.parametrize("address", [b"\n\0\0\1", bytes(15) + b"\1"])
+async def test_it_is_the_client_who_asks_from_where_it_is(mock_clock, monkeypatch, address):
+    seen = []
+    client = module._client
+    monkeypatch.setattr(module, "_client", lambda *given: seen.append(client(*given)) or seen[0])
+    async with solo(features(), broker(1)) as one:
+        one.context = replace(one.context, authorizer=authorizer(Operation.CREATE))
+        request = envelope(creation(), 7, "alice").replace(client_host_address=address)
+        made = await one.call(handler, request)
+        assert inside(made).topics[0].error_code == 0
+    assert (str(seen[0].principal), seen[0].peer[0]) == (
+        "User:alice",
+        {4: "10.0.0.1", 16: "::1"}[len(address)],
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        envelope(creation(), 7).replace(request_principal=b"\0\1" + principal()[2:]),
+        envelope(creation(), 7).replace(request_principal=b"\1\0" + principal()[2:]),
+    ],
+)
+async def test_a_principal_of_another_version_is_nobody(mock_clock, wrong):
+    async with solo(features()) as one:
+        with pytest.raises(KafkaError) as refused:
+            await one.call(handler, wrong)
+        assert refused.value.code is ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+
+
+async def test_who_does_not_lead_any_more_sends_the_broker_to_the_next(mock_clock):
+    """Whatever it has answered inside, which a client would take for the last word."""
+    async with solo(features(), broker(1)) as one:
+        answer = one.begin(handler, envelope(creation(), 7))
+        one.active.close()
+        one.controller._active = None
+        with pytest.raises(KafkaError) as refused:
+            await answer.finish()
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(KafkaError) as refused:
+            one.begin(handler, envelope(creation(), 7))
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER

@@ -2,7 +2,10 @@
 
 import pytest
 
+from quorum.controller.handlers.unregister_broker import unregister_broker
 from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.solo import solo
+from tests.quorum.metadata.build import broker, features
 from wire.errors import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 
@@ -29,3 +32,10 @@ async def test_who_is_not_active_says_so(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=1))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_a_broker_that_is_forgotten_has_no_session(mock_clock):
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        await one.call(unregister_broker, UnregisterBrokerRequest(broker_id=1))
+        assert one.active.leases.of(1) is None
