@@ -28,10 +28,12 @@ class PropertiesFile:
 
 
 def steps(page: str, heading: str, places: Mapping[str, str]) -> Iterator[Command | PropertiesFile]:
-    """Those of one section; `places` are the reader's own for addresses and directories of the page."""
-    _, found, section = (DOCS / page).read_text().partition(f"\n## {heading}\n")
-    assert found, f"{page} has no section {heading}"
-    section = section.partition("\n## ")[0]
+    """Those below one heading, up to the next; `places` are the reader's own for addresses and directories."""
+    _, *found = re.split(
+        rf"^##+ {re.escape(heading)}$", (DOCS / page).read_text(), flags=re.MULTILINE
+    )
+    assert len(found) == 1, f"{page} has {len(found)} sections {heading}"
+    section = found[0].partition("\n##")[0]
     for place, own in places.items():
         section = section.replace(place, own)
     for kind, text in _BLOCK.findall(section):

@@ -40,7 +40,7 @@ def view(question: Question) -> dict[str, Any]:
     with cluster.client() as client:
         brokers = broker_rows(client, topics)
         quorum, voters, of_quorum = ask_quorum(client, LEADER_SECONDS)
-        under_min_isr = _under_min_isr(client, topics)
+        under_min_isr = _under_min_isr(client, topics) if counts.under_replicated else 0
         cluster_id = client.refresh(()).cluster_id
     health = judge(voters, brokers, counts, under_min_isr, of_quorum)
     return {
