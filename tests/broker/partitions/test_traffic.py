@@ -1,6 +1,13 @@
 """Counters of topics: what a topic had stays in the total when its replicas are gone."""
 
-from broker.partitions.traffic import Traffic
+from broker.partitions.traffic import TopicTraffic, Traffic
+
+
+def test_all_begins_with_nothing():
+    traffic = Traffic()
+    for counted in (traffic.of("orders"), traffic.total()):
+        assert {getattr(counted, name) for name in TopicTraffic.__slots__} == {0}
+    assert (traffic.isr_shrinks, traffic.isr_expands) == (0, 0)
 
 
 def test_a_topic_that_left_stays_in_the_total():
