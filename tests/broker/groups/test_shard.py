@@ -254,6 +254,19 @@ def test_a_deleted_classic_group_answers_whoever_waits(driver):
     assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
 
 
+def test_an_upgrade_that_was_not_written_does_not_concern_the_next_group_that_ends(
+    driver, monkeypatch
+):
+    driver.join("a", version=3)
+    driver.join("b", version=3, group="h")
+    monkeypatch.setattr(driver, "submit", lambda result: result.response)
+    driver.consumer_heartbeat("n")
+    driver.append([group_record("h", None)])
+    driver.settle()
+    assert driver.answers["b"].error_code == E.UNKNOWN_MEMBER_ID
+    assert "a" not in driver.answers
+
+
 # -- loading
 
 
