@@ -390,6 +390,21 @@ async def test_a_shard_hears_when_its_own_write_is_committed(tmp_path):
         assert shard.outcomes == [E.NONE]
 
 
+async def test_a_write_of_no_records_is_committed_with_all_that_is_before_it(tmp_path):
+    """Whoever waits for it is told what the log says already."""
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.holding = True
+        rig.add("a")
+        rig.epoch().step(lambda shard, _at: shard._effects.writes.append(Forgotten(())))
+        await trio.testing.wait_all_tasks_blocked()
+        assert shard.outcomes == []
+        leader.commit()
+        await trio.testing.wait_all_tasks_blocked()
+        assert shard.outcomes == [E.NONE]
+        assert len(rig.batches()) == 1
+
+
 async def test_a_shard_hears_when_its_own_write_fails(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
