@@ -56,7 +56,11 @@ def mirror_metrics(mirror: Mirror) -> Families:
         ("claims", "Claims of the tree.", status.claims),
         ("comparisons", "Comparisons of the whole tree.", status.comparisons),
         ("verifications", "Verifications of the whole tree.", status.verifications),
-        ("repairs", "Znodes that others had changed, put right.", status.repairs),
+        (
+            "repairs",
+            "Times that znodes of others' making or changing were put right.",
+            status.repairs,
+        ),
     ):
         yield counter(f"{_OURS}_{name}", doc, value)
     yield gauge(

@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 15.0
 # Three ZooKeepers that start at once, beside a whole Apache Kafka.
 START_SECONDS = 60.0
 QUORUMS = {"own": ours, "kafka": kafkas, "secured": secured}
-HEADINGS = ("fault", "quorum", "in step after", "mark", "brokers gone", "others behind", "CPU", "")
+HEADINGS = ("fault", "in step after", "at most", "brokers gone", "others behind", "CPU")
 
 
 @dataclass
@@ -77,21 +77,31 @@ class Outcome:
     def ok(self) -> bool:
         return bool(self.skipped) or not any(self.misses())
 
+    @property
+    def verdict(self) -> str:
+        return self.skipped or "; ".join(self.misses()) or "ok"
+
     def row(self) -> tuple[str, ...]:
-        verdict = self.skipped or "; ".join(self.misses()) or "ok"
-        behind = f"{self.behind * 1e3:.0f} ms" if self.fault.one_znode else ""
-        gone = f"{self.gone:.2f} s" if self.gone else "never"
+        """As the docs have it, with what is not as it should be."""
+        name = self.fault.name if self.verdict == "ok" else f"{self.fault.name} ({self.verdict})"
         mark = f"{self.fault.mark_seconds:.0f} s"
         if self.skipped or self.problem:
-            return self.fault.name, self.quorum, "", mark, "", "", "", verdict
-        times = f"{self.converged:.2f} s", mark, gone, behind, f"{self.cpu:.1%}"
-        return self.fault.name, self.quorum, *times, verdict
+            return name, "", mark, "", "", ""
+        behind = f"{self.behind * 1e3:.0f} ms" if self.fault.one_znode else ""
+        gone = f"{self.gone:.2f} s" if self.gone else "never"
+        work = ", which is work" if self.fault.is_load and self.cpu > CPU_SHARE else ""
+        return name, f"{self.converged:.1f} s", mark, gone, behind, f"{self.cpu * 100:.1f} %{work}"
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """All rows, as the docs have them."""
-    rows = [HEADINGS, ("---",) * len(HEADINGS), *(outcome.row() for outcome in outcomes)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    """For each kind of quorum a table, as the docs have them."""
+    tables = []
+    for quorum in dict.fromkeys(outcome.quorum for outcome in outcomes):
+        found = [outcome.row() for outcome in outcomes if outcome.quorum == quorum]
+        rows = [HEADINGS, ("---",) * len(HEADINGS), *found]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        tables.append("\n".join([f"{quorum}:", "", *lines]))
+    return "\n\n".join(tables)
 
 
 def play(fault: Fault, quorum: Quorum, name: str, folder: Path, changes: Changes) -> Outcome:
@@ -180,7 +190,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="chaos-mirror-") as folder:
             for outcome in run_in_front_of(name, faults, Path(folder), arguments.keep):
                 outcomes.append(outcome)
-                print(" | ".join(outcome.row()), flush=True)
+                print(" | ".join((name, *outcome.row(), outcome.verdict)), flush=True)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     print(f"\n{table(outcomes)}\n\n{len(outcomes)} faults played, {len(failed)} missed a mark")
     sys.exit(1 if failed or not outcomes else 0)

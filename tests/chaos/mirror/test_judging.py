@@ -25,7 +25,8 @@ SOUND = Outcome(ONE_ZNODE, "own", converged=2.9, behind=0.09, stood=10.0, cpu_se
 
 def test_a_sound_outcome():
     assert (SOUND.ok, list(SOUND.misses())) == (True, [])
-    assert SOUND.row()[-1] == "ok"
+    assert SOUND.verdict == "ok"
+    assert SOUND.row() == ("nothing", "2.9 s", "3 s", "never", "90 ms", "4.0 %")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,15 @@ def test_a_missed_mark(worse, told):
     outcome = replace(SOUND, **worse)
     assert (outcome.ok, list(outcome.misses())) == (False, [told])
     assert told in table([SOUND, outcome])
+
+
+def test_a_table_for_each_quorum():
+    in_front_of_kafka = replace(SOUND, quorum="kafka")
+    work = replace(SOUND, fault=replace(ONE_ZNODE, is_load=True), cpu_seconds=0.8)
+    own, kafka = table([SOUND, in_front_of_kafka, work]).split("\n\nkafka:")
+    assert own.startswith("own:\n\n| fault | in step after | at most |")
+    assert "| 8.0 %, which is work |" in own
+    assert kafka.count("| nothing |") == 1
 
 
 @pytest.mark.parametrize(

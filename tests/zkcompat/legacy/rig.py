@@ -58,18 +58,17 @@ class Admin:
 
     async def write(self, path, data):
         """Makes or writes a znode, as tools do: `setOrCreate`."""
-        client = self.hands._client
-        while True:
-            try:
-                return await self.hands._answer(client.set_async(path, data), path, NoNodeError)
-            except NoNodeError:
-                pass
-            try:
-                return await self.hands._answer(
-                    client.create_async(path, data), path, NodeExistsError
-                )
-            except NodeExistsError:
-                pass
+        client, answer = self.hands._client, self.hands._answer
+        with trio.fail_after(PATIENCE):
+            while True:
+                try:
+                    return await answer(client.set_async(path, data), path, NoNodeError)
+                except NoNodeError:
+                    pass
+                try:
+                    return await answer(client.create_async(path, data), path, NodeExistsError)
+                except NodeExistsError:
+                    pass
 
     async def delete(self, path):
         await self.hands._answer(self.hands._client.delete_async(path))
