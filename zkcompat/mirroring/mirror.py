@@ -205,6 +205,7 @@ class Mirror:
                 nursery.start_soon(tenure.keep_controller)
                 for companion in self.companions:
                     await companion.prepare(tenure, self.feed.image)
+                tenure.shown_before = None  # who needs it longer keeps it
                 await follower.compare_all()
                 verifier = Verifier(tenure, self.keeper, self.quarantine, pace)
                 nursery.start_soon(verifier.run)

@@ -104,7 +104,7 @@ class Tenure:
     # Gives the image at an offset, None where that is not kept.
     image_at: Callable[[int], MetadataImage | None] = lambda _: None
     # Of the mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the
-    # whole tree showed then, None where that is not known.
+    # whole tree showed then, None where that is not known, and when all companions are prepared.
     known: bool = False
     written_before: int = 0
     shown_before: MetadataImage | None = None
