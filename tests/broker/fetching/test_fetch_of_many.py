@@ -40,9 +40,8 @@ def told(answer):
     return {data.partition_index: bool(data.records) for one in answer for data in one.partitions}
 
 
-async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harness, monkeypatch):
-    fill(harness, *range(COUNT))
-    fetch, reader, slots = fetch_of(harness)
+def turns_of(reader, monkeypatch):
+    """How many partitions are left to look at whenever others have a turn."""
     left = []
 
     async def others():
@@ -50,6 +49,13 @@ async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harn
         await trio.lowlevel.checkpoint()
 
     monkeypatch.setattr(fetching, "yield_to_loop", others)
+    return left
+
+
+async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harness, monkeypatch):
+    fill(harness, *range(COUNT))
+    fetch, reader, slots = fetch_of(harness)
+    left = turns_of(reader, monkeypatch)
     await fetch.look_ahead()
     assert left == [COUNT - TURN, COUNT - 2 * TURN]
     assert fetch.size > 0, "of what was looked at"
@@ -66,16 +72,20 @@ async def test_who_was_released_looks_at_no_more(harness):
     assert list(reader.changed) == slots
 
 
-@pytest.mark.parametrize("count", [2, COUNT])
-async def test_when_what_may_be_read_has_changed_all_of_it_is_looked_at_again(harness, count):
+@pytest.mark.parametrize(("count", "left"), [(2, []), (COUNT, [COUNT - TURN, COUNT - 2 * TURN])])
+async def test_when_what_may_be_read_has_changed_all_of_it_is_looked_at_again(
+    harness, monkeypatch, count, left
+):
     """Both what fits a turn and what does not: nothing is given of what is forbidden by then."""
     forbidden = set()
     fill(harness, *range(COUNT))
-    fetch, _, slots = fetch_of(harness, count, may_read=lambda name: name not in forbidden)
+    fetch, reader, slots = fetch_of(harness, count, may_read=lambda name: name not in forbidden)
     assert fetch.look()
     assert fetch.size > 0
     forbidden.add("t")
+    turns = turns_of(reader, monkeypatch)
     await fetch.look_again()
+    assert turns == left
     assert fetch.size == 0
     assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(count), False)
 

@@ -120,9 +120,9 @@ async def test_who_is_sent_elsewhere_is_told_so_at_once_and_as_long_as_it_stays(
 
 
 async def test_a_follower_sends_nobody_elsewhere(harness):
-    """Its own leader may be in the client's rack, too."""
+    """Not even to its leader in the rack of the client, who was sent here."""
     follow(harness)
-    data = await ask_one(harness, wanted(0), rack_id="a")
+    data = await ask_one(harness, wanted(0), rack_id="b")
     assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)
 
 
