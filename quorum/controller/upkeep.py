@@ -96,13 +96,13 @@ async def drain_leaving_brokers(active: ActiveController) -> None:
 
 async def _drain(active: ActiveController, lease: Lease) -> None:
     def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
-        if active.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
+        if not lease.draining or active.leases.of(lease.broker_id) is not lease:
             return ()
         return changes_without(state, lease.broker_id, keys=keys)
 
     await process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
-    lease.shutdown_offset = active.next_offset - 1
-    lease.draining = False
+    if lease.draining:  # else it was fenced meanwhile, and begins anew
+        lease.shutdown_offset, lease.draining = active.next_offset - 1, False
 
 
 def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:

@@ -59,7 +59,7 @@ def _beat(
     deferred = yield from active.write(Result(result.records, response, atomic=False))
     lease.metadata_offset = request.current_metadata_offset
     if reply.is_fenced:
-        lease.shutdown_offset = -1
+        lease.shutdown_offset, lease.draining = -1, False
     elif reply.shutting_down and lease.shutdown_offset < 0:
         lease.shutdown_offset = active.next_offset - 1
         lease.draining = True

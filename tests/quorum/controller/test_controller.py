@@ -7,6 +7,7 @@ import trio.testing
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
 from quorum.controller.controller import Controller, ControllerSettings
+from quorum.controller.standby import POLL_SECONDS
 from quorum.metadata.features import bootstrap_records
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft.listener import CommittedBatch, LoadedSnapshot
@@ -105,9 +106,31 @@ async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
             assert (active.epoch, active.next_offset) == (epoch, log.log_end_offset)
             assert active.committed.offset == 1001
             assert "t" not in active.image.topics.by_name
-            at_once(active.write(Result([topic("t", 1)], None)))
+            assert log.metadata_version == 30
+            at_once(active.write(Result([topic("t", 1), features(29)], None)))
+            assert log.metadata_version == 29
             nursery.cancel_scope.cancel()
         assert not controller.is_active
+
+
+async def test_who_does_not_lead_makes_ready_to(autojump_clock):
+    """So that the first decision of its epoch need not wait for a look at every partition."""
+    controller = standby()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        controller.apply_committed(controller.node.appended([features(), topic("t", 1)], 1))
+        await trio.sleep(POLL_SECONDS * 2)
+        with trio.testing.assert_no_checkpoints():
+            index = await controller._standby.acquire()
+        assert index.topics is controller.loader.image.topics
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_operator_can_read_when_an_epoch_began_and_ended(mock_clock, caplog):
+    caplog.set_level("INFO")
+    async with solo(features()):
+        assert [one.args["epoch"] for one in caplog.records] == [EPOCH]
+    assert [one.args["epoch"] for one in caplog.records] == [EPOCH, EPOCH]
 
 
 async def test_an_epoch_ends_with_the_first_commit_of_a_later_one(mock_clock):
@@ -127,10 +150,11 @@ async def test_an_epoch_ends_with_the_first_commit_of_a_later_one(mock_clock):
 def test_records_are_of_the_level_that_is_committed():
     """Who does not lead may have to, at once; without a level there is nothing to go by."""
     controller = standby()
+    controller.node.metadata_version = 30
     controller.apply_committed(CommittedBatch(0, 0, 1, 1, 1, []))
-    assert controller.node.metadata_version == 0
+    assert controller.node.metadata_version == 30
     controller.apply_committed(CommittedBatch(1, 1, 1, 1, 1, [features(17)], ends=False))
-    assert controller.node.metadata_version == 0
+    assert controller.node.metadata_version == 30
     controller.apply_committed(CommittedBatch(2, 2, 1, 1, 1, [config("a", "b")]))
     assert controller.node.metadata_version == 17
     whole = LoadedSnapshot(end_offset=9, epoch=1, appended_at_ms=1, records=[features(20)])

@@ -7,7 +7,7 @@ import trio
 
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
-from quorum.controller import brokers, turns
+from quorum.controller import active_controller, brokers, turns
 from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.controller.solo import solo
@@ -116,14 +116,22 @@ async def test_a_broker_that_leaves_much_gives_it_away_a_part_at_a_time(mock_clo
         assert one.active.leases.get(1, 101).shutdown_offset == one.log.log_end_offset - 1
 
 
-async def test_a_broker_that_was_fenced_begins_anew(mock_clock):
-    """Nothing is known any more of its way out, which it did not end."""
-    async with solo(*BEGUN) as one:
-        await one.beat(2, offset=0)
+async def test_a_broker_that_was_fenced_on_its_way_out_begins_anew(mock_clock, monkeypatch):
+    """Else what was still being taken from it would tell it to go when it is back."""
+    for module in (brokers, turns):
+        monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
+    many = [partition(1, index, [2, 1]) for index in range(1, 6)]
+    async with solo(*BEGUN, *many) as one:
+        await one.beat(2)
         await one.beat(1, want_shut_down=True)
+        lease = one.active.leases.get(1, 101)
+        assert lease.draining
         at_once(one.active.write(Result([changed_broker(1, fenced=1)], None)))
         assert (await one.beat(1, want_fence=True)).is_fenced
-        assert one.active.leases.get(1, 101).shutdown_offset == -1
+        await one.settle()
+        assert (lease.shutdown_offset, lease.draining) == (-1, False)
+        answer = await one.beat(1)
+        assert (answer.is_fenced, answer.should_shut_down) == (False, False)
 
 
 async def test_how_far_a_broker_has_come_is_what_it_said_last(mock_clock):
@@ -164,3 +172,12 @@ async def test_the_connection_of_the_last_heartbeat_stands_for_the_broker(mock_c
         one.connection = one.connect(3)
         await one.beat(1)
         assert not lease.disconnected
+
+
+async def test_what_one_heartbeat_takes_away_need_not_be_one_batch(mock_clock, monkeypatch):
+    """The log takes ten thousand records at once, and a broker may lead more partitions."""
+    monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
+    many = [partition(1, index, [1, 2]) for index in range(1, 3)]
+    async with solo(*BEGUN, *many) as one:
+        assert (await one.beat(1, want_fence=True)).is_fenced
+        assert [len(batch) for batch in one.log.batches] == [2, 2]

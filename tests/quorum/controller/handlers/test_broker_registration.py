@@ -5,7 +5,9 @@ import trio
 
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
+from quorum.controller import active_controller
 from quorum.controller.handlers import broker_registration as module
+from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from quorum.controller.handlers.broker_registration import broker_registration
 from tests.quorum.controller.handlers.asking import asked, asked_standby
 from tests.quorum.controller.solo import CLUSTER_ID, solo
@@ -120,6 +122,45 @@ async def test_what_the_first_process_leads_is_taken_away_a_part_at_a_time(
         await register(one, NEW)
         assert len(one.log.batches) == batches
         assert {(found.leader, found.isr) for found in one.partitions().values()} == {(2, (2,))}
+
+
+async def test_a_process_that_lives_after_all_loses_no_more(mock_clock, monkeypatch):
+    """Its heartbeat comes while the other one's registration takes away what it leads, a part at a time."""
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
+    many = [partition(1, index, [1, 2]) for index in range(5)]
+    async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:
+        one.active.leases.end(1)
+
+        async def live():
+            while not one.log.batches:
+                await trio.lowlevel.checkpoint()
+            one.begin(broker_heartbeat, one.beat_request(1))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live)
+            assert await code_of(one, NEW) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        assert [found.leader for found in one.partitions().values()].count(1) >= 3
+
+
+async def test_what_nobody_else_can_lead_is_looked_at_once(mock_clock, monkeypatch):
+    """The broker stays in the ISR of what it has alone."""
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
+    alone = [partition(1, index, [1]) for index in range(5)]
+    async with solo(features(), broker(1), topic("t", 1), *alone) as one:
+        one.active.leases.end(1)
+        await register(one, NEW)
+        assert len(one.log.batches) == 4
+        assert {found.leader for found in one.partitions().values()} == {-1}
+
+
+async def test_a_part_need_not_be_one_batch(mock_clock, monkeypatch):
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
+    monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 1)
+    many = [partition(1, index, [1, 2]) for index in range(3)]
+    async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:
+        one.active.leases.end(1)
+        await register(one, NEW)
+        assert [len(batch) for batch in one.log.batches] == [1] * 4
 
 
 async def test_what_it_joined_meanwhile_is_taken_away_too(mock_clock, monkeypatch):
