@@ -79,12 +79,8 @@ class Nodes:
             command = self.inside(sys.executable, "-m", "trimaran", *words, "-b", bootstrap)
             return subprocess.run(command, input=stdin, text=True, capture_output=True, check=False)
 
-        until(lambda: run("brokers", "list").stdout.count("11.") or True, "an answer")
-        until(
-            lambda: run("topics", "create", "t", "-p", "6", "-r", "3").returncode == 0,
-            "a topic",
-            60,
-        )
+        create = ("topics", "create", "t", "-p", "6", "-r", "3")
+        until(lambda: run(*create).returncode == 0, "a topic with three replicas", 120)
         assert run("produce", "t", stdin="hello\n").returncode == 0
         assert run("consume", "t", "-e").stdout == "hello\n"
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.checks import check_each
+from tests.cluster.processes import until
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 from trimaran.console.pages import zookeeper
@@ -173,6 +174,12 @@ def test_a_cluster_that_is_away_is_a_page_too():
         assert answer.status == 503
         assert bootstrap in answer.json["error"]["what"]
         assert asking.get("/").status == 503
+
+
+def test_the_metadata_log_is_read_before_anybody_looks(kafka):
+    cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    with console_before(cluster):
+        until(lambda: cluster.log._last_change > 0, "it has been read", 30)
 
 
 def test_messages_are_read_from_an_offset_a_time_or_the_end(browser, orders):

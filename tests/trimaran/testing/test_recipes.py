@@ -1,4 +1,6 @@
-"""The recipes of docs/testing.md, as they stand there; the one for a JVM is run by tests/interop/test_recipe.py."""
+"""The recipes of docs/testing.md, as they stand there; those for a JVM and Spark are run by
+tests/interop/test_recipe.py.
+"""
 
 import re
 import subprocess
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "testing.md"
-JVM = "5"
+JVM, SPARK = "5", "8"
 
 
 def recipes():
@@ -34,6 +36,7 @@ def run(path, programs, **options):
 @pytest.mark.cluster
 def test_the_recipes_work(tmp_path):
     programs = recipes()
-    assert sorted(programs) == list("123456")
-    programs.pop(JVM)
+    assert sorted(programs) == list("12345678")
+    for number in (JVM, SPARK):
+        del programs[number]
     assert f"{len(programs)} passed" in run(tmp_path, programs)
