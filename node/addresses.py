@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import trio
 
+from node import events
 from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class AddressBook:
                 if len(self._known) > NAMES_MAX:
                     self._known.popitem(last=False)
                 if not found:
-                    log.warning("a quota for %a has no effect: the name is not known", host)
+                    events.QUOTA_UNKNOWN_HOST.log(log, host=host)
                 for tell in self.changed if found else ():
                     tell()
             await self._news.wait()

@@ -12,8 +12,8 @@ import logging
 import sys
 
 from node.config.server import ServerConfig
-from node.runtime.events import event_of
 from trimaran.text import bounded, one_line
+from wire.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Clients choose strings of 32 KiB, and lists of them; what we say ourselves is some hundred characters.
@@ -47,7 +47,7 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """One object a line: ts (UTC, ISO 8601), level, logger, message, node_id; event and fields where it has a name
-    (`node.runtime.events`); error where there is one.
+    (`wire.events`); error where there is one.
     """
 
     def __init__(self, node_id: int) -> None:
@@ -63,8 +63,10 @@ class JsonFormatter(logging.Formatter):
             "node_id": self._node_id,
         }
         if (event := event_of(record)) is not None:
-            assert isinstance(record.args, dict), "logged by Event.log"
-            fields = {name: _plain(value) for name, value in record.args.items()}
+            found = (
+                record.args if isinstance(record.args, dict) else {}
+            )  # of an event without fields ()
+            fields = {name: _plain(value) for name, value in found.items()}
             line |= {"event": event.name, "fields": fields}
         if record.exc_info:
             error = self.formatException(record.exc_info)

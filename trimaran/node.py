@@ -20,9 +20,9 @@ import trio
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig, parse
-from node.runtime.events import NODE_STARTED, NODE_STOPPING
 from node.runtime.service_manager import READY, STOPPING, notify
 from node.runtime.slow_steps import logging_slow_steps
+from trimaran import events
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up, writes_json
@@ -111,7 +111,7 @@ async def _cancel_on_signal(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             notify(STOPPING)
-            NODE_STOPPING.log(log, signal=signal.Signals(number).name)
+            events.NODE_STOPPING.log(log, signal=signal.Signals(number).name)
             scope.cancel()
             return
 
@@ -125,7 +125,7 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     """
     set_up(config)
     for warning in config.warnings.values():
-        log.warning("%s", warning)
+        events.CONFIG_WARNING.log(log, warning=warning)
     _take_descriptors()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -139,10 +139,10 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         )
         if writes_json(config):
             cause = error if explained is None else None
-            log.critical("%s: %s; %s", told.what, told.why, told.fix, exc_info=cause)
+            events.NODE_FAILED.log(log, exc_info=cause, what=told.what, why=told.why, fix=told.fix)
             sys.exit(told.exit_code)
         if explained is None:
-            log.exception("the node stops")
+            events.NODE_CRASHED.log(log, exc_info=True)
         raise told from error
 
 
@@ -182,7 +182,7 @@ def say_started(config: ServerConfig) -> None:
     if writes_json(config):
         started = log.getChild("started")
         started.setLevel(logging.INFO)  # whatever the level of the rest is, somebody waits for it
-        NODE_STARTED.log(started, node=node_id)
+        events.NODE_STARTED.log(started, node=node_id)
         return
     with contextlib.suppress(OSError):
-        print(NODE_STARTED.text % {"node": node_id}, file=sys.stderr, flush=True)  # noqa: T201
+        print(events.NODE_STARTED.text % {"node": node_id}, file=sys.stderr, flush=True)  # noqa: T201

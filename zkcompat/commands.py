@@ -23,6 +23,7 @@ import trio
 from node.runtime.clock import now_ms
 from wire.client.bootstrap import Address
 from wire.security.listener import ClientSecurity
+from zkcompat import events
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import ActiveController
 from zkcompat.legacy.settings import obeyed_kinds
@@ -336,7 +337,7 @@ async def _forever_cluster_id(bootstrap: list[Address], security: ClientSecurity
     try:
         return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS, security)
     except QuorumUnreachableError as error:
-        log.warning("%s; retrying", error)
+        events.MIRROR_RETRYING.log(log, error=error)
     while True:
         try:
             return await find_cluster_id(bootstrap, QUORUM_SECONDS, security)

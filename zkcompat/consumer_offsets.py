@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import trio
 
 from wire.errors import ErrorCode, KafkaError
+from zkcompat import events
 from zkcompat.claim import Step
 from zkcompat.zookeeper.errors import (
     PathRefusedError,
@@ -93,7 +94,9 @@ class ConsumerOffsets:
         offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
         for (topic, partition), offset in offsets.items():
             if offset is None:
-                log.warning("%s is no offset", offset_path(group, topic, partition))
+                events.CONSUMER_OFFSETS_NO_NUMBER.log(
+                    log, path=offset_path(group, topic, partition)
+                )
         return offsets
 
     @asynccontextmanager
@@ -151,11 +154,9 @@ async def _keep_connected(keeper: Keeper) -> None:
         losses = keeper.losses
         if await keeper.wait_connected(patience):
             await keeper.wait_lost(losses)
-            log.warning(
-                "Lost ZooKeeper (%s): old consumers cannot commit until it is back", connect
-            )
+            events.CONSUMER_OFFSETS_LOST_ZOOKEEPER.log(log, connect=connect)
         else:
-            log.warning("No ZooKeeper at %s: old consumers cannot commit; retrying", connect)
+            events.CONSUMER_OFFSETS_NO_ZOOKEEPER.log(log, connect=connect)
             await keeper.close()
             keeper.connect(None)
 

@@ -28,6 +28,7 @@ from wire.messages.alter_user_scram_credentials import (
 from wire.records.security import UserScramCredentialRecord
 from wire.schema import Message
 from wire.transport.calls import finished
+from zkcompat import events
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import CALL_SECONDS, ActiveController
 from zkcompat.legacy.orders import UndecidedError
@@ -133,9 +134,9 @@ async def mirror_in_controller(
                 on_mirror(mirror)
                 await mirror.run()
         except* WrongClusterError as group:
-            log.error("Nothing is mirrored: %s", group.exceptions[0])
-        except* Exception:  # the controller is not to end by it
-            log.exception("The mirror ended by a mistake of trimaran; it starts again")
+            events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
+        except* Exception:  # the controller is not to end by it  # noqa: BLE001 - it is logged, with its traceback
+            events.MIRROR_FAILED.log(log, exc_info=True)
         await trio.sleep(RETRY_SECONDS)
 
 

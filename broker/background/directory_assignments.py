@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
+from broker import events
 from broker.channels.controller_channel import Controller
 from wire.client.backoff import ExponentialBackoff
 from wire.errors import ErrorCode, KafkaError
@@ -77,14 +78,14 @@ class DirectoryAssignments:
         try:
             response = await self._controller.call(request, timeout=30.0)
         except KafkaError as error:
-            log.warning("AssignReplicasToDirs of %d replicas: %s", len(batch), error)
+            events.REPLICA_DIRECTORIES_NOT_TOLD.log(log, replicas=len(batch), error=error)
             return False
         assert isinstance(response, AssignReplicasToDirsResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             # A cluster below metadata.version 3.7-IV2 knows no directories: it is told when it does.
-            level = logging.DEBUG if code is ErrorCode.UNSUPPORTED_VERSION else logging.WARNING
-            log.log(level, "AssignReplicasToDirs of %d replicas: %s", len(batch), code.name)
+            if code is not ErrorCode.UNSUPPORTED_VERSION:
+                events.REPLICA_DIRECTORIES_NOT_TOLD.log(log, replicas=len(batch), error=code.name)
             return False
         for directory in response.directories:
             for topic in directory.topics:

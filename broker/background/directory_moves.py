@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import trio
 
+from broker import events
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.replication_throttle import ReplicationThrottle
-from node.runtime import events
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.transport.events import AutoResetEvent, yield_to_loop
@@ -188,7 +188,7 @@ class DirectoryMoves:
         return move if move is not None and move.target is directory else None
 
     def _failed(self, name: str, error: KafkaError) -> None:
-        log.error("%s does not move: %s", name, error)
+        events.REPLICA_MOVE_FAILED.log(log, partition=name, error=error)
         self._directories.storage_failed()
 
     async def _step_or_give_up(self, move: Move) -> bool:

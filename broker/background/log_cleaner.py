@@ -19,13 +19,13 @@ from weakref import WeakSet
 
 import trio
 
+from broker import events
 from broker.partitions.partition import Partition
 from broker.storage.directories import LogDirectories
 from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
 from log.partitions.partition_log import PartitionLog
-from node.runtime.events import COMPACTION_STOPPED
 from node.runtime.threads import run_blocking
 from quorum.serving.node_configs import NodeConfigs
 from wire.errors import KafkaError
@@ -122,18 +122,16 @@ class LogCleaner:
         try:
             await self._clean(partition, partition_log, dirt)
         except CleaningStopped as why:
-            log.info("compaction of %s: %s", partition.name, why)
+            events.COMPACTION_POSTPONED.log(log, partition=partition.name, reason=why)
             return False
         except MemoryError as error:
-            log.error(
-                "compaction of %s: not enough memory (%s); tried again", partition.name, error
-            )
+            events.COMPACTION_OUT_OF_MEMORY.log(log, partition=partition.name, error=error)
             return False
         except Uncleanable as why:
-            COMPACTION_STOPPED.log(log, partition=partition.name, error=why)
+            events.COMPACTION_STOPPED.log(log, partition=partition.name, error=why)
             self._uncleanable.add(partition_log)
         except KafkaError as error:
-            COMPACTION_STOPPED.log(log, partition=partition.name, error=error)
+            events.COMPACTION_STOPPED.log(log, partition=partition.name, error=error)
             self._uncleanable.add(partition_log)
             self._directories.storage_failed()
         return True
@@ -166,7 +164,7 @@ class LogCleaner:
                 now_ms=self._now_ms(),
             )
         except KafkaError as error:
-            log.error("compaction of %s: %s", partition.name, error)
+            events.COMPACTION_FAILED.log(log, partition=partition.name, error=error)
             self._directories.storage_failed()
             return None
         return dirt if dirt.is_due(partition_log.config) else None
@@ -211,12 +209,12 @@ class LogCleaner:
         await in_thread(partial(_sync_names, partition_log))
         check_log()
         await self._note(partition, end_offset)
-        log.info(
-            "%s is compacted up to offset %d: %d bytes read, %d written",
-            partition.name,
-            end_offset,
-            cleaning.bytes_read,
-            cleaning.bytes_written,
+        events.COMPACTION_DONE.log(
+            log,
+            partition=partition.name,
+            offset=end_offset,
+            bytes_read=cleaning.bytes_read,
+            bytes_written=cleaning.bytes_written,
         )
 
     async def _settle(

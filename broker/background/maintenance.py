@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
+from broker import events
 from broker.background.log_cleaner import CleanerSettings, LogCleaner
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
@@ -84,7 +85,7 @@ class Maintenance:
             try:
                 await self._directories.save_checkpoints(self._partitions.watermarks())
             except KafkaError as error:
-                log.error("checkpoints: %s", error)
+                events.MAINTENANCE_CHECKPOINTS_FAILED.log(log, error=error)
             self._directories.storage_failed()  # in case that whoever met the failure did not say so
 
     async def _retain(self) -> None:
@@ -104,7 +105,7 @@ class Maintenance:
             try:
                 count += partition_log.apply_retention(self._now_ms(), partition.high_watermark)
             except KafkaError as error:
-                log.error("retention of %s: %s", partition.name, error)
+                events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     self._directories.storage_failed()
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
@@ -121,7 +122,7 @@ class Maintenance:
         try:
             await self._directories.purge(round(self._times.delete_delay * 1000))
         except KafkaError as error:
-            log.error("deletion: %s", error)
+            events.MAINTENANCE_DELETION_FAILED.log(log, error=error)
 
     async def _expire_producers(self) -> None:
         while True:
@@ -165,7 +166,7 @@ class Maintenance:
                 _ = partition.log
                 await yield_to_loop()
             except KafkaError as error:
-                log.error("retention of %s: %s", partition.name, error)
+                events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
 
     async def _drop_lagging(self) -> None:
         """As Kafka: within half the allowed lag after it was exceeded."""

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import trio
 
+from broker import events
 from broker.coordination.loader import CoordinatorLoader
 from broker.coordination.ports import CoordinatorLog
 from broker.coordination.shard import CoordinatorShard
 from broker.coordination.spec import CoordinatorSpec
 from log.segments.slices import LogSlice
-from node.runtime import events
 from node.runtime.threads import run_blocking
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from broker import events
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.shard import CoordinatorShard, Producer
 from broker.coordination.shard_epoch import ShardEpoch
@@ -94,7 +95,7 @@ class CoordinatorRuntime(Generic[S, R]):
             if trio.current_time() - began > RELOAD_SECONDS_MAX:
                 backoff.succeeded()
             seconds = backoff.failed()
-            log.warning("%r is loaded again in %.0f s", epoch, seconds)
+            events.COORDINATOR_RELOADING.log(log, shard=epoch, seconds=seconds)
             with trio.move_on_after(seconds):
                 await current.wait_not(epoch)
             if current.value is epoch:

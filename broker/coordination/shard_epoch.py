@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from broker import events
 from broker.coordination.loading import load_shard
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.responses import CommittedResponse
@@ -123,8 +124,8 @@ class ShardEpoch(Generic[S, R]):
                 nursery.start_soon(self._keep_time)
                 nursery.start_soon(self._watch_commits)
                 await self._state.wait_for(lambda state: state is ShardState.CLOSED)
-        except Exception:  # the shards of other partitions are none of its business
-            log.exception("%r has failed", self)
+        except Exception:  # the shards of other partitions are none of its business  # noqa: BLE001 - it is logged, with its traceback
+            events.COORDINATOR_FAILED.log(log, exc_info=True, shard=self)
 
     def close(self) -> None:
         """Ends the epoch at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
@@ -271,7 +272,7 @@ class ShardEpoch(Generic[S, R]):
             replay()
         except Exception:
             # State and log have parted: nothing is decided on this state any more.
-            log.exception("%r cannot replay what is in its log", self)
+            events.COORDINATOR_REPLAY_FAILED.log(log, exc_info=True, shard=self)
             self.close()
             raise
         self._end_offset = end_offset

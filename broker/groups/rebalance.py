@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 
+from broker import events
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import JOIN_PHASE_MS_MIN
 from broker.groups.member import Member
@@ -52,7 +53,7 @@ def prepare(operation: GroupOperation, reason: str) -> None:
     operation.cancel_timer(Timer.SYNC)
     initial = group.state is S.EMPTY
     group.transition(S.PREPARING_REBALANCE, operation.at.now_ms)
-    log.info("preparing to rebalance %s: %s", group, reason)
+    events.GROUP_REBALANCING.log(log, group=group, reason=reason)
     if initial:
         wait_ms = max(operation.limits.initial_rebalance_delay_ms, group.rebalance_timeout_ms())
         group.initial_rebalance_end = operation.at.after_ms(wait_ms)
@@ -100,7 +101,7 @@ def complete_join(operation: GroupOperation) -> None:
             GroupWrite(group.id, group.generation, Purpose.EMPTY_GENERATION, group_value(group, {}))
         )
         return
-    log.info("joined: %s", group)
+    events.GROUP_GENERATION.log(log, group=group)
     for member in group.members.values():
         operation.answer_join(member, operation.joined(member))
         operation.expect_heartbeat(member)
@@ -161,7 +162,7 @@ def session_expired(operation: GroupOperation, member_id: str) -> None:
         return  # a new session begins with the answer it waits for
     if member is None and member_id not in group.pending:
         return
-    log.info("member %s of %s has failed", member_id, group.id)
+    events.GROUP_MEMBER_FAILED.log(log, member=member_id, group=group.id)
     drop(operation, member_id)
     if group.state in {S.STABLE, S.COMPLETING_REBALANCE} and member is not None:
         prepare(operation, f"the session of {member_id} expired")
@@ -197,7 +198,7 @@ def committed(operation: GroupOperation, write: GroupWrite) -> None:
 def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) -> None:
     """The record of `write` was not written, or not committed in time."""
     group = operation.group
-    log.warning("storing %s (%s) failed: %s", group, write.purpose.value, code.name)
+    events.GROUP_WRITE_FAILED.log(log, group=group, purpose=write.purpose.value, error=code.name)
     if write.generation != group.generation:
         return
     if write.purpose is Purpose.ASSIGNMENT and group.state is S.COMPLETING_REBALANCE:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 
+from broker import events
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
 from broker.groups import joining, offsets, rebalance, removal, syncing
@@ -374,12 +375,12 @@ class GroupCoordinatorShard:
             self._awaited.discard(write)
             self._answer(write, code)
             if code and isinstance(write, ConsumerGroupWrite):
-                log.warning("storing %s failed: %s", write.group_id, code.name)
+                events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
                 self.consumers.write_failed(write, at)
             return
         if not isinstance(write, GroupWrite):
             if code:
-                log.warning("expired offsets stay until the next time: %s", code.name)
+                events.GROUP_EXPIRY_POSTPONED.log(log, error=code.name)
             return
         group = self.groups.get(write.group_id)
         if group is None:

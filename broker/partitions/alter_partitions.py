@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import trio
 
+from broker import events
 from broker.channels.controller_channel import Controller
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from wire.client.backoff import ExponentialBackoff
@@ -72,12 +73,12 @@ class AlterPartitions:
         try:
             response = await self._controller.call(request, timeout=30.0)
         except KafkaError as error:
-            log.warning("AlterPartition of %d partitions: %s", len(batch), error)
+            events.ISR_NOT_TOLD.log(log, partitions=len(batch), error=error)
             return self._try_again(batch, batch)
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            log.warning("AlterPartition of %d partitions: %s", len(batch), code.name)
+            events.ISR_NOT_TOLD.log(log, partitions=len(batch), error=code.name)
             return self._try_again(batch, batch)
         return self._try_again(batch, _deliver(batch, response))
 

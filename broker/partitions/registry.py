@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from broker import events
 from broker.metadata.topic_settings import TopicSettings
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.services import Services
-from node.runtime.events import REPLICA_UNUSABLE
 from quorum.metadata.image import PartitionImage, TopicImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -183,7 +183,7 @@ class Partitions:
             try:
                 leader = partition.open_leader()
             except KafkaError as error:
-                REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
+                events.REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
                 return
             listener.began(partition.index, leader)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from broker import events
 from broker.partitions.registry import Partitions
 from broker.partitions.suspects import Suspect
 from log.batches.batch import check_crc, iter_batches
@@ -45,13 +46,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
         if len(leader.isr.isr) > 1:
             partitions.take_out(partition, reason)
         else:
-            log.error(
-                "%s: %s; no other replica is in sync, so this one goes on leading, and the others cannot follow: put "
-                "the files back"
-                " from a copy, or delete the records",
-                partition.name,
-                reason,
-            )
+            events.REPLICA_DAMAGED_LEADER.log(log, partition=partition.name, reason=reason)
 
 
 async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -> str | None:

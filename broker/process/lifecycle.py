@@ -14,8 +14,8 @@ from enum import Enum
 
 import trio
 
+from broker import events
 from broker.channels.controller_channel import Controller
-from node.runtime import events
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
 from wire.client.backoff import ExponentialBackoff
@@ -269,7 +269,7 @@ class Lifecycle:
             events.BROKER_FENCED.log(log, error=code.name)
             self._must_register = True
             return PAUSE_SECONDS
-        log.warning("heartbeat: %s", code.name)
+        events.BROKER_HEARTBEAT_REFUSED.log(log, error=code.name)
         return PAUSE_SECONDS_MAX
 
     def _answered(

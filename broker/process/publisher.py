@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection
 from itertools import islice
 
+from broker import events
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.registry import Partitions
@@ -136,8 +137,8 @@ class BrokerPublisher:
                 self._partitions.remove(topic, index)
             else:
                 self._partitions.apply_changes(topic, {index: topic.partitions[index]})
-        except Exception:  # one partition must not keep the others from the change
-            log.exception("%s-%d cannot be brought to its metadata", topic.name, index)
+        except Exception:  # one partition must not keep the others from the change  # noqa: BLE001 - it is logged, with its traceback
+            events.REPLICA_METADATA_FAILED.log(log, exc_info=True, topic=topic.name, index=index)
 
 
 class _Wanted:

@@ -15,6 +15,7 @@ from functools import partial
 
 import trio
 
+from broker import events
 from broker.channels.controller_channel import Address
 from broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from broker.handlers.context import Context
@@ -26,7 +27,6 @@ from broker.process.overridden_settings import overridden
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
 from node.listeners import close_all, limits_of
-from node.runtime import events
 from node.runtime.errors import StorageFailure
 from node.runtime.graceful import run_gracefully
 from node.runtime.threads import run_blocking
@@ -128,7 +128,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
         if ctx.authorizer is not None:
             ctx.authorizer.complete_initial_load()
         for line in overridden(parts.config, ctx.metadata.image.configs):
-            log.warning("%s", line)
+            events.CONFIG_OVERRIDDEN.log(log, config=line)
         # Its record may be in the image before its answer is here, and no other record need follow.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
@@ -213,7 +213,7 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
             except KafkaError as error:
                 ctx.directories.refused(topic, index, topics[topic].id, error)
     except KafkaError as error:
-        log.error("recovery of %s: %s", directory.path, error)
+        events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
     ctx.directories.storage_failed()
 
 

@@ -14,6 +14,7 @@ from math import inf
 
 import trio
 
+from broker import events
 from broker.channels.broker_connector import BrokerConnector, BrokerUnknown
 from broker.fetching.sessions import NO_SESSION
 from broker.partitions.follower import FetchPosition, FollowerEpoch
@@ -27,8 +28,6 @@ from broker.replication.fetch_client import (
     Key,
     PartitionFetchState,
 )
-from node.runtime import events
-from node.runtime.events import REPLICA_UNUSABLE, REPLICATION_FAILED
 from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -141,7 +140,7 @@ class Fetcher:
     def _log_once(self, why: str) -> None:
         """Once of what goes on happening."""
         if why != self._last_error:
-            log.info("replication from broker %d stops: %s", self.leader_id, why)
+            events.REPLICA_FETCHER_STOPPED.log(log, leader=self.leader_id, reason=why)
         self._last_error = why
 
     def _begin(self) -> None:
@@ -202,7 +201,7 @@ class Fetcher:
                     continue
                 follower = partition.open_follower()
             except KafkaError as error:
-                REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
+                events.REPLICA_UNUSABLE.log(log, partition=partition.name, error=error)
                 continue
             if follower is None or follower.leader_id != self.leader_id:
                 continue
@@ -319,7 +318,7 @@ class Fetcher:
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
         """What is wrong is logged once; it is tried again, less and less often."""
         if why != followed.last_error:
-            REPLICATION_FAILED.log(
+            events.REPLICATION_FAILED.log(
                 log,
                 partition=followed.follower.replica.name,
                 leader=self.leader_id,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker import events
 from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
 from log.directories.directory import CLUSTER_METADATA, LogDirectory
@@ -19,7 +20,6 @@ from log.directories.meta_properties import MetaPropertiesError
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
-from node.runtime.events import LOG_DIRECTORY_OFFLINE
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from wire.errors import KafkaError
@@ -83,7 +83,7 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
             except KafkaError as error:
                 if path == config.metadata_directory:
                     raise
-                LOG_DIRECTORY_OFFLINE.log(log, directory=path, error=error)
+                events.LOG_DIRECTORY_OFFLINE.log(log, directory=path, error=error)
                 failed[path] = str(error)
         metadata = opened[config.metadata_directory]
         _check(list(opened.values()), metadata)
@@ -108,7 +108,7 @@ def _open(path: Path, config: ServerConfig) -> LogDirectory:
         directory.close(broker_epoch=None)
         raise
     for damage in directory.damaged_checkpoints:
-        log.warning("ignored, and made anew: %s", damage)
+        events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
     return directory
 
 

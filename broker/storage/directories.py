@@ -17,11 +17,11 @@ from pathlib import Path
 
 import trio
 
+from broker import events
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
-from node.runtime.events import REPLICA_OFFLINE
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError
@@ -186,7 +186,7 @@ class LogDirectories:
             self._finish_deletion((topic, index))
             found = self.holding(topic, index)
             if found is not None and found.topic_id(topic, index) != topic_id:
-                log.warning("%s-%d belongs to another topic id: put aside", topic, index)
+                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=topic, index=index)
                 found.put_aside(topic, index)
                 found = None
             if found is not None:
@@ -237,7 +237,7 @@ class LogDirectories:
             return
         if (topic, index) not in self._told:
             self._told.add((topic, index))
-            REPLICA_OFFLINE.log(
+            events.REPLICA_OFFLINE.log(
                 log,
                 partition=f"{topic}-{index}",
                 error=error.message,
@@ -272,7 +272,7 @@ class LogDirectories:
             elif found.offline is None and found.topic_id(topic, index) == topic_id:
                 self.on_placed(topic, index, topic_id, found.directory_id)
         except KafkaError as error:
-            log.error("%s-%d: %s", topic, index, error)
+            events.REPLICA_FAILED.log(log, topic=topic, index=index, error=error)
             self.storage_failed()
 
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
@@ -339,7 +339,7 @@ class LogDirectories:
                 for key in directory.partitions():
                     work += LOOK
                     if key in directory and key not in wanted:
-                        log.warning("%s-%d is not assigned to this broker: put aside", *key)
+                        events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
                         directory.put_aside(*key)
                         self._told.discard(key)
                         work += RENAME
@@ -374,8 +374,8 @@ class LogDirectories:
             ends = {one.path: await run_blocking(one.end_of, topic, index) for one in twins}
             twins.sort(key=lambda one: ends[one.path])
             for one in twins[:-1]:
-                log.warning(
-                    "%s-%d is in %s too: put aside in %s", topic, index, twins[-1].path, one.path
+                events.REPLICA_TWICE.log(
+                    log, topic=topic, index=index, directory=twins[-1].path, put_aside=one.path
                 )
                 one.put_aside(topic, index)
 
@@ -385,7 +385,7 @@ class LogDirectories:
         try:
             yield
         except KafkaError as error:
-            log.error("%s: %s", what, error)
+            events.LOG_DIRECTORY_FAILED.log(log, what=what, error=error)
             self.storage_failed()
 
     # -- upkeep
@@ -428,7 +428,7 @@ class LogDirectories:
                 elif broker_epoch is not None:
                     directory.save_checkpoints(held)
             except KafkaError as error:
-                log.error("%s could not be closed: %s", directory.path, error)
+                events.LOG_DIRECTORY_NOT_CLOSED.log(log, directory=directory.path, error=error)
 
 
 def _held(directory: LogDirectory, offsets: Mapping[Key, int], *, alone: bool) -> Mapping[Key, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import crc32c
 
+from broker import events
 from broker.telemetry.received import ReceivedMetrics
 from broker.telemetry.subscriptions import Subscription, Wanted, subscriptions_of, wanted_of
 from log.codecs.compression import Compression
@@ -115,11 +116,7 @@ class ClientMetrics:
         self._version += 1
         if self.received is None and not self._warned:
             self._warned = True
-            log.warning(
-                "subscription %a collects nothing here: it takes trimaran.metrics.listener, and"
-                " pip install trimaran[telemetry]",
-                changed[0],
-            )
+            events.TELEMETRY_COLLECTS_NOTHING.log(log, subscription=changed[0])
 
     def asked(self, instance_id: bytes, call: Call) -> Client:
         """A client asks what to push; one without an id is given one.

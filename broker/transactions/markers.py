@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import trio
 
+from broker import events
 from broker.channels.broker_channel import NotSent, OutcomeUnknown
 from broker.channels.broker_channels import BrokerChannels
 from broker.channels.gathering import Gathering
@@ -110,7 +111,9 @@ class MarkerWriter:
             await trio.sleep(retry.failed())
             if retry.failures == ATTEMPTS_BEFORE_WARNING:
                 shown = ", ".join(f"{topic}-{index}" for topic, index in sorted(left)[:5])
-                log.warning("transaction of %r waits for markers in %s", transactional_id, shown)
+                events.TRANSACTION_MARKERS_WAIT.log(
+                    log, transactional_id=transactional_id, partitions=shown
+                )
 
     def _exists(self, partition: TopicPartition) -> bool:
         """Partitions were in the metadata when they were added: what is not there is deleted."""

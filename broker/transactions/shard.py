@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from enum import Enum
 
+from broker import events
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
 from broker.transactions import rules
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.records import TransactionRecord, TransactionWrite
 from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
-from node.runtime import events
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode
 
@@ -216,7 +216,9 @@ class TransactionCoordinatorShard:
     def written(self, write: Write[TransactionRecord], code: ErrorCode, _at: Instant) -> None:
         """What was not written is found again the next time."""
         if code:
-            log.warning("timeouts of %d transactions wait: %s", len(write.records), code.name)
+            events.TRANSACTION_TIMEOUTS_WAIT.log(
+                log, transactions=len(write.records), error=code.name
+            )
 
     def close(self, _at: Instant) -> None:
         """The epoch is over: who waits looks again, and is told NOT_COORDINATOR."""

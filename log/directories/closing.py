@@ -14,6 +14,7 @@ from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
+from wire import events
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,8 @@ def check_all(
     give_up_at = monotonic() + CHECK_SECONDS_MAX
     for number, key in enumerate(unchecked):
         if monotonic() > give_up_at:
-            log.warning(
-                "%s: %d logs are not checked since the last process died, so this stop is not a clean one",
-                directory,
-                len(unchecked) - number,
+            events.LOG_DIRECTORY_NOT_CLEAN.log(
+                log, directory=directory, logs=len(unchecked) - number
             )
             return False
         check(key)

@@ -24,6 +24,7 @@ from log.segments.segment import (
     Segment,
     SegmentDamaged,
 )
+from wire import events
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ def _recover(
         if cut:
             break
     for segment in segments[keep:]:
-        log.warning("%s goes: what is before it was cut off", segment.path(LOG_SUFFIX))
+        events.LOG_SEGMENT_DROPPED.log(log, file=segment.path(LOG_SUFFIX))
         _remove(segment, files)
     del segments[keep:]
     for segment in segments[first:]:
@@ -145,11 +146,8 @@ def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> lis
     follow it.
     """
     directory = segments[0].directory
-    log.warning(
-        "%s ends at %d, below its start: it begins anew at %d",
-        directory,
-        segments[-1].next_offset,
-        start_offset,
+    events.LOG_BEGINS_ANEW.log(
+        log, directory=directory, end_offset=segments[-1].next_offset, start_offset=start_offset
     )
     for segment in segments:
         _remove(segment, files)

@@ -37,6 +37,7 @@ from log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
+from wire import events
 
 log = logging.getLogger(__name__)
 
@@ -200,15 +201,13 @@ def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bo
     if is_damaged:
         behind = islice(scan_headers(files, file, position, segment.size), 1, None)
         whole = sum(crc_is_valid(files, file, *one) for one in behind)
-    log.warning(
-        "%s: %d bytes are cut off from position %d, offset %d, which is above the recovery point%s",
-        segment.path(LOG_SUFFIX),
-        segment.size - position,
-        position,
-        offset,
-        f"; {whole} whole batches are among them: a crash leaves that, and so does a bad block"
-        if whole
-        else "",
+    events.LOG_TRUNCATED.log(
+        log,
+        segment=segment.path(LOG_SUFFIX),
+        bytes=segment.size - position,
+        position=position,
+        offset=offset,
+        whole=whole,
     )
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from enum import IntEnum
 
-from node.runtime.events import LOG_LEVEL_CHANGED
+from node import events
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
@@ -116,7 +116,7 @@ def _apply(changes: Iterable[AlterableConfig]) -> None:
         else:
             logger.setLevel(logging.NOTSET)
         level = _name(logger.getEffectiveLevel())
-        LOG_LEVEL_CHANGED.log(log, logger_name=change.name, level=level)
+        events.LOG_LEVEL_CHANGED.log(log, logger_name=change.name, level=level)
 
 
 def _name(level: int) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from node import events
 from node.oauth.web import BYTES_MAX, Web, WebError, check_url
 
 log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class KeySet:
         try:
             self.load()
         except KeySetError as error:
-            log.warning("the keys of %s stay as they are: %s", self.url, error)
+            events.OAUTH_KEYS_KEPT.log(log, url=self.url, error=error)
         finally:
             self._refreshing.release()
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import trio
 
+from node import events
 from wire.transport.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,6 @@ def logging_slow_steps(milliseconds: int) -> SlowSteps:
     limited = LimitedLog(log)
 
     def tell(step: SlowStep) -> None:
-        limited.warning("slow step", "%s", step)
+        limited.log(events.SLOW_STEP, step=step)
 
     return SlowSteps(milliseconds / 1000, tell)

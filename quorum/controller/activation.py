@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from quorum import events
 from quorum.controller.feature_updates import min_isr_record
 from quorum.metadata import versions
 from quorum.metadata.features import ELR_VERSION, SUPPORTED_FEATURES
@@ -64,5 +65,5 @@ def _is_served(record: Message) -> bool:
     served = SERVED.get(record.name)
     if served is not None and served.min_level <= record.feature_level <= served.max_level:
         return True
-    log.warning("%s %d is not served here and stays off", record.name, record.feature_level)
+    events.FEATURE_UNKNOWN.log(log, feature=record.name, level=record.feature_level)
     return False

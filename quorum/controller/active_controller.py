@@ -17,6 +17,7 @@ from node.runtime.deferred import Deferred, ReplicatedState, Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
+from quorum import events
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
 from quorum.controller.operation_queue import OperationQueue
@@ -159,11 +160,9 @@ class ActiveController:
         try:
             for part, batch in zip(parts[1:], batches[1:], strict=True):
                 last_offset = self._node.propose(part, self.epoch, batch)
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is logged, with its traceback
             # A part is in the log that the state does not have.
-            log.exception(
-                "a change of %d records was cut short: giving up leadership", len(records)
-            )
+            events.CONTROLLER_CHANGE_CUT_SHORT.log(log, exc_info=True, records=len(records))
             self._give_up()
             raise NotLeaderError from None
         return last_offset

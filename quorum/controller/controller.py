@@ -17,11 +17,11 @@ from typing import Protocol, TypeVar
 import trio
 
 from node.config.server import ServerConfig
-from node.runtime import events
 from node.runtime.deferred import Deferred, Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps, at_once
+from quorum import events
 from quorum.controller import fencing, upkeep
 from quorum.controller.activation import activation_records
 from quorum.controller.active_controller import ActiveController

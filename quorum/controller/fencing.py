@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import trio
 
 from node.runtime.deferred import Result
-from node.runtime.events import BROKER_FENCED_BY_CONTROLLER
 from node.runtime.steps import Steps, pieces
+from quorum import events
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
 from quorum.controller.index import PARTITIONS_PER_STEP, Key
@@ -85,11 +85,11 @@ async def _fence(active: ActiveController, broker_id: int, broker_epoch: int, wh
     broker = _incarnation(active.image, broker_id, broker_epoch)
     if broker is None or broker.fenced:
         return
-    BROKER_FENCED_BY_CONTROLLER.log(log, broker=broker_id, epoch=broker_epoch, reason=why)
+    events.BROKER_FENCED_BY_CONTROLLER.log(log, broker=broker_id, epoch=broker_epoch, reason=why)
     try:
         await _fence_in_steps(active, broker)
     except KafkaError as error:
-        log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
+        events.CONTROLLER_FENCING_POSTPONED.log(log, broker=broker_id, error=error)
         lease = active.leases.extend(broker_id, broker_epoch, trio.current_time())
         lease.deadline = trio.current_time() + WRITE_AGAIN_SECONDS
 

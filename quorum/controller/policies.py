@@ -16,6 +16,7 @@ from typing import Any
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
+from quorum import events
 from quorum.metadata.image import RESOURCE_TYPES
 from wire.errors import ErrorCode, KafkaError
 
@@ -76,8 +77,8 @@ def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) ->
         return
     try:
         why = policy(asked)
-    except Exception:  # who cannot say, does not allow
-        log.exception("the policy of %s failed", key)
+    except Exception:  # who cannot say, does not allow  # noqa: BLE001 - it is logged, with its traceback
+        events.POLICY_FAILED.log(log, exc_info=True, key=key)
         why = f"the policy of {key} failed"
     if why is not None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, str(why))

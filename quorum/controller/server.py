@@ -31,6 +31,7 @@ from node.runtime.errors import NotLeaderError
 from node.runtime.graceful import run_gracefully
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
+from quorum import events
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
@@ -249,12 +250,12 @@ async def _run(
             nursery.start_soon(parts.registrar.run)
             nursery.start_soon(parts.altered.watch_files)
             task_status.started(_running(parts, server))
-            log.info("[ControllerServer id=%d] started", parts.config.node_id)
+            events.CONTROLLER_STARTED.log(log, node=parts.config.node_id)
             await stop.wait()
             await _hand_over(parts, server)
             nursery.cancel_scope.cancel()
         await run_blocking(_close_directory, parts.directory)
-        log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
+        events.CONTROLLER_STOPPED.log(log, node=parts.config.node_id)
     finally:
         close_all(parts.listeners)
 

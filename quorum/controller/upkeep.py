@@ -14,8 +14,8 @@ import trio
 
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
-from node.runtime.events import UNCLEAN_ELECTION
 from node.runtime.steps import Steps
+from quorum import events
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
@@ -60,7 +60,7 @@ async def balance(active: ActiveController, interval_seconds: float) -> None:
         await trio.sleep(interval_seconds)
         changed = await process_partitions(active, lambda index: index.imbalanced, balance_leaders)
         if changed:
-            log.info("moved %d leaders back to preferred replicas", changed)
+            events.CONTROLLER_LEADERS_BALANCED.log(log, partitions=changed)
 
 
 async def elect_missing_leaders(active: ActiveController) -> None:
@@ -77,7 +77,7 @@ async def elect_uncleanly(active: ActiveController) -> None:
         await active.unclean_wanted.wait()
         changed = await process_partitions(active, lambda index: index.leaderless, elect_unclean)
         if changed:
-            UNCLEAN_ELECTION.log(log, partitions=changed)
+            events.UNCLEAN_ELECTION.log(log, partitions=changed)
 
 
 async def schedule_unclean_elections(active: ActiveController, interval_seconds: float) -> None:

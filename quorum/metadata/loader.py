@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from quorum.metadata.records import delta_from_nothing
@@ -122,9 +123,9 @@ class MetadataLoader:
         for publisher in self._publishers:
             try:
                 publisher.publish(delta, self.image, manifest)
-            except Exception:  # one publisher must not keep the others from the change
-                log.exception(
-                    "%s failed at metadata offset %d", type(publisher).__name__, provenance.offset
+            except Exception:  # one publisher must not keep the others from the change  # noqa: BLE001 - it is logged, with its traceback
+                events.METADATA_PUBLISHER_FAILED.log(
+                    log, exc_info=True, publisher=type(publisher).__name__, offset=provenance.offset
                 )
 
     async def lead(self, epoch: int) -> None:

@@ -26,7 +26,7 @@ from log.disk.files import REAL_FILES, Files
 from log.segments.recovery import crc_is_valid, offsets_of
 from log.segments.scan import is_plausible, scan_headers
 from log.segments.segment import LOG_SUFFIX, file_name
-from node.runtime.events import METADATA_DAMAGED
+from quorum import events
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.recovery_point import RecoveryPoint
@@ -289,7 +289,7 @@ def mend(
         where = f"position {damage.position} of {file_name(damage.bases[damage.at] if has_file else 0, LOG_SUFFIX)}"
         if not can_refetch(readable_history(path, files)):
             raise refuse(path, damage.offset, damage.upto, where)
-        METADATA_DAMAGED.log(
+        events.METADATA_DAMAGED.log(
             log, directory=path, offset=damage.offset, end_offset=damage.upto, error=where
         )
         RefetchMark(path, files).set(damage.upto)

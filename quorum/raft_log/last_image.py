@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from quorum.metadata.replay import Replay
@@ -25,7 +26,7 @@ def last_image(metadata_log: MetadataLog, bootstrap: Iterable[Message]) -> Metad
     try:
         _follow(replay, metadata_log)
     except RemoteProtocolError as error:
-        log.warning("users of the metadata log are not known before a leader is: %s", error)
+        events.METADATA_LOG_USERS_UNKNOWN.log(log, error=error)
     image = replay.state.image
     if image is not EMPTY:
         return image

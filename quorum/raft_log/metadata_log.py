@@ -18,7 +18,7 @@ from log.batches.records import records_bytes
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
-from node.runtime.events import METADATA_DAMAGED
+from quorum import events
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
@@ -118,7 +118,7 @@ class MetadataLog:
 
         A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
         """
-        METADATA_DAMAGED.log(
+        events.METADATA_DAMAGED.log(
             log, directory=self.log.directory, offset=0, end_offset=self.end_offset, error=damage
         )
         self.refetch.set(self.end_offset)
@@ -146,7 +146,7 @@ class MetadataLog:
             except (RemoteProtocolError, KafkaError) as error:
                 if not self._can_refetch(readable_history(self.log.directory)):
                     raise refuse(self.log.directory, offset, self.end_offset, error) from error
-                METADATA_DAMAGED.log(
+                events.METADATA_DAMAGED.log(
                     log,
                     directory=self.log.directory,
                     offset=offset,

@@ -18,6 +18,7 @@ from threading import Lock
 import crc32c
 
 from log.disk.files import REAL_FILES, Files
+from quorum import events
 
 SUFFIX = ".flushed"
 
@@ -43,7 +44,7 @@ class RecoveryPoint:
         self._has_file = True
         offset = text[:20]
         if text != _format(offset):
-            log.warning("%s is damaged: not used", self._path)
+            events.METADATA_LOG_RECOVERY_POINT_DAMAGED.log(log, file=self._path)
             return 0
         return int(offset)
 

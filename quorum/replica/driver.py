@@ -24,6 +24,7 @@ from node.runtime.alarm import Alarm
 from node.runtime.clock import now_ms
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
+from quorum import events
 from quorum.raft import messages as core
 from quorum.raft.core import Raft
 from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
@@ -262,7 +263,7 @@ class Driver:
             self._cluster_id_check.note(send.to, response, len(self._log.history.voters))
             return _checked(send, response)
         except VersionMismatch as error:
-            log.info("%s: %s", send.to, error)
+            events.QUORUM_PEER_REFUSED.log(log, peer=send.to, error=error)
             return _UNSUPPORTED_RESPONSES.get(type(send.request))
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import trio
 
 from log.batches.records import BatchBuilder, NewRecord
-from node.runtime import events
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
 from node.runtime.group_commit import GroupCommit
@@ -31,6 +30,7 @@ from node.runtime.latest import Latest
 from node.runtime.steps import Steps, at_once
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark
+from quorum import events
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
@@ -370,7 +370,7 @@ class QuorumNode:
         upto = self.log.refetch_upto
         if upto is not None and offset >= upto:
             assert isinstance(self.log, MetadataLog)
-            log.info("all that was damaged is here again, up to offset %d", upto)
+            events.METADATA_LOG_MENDED.log(log, offset=upto)
             self.log.refetch.clear()
 
     def _publish(self, raft: Raft) -> None:

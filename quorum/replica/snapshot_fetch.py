@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from node.runtime.threads import run_blocking, run_computing
+from quorum import events
 from quorum.raft import messages as core
 from quorum.raft.ready import SnapshotChunk
 from quorum.raft.types import OffsetAndEpoch, ensure
@@ -35,7 +36,7 @@ class SnapshotFetch:
     async def check(self, response: core.FetchSnapshotResponse) -> core.FetchSnapshotResponse:
         """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
         if response.size > SNAPSHOT_BYTES_MAX:
-            log.warning("a snapshot of %d bytes is not fetched", response.size)
+            events.SNAPSHOT_TOO_LARGE.log(log, bytes=response.size)
             return core.not_found(response)
         if response.snapshot_id is None or response.position + len(response.data) < response.size:
             return response
@@ -44,7 +45,7 @@ class SnapshotFetch:
         try:
             self._verified = await run_computing(_verify, response.snapshot_id, whole)
         except SnapshotDamaged as error:
-            log.warning("a fetched snapshot is damaged, asking again: %s", error)
+            events.SNAPSHOT_DAMAGED.log(log, error=error)
             return core.not_found(response)
         return response
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import trio
 
-from node.runtime import events
 from node.runtime.clock import now_ms
 from node.runtime.threads import run_blocking
+from quorum import events
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.memory_log import MemoryLog

@@ -12,6 +12,7 @@ from node.addresses import AddressBook
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
 from node.listeners import addresses_of, bounds_of
+from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -69,7 +70,7 @@ class AlteredConnections:
         try:
             bounds = bounds_of(now, self._names, self.book.addresses)
         except ConfigError as error:  # of a version that takes other values
-            log.error("altered bounds of connections are not used: %s", error)
+            events.CONNECTIONS_CONFIG_INVALID.log(log, error=error)
             return
         if bounds != self.quotas.bounds:
             self.quotas.change(bounds)

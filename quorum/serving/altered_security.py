@@ -18,7 +18,7 @@ from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
 from node.config.server import LISTENER_PREFIX, ServerConfig
 from node.logins import Logins
-from node.runtime import events
+from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -70,9 +70,7 @@ class AlteredSecurity:
             self._in_use = config
             self._signatures = self._look()
         except ConfigError as error:
-            log.error(
-                "the altered configuration is invalid, the previous one stays in use: %s", error
-            )
+            events.SECURITY_CONFIG_INVALID.log(log, error=error)
 
     def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
         """All of it, or nothing where something cannot be used. Raises ConfigError."""
@@ -80,7 +78,7 @@ class AlteredSecurity:
         clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
         for listener, security in secured:
             listener.security = security
-            log.info("new connections to %s get its altered security", listener.name)
+            events.SECURITY_ALTERED.log(log, listener=listener.name)
         for client, new in clients:
             client.tls, client.sasl = new.tls, new.sasl
 

@@ -13,7 +13,7 @@ from node.config.config_def import ConfigKey
 from node.config.dynamic_keys import dynamic_key
 from node.config.group_keys import GROUP_CONFIGS
 from node.config.topic_keys import TOPIC_CONFIGS
-from node.runtime.events import CONFIG_WITHOUT_EFFECT
+from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import (
     BROKER_RESOURCE,
@@ -53,7 +53,9 @@ class IdleConfigs:
         why = key and (key.no_effect or key.no_effect_while_running)
         if why:
             self._told.add((kind, name))
-            CONFIG_WITHOUT_EFFECT.log(log, config=name, resource=resource or "all", reason=why)
+            events.CONFIG_WITHOUT_EFFECT.log(
+                log, config=name, resource=resource or "all", reason=why
+            )
 
 
 def _key_of(kind: int, name: str) -> ConfigKey | None:

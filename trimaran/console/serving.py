@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from trimaran import events
 from trimaran.console import gate, rendering, reports, stream, writes
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
@@ -236,7 +237,7 @@ def _status_of(told: UserError) -> int:
 def _failed(console: Console, error: Exception, form: str, path: str, title: str) -> Response:
     told = explain(error)
     if told is None:
-        log.exception("the page %s failed", path, exc_info=error)
+        events.CONSOLE_PAGE_FAILED.log(log, exc_info=error, path=path)
         told = UserError(
             "this page failed",
             f"{type(error).__name__}: {error}",

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
 
+from trimaran import events
 from trimaran.client.changes import (
     DELETE,
     SET,
@@ -109,11 +110,13 @@ def perform(write: Write, question: Question, fields: Mapping[str, str], who: st
     try:
         page = write.change(question.cluster, fields, question)
     except Exception as error:
-        audit.warning("%s %s by %s: refused: %s", write.verb, told, who, _why(error))
+        events.CONSOLE_WRITE_REFUSED.log(
+            audit, verb=write.verb, resource=told, user=who, reason=_why(error)
+        )
         raise
     finally:
         question.cluster.forget()
-    audit.info("%s %s by %s: done", write.verb, told, who)
+    events.CONSOLE_WRITE.log(audit, verb=write.verb, resource=told, user=who)
     return page
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from node.runtime.events import METRICS_SERVED
+from trimaran import events
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
@@ -91,4 +91,4 @@ class MirrorMonitor:
 
 def _tell(address: Address) -> None:
     host, port = address
-    METRICS_SERVED.log(log, host=host, port=port)
+    events.METRICS_SERVED.log(log, host=host, port=port)

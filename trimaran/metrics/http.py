@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import h11
 import trio
 
+from trimaran import events
 from wire.transport.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
         nonlocal connections
         async with stream:
             if connections >= CONNECTIONS_MAX:
-                limited_log.warning("full", "%d HTTP connections, the most allowed", connections)
+                limited_log.log(events.METRICS_FULL, connections=connections)
                 return
             connections += 1
             try:
@@ -122,7 +123,7 @@ class _Connection:
         try:
             return await self._respond(Request(path, headers))
         except Exception as error:  # noqa: BLE001 - it must not end the node
-            self._log.exception("http", error, "answering GET %a failed", path)
+            self._log.log(events.METRICS_FAILED, exc_info=error, path=path)
             return _error(500, "it failed, see the log of the node")
 
     async def _send(self, response: Response) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from wire import events
 from wire.security.exchange import AuthenticationFailed, Done, Tokens
 from wire.security.principal import Principal
 
@@ -72,5 +73,5 @@ class PlainExchange:
         try:
             return self._ask(username, password) is True
         except Exception as error:  # noqa: BLE001 - it is not ours, and nobody gets in by its mistakes
-            log.error("the callback of PLAIN failed with %s", type(error).__name__)
+            events.LOGIN_CALLBACK_FAILED.log(log, error=type(error).__name__)
             return False

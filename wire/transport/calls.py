@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
+from wire import events
 from wire.errors import ErrorCode
 from wire.schema import Message
 from wire.security.principal import ANONYMOUS, Principal
@@ -115,8 +116,8 @@ class ConnectionInfo:
 def _call(callback: Callback) -> None:
     try:
         callback()
-    except Exception:  # one part's callback must not keep the others from theirs
-        log.exception("a callback for a closed connection failed")
+    except Exception:  # one part's callback must not keep the others from theirs  # noqa: BLE001 - it is logged, with its traceback
+        events.CONNECTION_CALLBACK_FAILED.log(log, exc_info=True)
 
 
 @dataclass(slots=True)

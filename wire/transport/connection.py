@@ -23,6 +23,7 @@ from typing import Any
 
 import trio
 
+from wire import events
 from wire.errors import RemoteProtocolError
 from wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
 from wire.outgoing import Outgoing
@@ -138,12 +139,10 @@ class Connection:
                         await self._read()
         except* (ConnectionError, TimeoutError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the peer is gone
-        except* OSError as group:
-            self._log.warning("os", "%s closes: %s", self.info, group.exceptions[0])
-        except* CloseConnection as group:
-            self._log.warning("close", "%s closes: %s", self.info, group.exceptions[0])
+        except* (OSError, CloseConnection) as group:
+            self._closes(group.exceptions[0])
         except* Exception as group:  # noqa: BLE001 - a connection is isolated from its siblings
-            self._log.exception("bug", group, "%s failed", self.info)
+            self._log.log(events.CONNECTION_FAILED, exc_info=group, connection=self.info)
         finally:
             self.info.mark_closed()
             self._let_go()
@@ -158,6 +157,9 @@ class Connection:
         self._unsent = SendQueue()
         self._share.give_back_all()
 
+    def _closes(self, error: BaseException) -> None:
+        self._log.log(events.CONNECTION_CLOSED, connection=self.info, error=str(error))
+
     async def _shake_hands(self) -> bool:
         """TLS, and whether it came to anything; until the peer is known the connection lives on borrowed time."""
         self._serving.deadline = trio.current_time() + self._limits.handshake_seconds
@@ -166,7 +168,7 @@ class Connection:
         except ssl.SSLError as error:
             self._counters.failed_handshakes += 1
             if not isinstance(error, ssl.SSLEOFError):
-                self._log.warning("tls", "%s closes: TLS handshake failed: %s", self.info, error)
+                self._log.log(events.CONNECTION_TLS_FAILED, connection=self.info, error=error)
             return False
         if self._authenticator is None:
             self._serving.deadline = math.inf
@@ -222,12 +224,12 @@ class Connection:
                 await self._read_requests()
             except BadFrame as error:
                 self._counters.bad_frames += 1
-                self._log.warning("frame", "%s closes: %s", self.info, error)
+                self._log.log(events.CONNECTION_BAD_FRAME, connection=self.info, error=error)
             except RemoteProtocolError as error:
                 self._counters.bad_requests += 1
-                self._log.warning("request", "%s closes: %a", self.info, str(error))
+                self._log.log(events.CONNECTION_BAD_REQUEST, connection=self.info, error=str(error))
             except CloseConnection as error:
-                self._log.warning("close", "%s closes: %a", self.info, str(error))
+                self._closes(error)
             self.info.mark_closed()
             seconds = self._limits.half_closed_seconds + self._failure_delay_seconds
             self._serving.deadline = trio.current_time() + seconds

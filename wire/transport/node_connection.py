@@ -17,6 +17,7 @@ from typing import Any
 
 import trio
 
+from wire import events
 from wire.client.bootstrap import Address
 from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from wire.client.errors import (
@@ -285,7 +286,9 @@ class NodeConnection:
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as group:
             self._close(group.exceptions[0])
         except* RemoteProtocolError as group:
-            log.warning("connection to %s dropped: %a", self._name, str(group.exceptions[0]))
+            events.CONNECTION_TO_NODE_DROPPED.log(
+                log, node=self._name, error=str(group.exceptions[0])
+            )
             self._close(group.exceptions[0])
         finally:
             self._close(None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from wire import events
 from wire.declarations import Versions
 from wire.errors import ErrorCode, KafkaError
 from wire.outgoing import Outgoing
@@ -98,7 +99,7 @@ class Route:
         if isinstance(error, KafkaError):
             return error
         name = self.request.__name__
-        self.log.exception(name, error, "%s failed", name)
+        self.log.log(events.REQUEST_FAILED, of=name, exc_info=error, request=name)
         return KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
         )

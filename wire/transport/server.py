@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from wire import events
 from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.calls import Address, ConnectionInfo
 from wire.transport.connection import Connection
@@ -220,7 +221,7 @@ class _Acceptor(Server):
         name, quotas = listener.name, self._quotas
         while quotas.is_full(name, protected=listener.for_nodes):
             count = quotas.of_listener(name)
-            self._log.warning("connections", "%d connections on %s, the most allowed", count, name)
+            self._log.log(events.LISTENER_FULL, listener=name, connections=count)
             await quotas.freed.wait()
 
     async def _pace(self, listener: Listener) -> None:
@@ -234,7 +235,7 @@ class _Acceptor(Server):
 
     async def _accept_failed(self, error: OSError) -> None:
         if error.errno in _ACCEPT_PAUSE_ERRORS:
-            self._log.warning("accept", "cannot accept connections: %s", error)
+            self._log.log(events.LISTENER_CANNOT_ACCEPT, error=error)
             await trio.sleep(_ACCEPT_PAUSE_SECONDS)
         # Everything else is about a connection that ended before it was accepted (see accept(2)).
 
@@ -247,13 +248,13 @@ class _Acceptor(Server):
         )
         if early > 0:
             self.counters.refused += 1
-            self._log.warning("rate", "%s connects faster than its quota allows", ip)
+            self._log.log(events.ADDRESS_TOO_FAST, address=ip)
             nursery.start_soon(_close_later, accepted, early)
             return
         if self._quotas.is_too_many_of(ip):
             self.counters.refused += 1
             count = self._quotas.of_address(ip)
-            self._log.warning("per ip", "%s has %d connections, the most allowed", ip, count)
+            self._log.log(events.ADDRESS_FULL, address=ip, connections=count)
             accepted.close()
             return
         try:
@@ -315,7 +316,7 @@ class _Acceptor(Server):
         ]
         for one in sorted(of_clients, key=lambda one: one.received_at)[: max(0, excess)]:
             self.counters.excess_closed += 1
-            self._log.warning("excess", "%s closes: there are too many connections", one.info)
+            self._log.log(events.CONNECTION_EXCESS, connection=one.info)
             one.abort()
 
     async def close_idle(self) -> None:
@@ -367,9 +368,7 @@ class _Acceptor(Server):
             if before.get(one.info.id) == one.activity():
                 excess -= one.held_of(pool)
                 self.counters.stalled_closed += 1
-                self._log.warning(
-                    "stalled", "%s closes: it holds memory that others wait for", one.info
-                )
+                self._log.log(events.CONNECTION_STALLED, connection=one.info)
                 one.abort()
 
     async def wait_drained(self) -> None:

@@ -18,6 +18,7 @@ import trio
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
 from wire.errors import LocalProtocolError
+from zkcompat import events
 from zkcompat.claim import Step
 from zkcompat.legacy import acls, configs, credentials, deletions, elections, reassignments, topics
 from zkcompat.legacy.controller import Controller, committed_offset
@@ -97,7 +98,7 @@ class LegacyAdmin:
             try:
                 await finder
             except PathRefusedError as refused:  # what is locked is no reason not to mirror
-                log.warning("What tools wrote cannot be looked at: %s", refused)
+                events.TOOLS_NOT_WATCHED.log(log, error=refused)
         self._found = set(desk.open)
 
     async def run(self, tenure: Tenure) -> None:
@@ -113,11 +114,11 @@ class LegacyAdmin:
                 try:
                     await self._look_at(subject, tenure)
                 except UndecidedError as problem:
-                    log.warning("The quorum did not decide (%s); trying again", problem)
+                    events.TOOLS_UNDECIDED.log(log, error=problem)
                     await trio.sleep(backoff.failed())
                     break
                 except PathRefusedError as refused:
-                    log.warning("What a tool wrote cannot be looked at: %s", refused)
+                    events.TOOLS_NOT_READ.log(log, error=refused)
                     self._settle(subject, tenure, stands=True)
                 else:
                     backoff.succeeded()
@@ -295,7 +296,7 @@ class LegacyAdmin:
             why = f"{order.kind} is not among the kinds that are obeyed" if self.kinds else OPTION
             if order.kind is Kind.SCRAM:
                 why += "; use kafka-configs --bootstrap-server"
-            log.warning("Not obeyed: a tool wrote to ZooKeeper to %s (%s)", order.what, why)
+            events.TOOLS_NOT_OBEYED.log(log, order=order.what, reason=why)
         await self._tidy(order.tidy, tenure)
         return obeyed
 
@@ -309,14 +310,14 @@ class LegacyAdmin:
             try:
                 refused += await self._ask_fenced(ask, claim, tenure)
             except StepRefusedError as refused_claim:
-                log.warning("What a tool wrote is not there, or locked: %s", refused_claim)
+                events.TOOLS_NOT_READABLE.log(log, error=refused_claim)
                 return False
             except LocalProtocolError as error:  # a number or a text that no request can say
                 refused.append(f"{order.what}: {error}")
             claim = ()
         _warn(refused)
         if order.asks:
-            log.info("Asked the quorum for a tool that wrote to ZooKeeper: %s", order.what)
+            events.TOOLS_OBEYED.log(log, order=order.what)
             await self._sync(tenure)
         return True
 
@@ -339,7 +340,7 @@ class LegacyAdmin:
             if refused.reason == "BadVersion":  # a tool wrote more
                 self._desk.hear(refused.step.path)
             elif refused.reason != "NoNode":  # it is gone already
-                log.warning("What a tool wrote cannot be removed: %s", refused)
+                events.TOOLS_NOT_REMOVED.log(log, error=refused)
 
 
 async def _read(paths: Sequence[str], tenure: Tenure) -> FoundTree:
@@ -363,6 +364,6 @@ def _at_version(step: Step, version: int) -> Step:
 def _warn(refused: Iterable[str]) -> None:
     said = list(refused)
     for sentence in said[:WARNINGS_MAX]:
-        log.warning("Refused what a tool wrote to ZooKeeper: %s", sentence)
+        events.TOOLS_REFUSED.log(log, order=sentence)
     if len(said) > WARNINGS_MAX:
-        log.warning("… and %d refusals more", len(said) - WARNINGS_MAX)
+        events.TOOLS_REFUSALS_LEFT_OUT.log(log, count=len(said) - WARNINGS_MAX)

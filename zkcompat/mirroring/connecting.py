@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
-from node.runtime.events import MIRROR_LOST_ZOOKEEPER
+from zkcompat import events
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.zookeeper.keeper import Keeper
 
@@ -46,22 +46,19 @@ class Connecting:
         config = self.keeper.config
         seen = await _ask_all(config.connect, config.security.tls is not None)
         how = "serves, and has not let us in yet" if seen.zxids else "does not answer"
-        MIRROR_LOST_ZOOKEEPER.log(log, connect=config.connect, reason=how)
+        events.MIRROR_LOST_ZOOKEEPER.log(log, connect=config.connect, reason=how)
         told, reads_only = "", False
         started = trio.current_time()
         resume = self.keeper.saved
         while not await self.keeper.wait_connected(ASK_SECONDS):
             if self.keeper.tls_problem not in ("", told):
                 told = self.keeper.tls_problem
-                log.warning(
-                    "TLS with ZooKeeper at %s failed: %s; %s", config.connect, told, TLS_REMEDY
+                events.MIRROR_TLS_FAILED.log(
+                    log, connect=config.connect, error=told, remedy=TLS_REMEDY
                 )
             if self.keeper.is_refused:
-                log.error(
-                    "ZooKeeper at %s refuses the mirror's user: see trimaran.zk.auth and "
-                    "trimaran.zk.sasl.jaas.config; trying again in %.0f s",
-                    config.connect,
-                    REFUSED_SECONDS,
+                events.MIRROR_LOGIN_REFUSED.log(
+                    log, connect=config.connect, seconds=REFUSED_SECONDS
                 )
                 await trio.sleep(REFUSED_SECONDS)
                 await self.keeper.close()
@@ -69,16 +66,13 @@ class Connecting:
                 continue
             seen = await _ask_all(config.connect, config.security.tls is not None)
             if seen.reads_only and not reads_only:
-                log.warning(
-                    "ZooKeeper at %s is read-only: it has no majority; waiting until it has",
-                    config.connect,
-                )
+                events.MIRROR_ZOOKEEPER_READS_ONLY.log(log, connect=config.connect)
             reads_only = seen.reads_only
             long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
             if seen.zxids and (long or max(seen.zxids) < self.keeper.last_zxid):
                 # Its data was wiped or restored, or an answer lied: the client's last zxid is from the future, and
                 # every server turns it away. Another client has seen none; only a session that is not there is lost.
-                log.warning("ZooKeeper serves but turns our connection away: beginning a new one")
+                events.MIRROR_CONNECTION_TURNED_AWAY.log(log)
                 await self.keeper.close()
                 self.keeper.connect(resume)
                 started = trio.current_time()

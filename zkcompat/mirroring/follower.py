@@ -14,6 +14,7 @@ from functools import partial
 import trio
 
 from quorum.metadata.image import MetadataImage
+from zkcompat import events
 from zkcompat.changes import Changes
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.pace import cpu_seconds
@@ -114,7 +115,7 @@ class Follower:
         try:
             await self.writer.write(self._planned(shown, image, changes), image)
         except TreeDiffersError as problem:
-            log.warning("The tree was changed by another client (%s): comparing", problem)
+            events.MIRROR_TREE_CHANGED.log(log, problem=problem)
             settle = partial(self._settle, image=image, dirty=True)
             await self._visit(self._touched(shown, image, changes), image, settle)
             await self.writer.write((), image)
@@ -179,13 +180,13 @@ class Follower:
                 repairs = _noting(self._repairs(piece, image), wrong)
                 written = await self.writer.write(repairs, dirty=dirty, final=last)
             except TreeDiffersError as problem:
-                log.warning("The tree changes while it is compared: %s", problem)
+                events.MIRROR_TREE_UNSETTLED.log(log, problem=problem)
                 piece = await _again(self.tenure, piece)
                 continue
             if written and self.tenure.shown is not None:
                 self.status.repairs += 1
                 if not dirty:
-                    log.warning("Not as the metadata say, %d mended: %s", written, _some(wrong))
+                    events.MIRROR_MENDED.log(log, operations=written, paths=_some(wrong))
             self._settled(piece)
             return
 

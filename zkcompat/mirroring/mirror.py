@@ -17,8 +17,8 @@ from typing import Protocol
 
 import trio
 
-from node.runtime.events import MIRROR_WAITS_FOR_QUORUM
 from wire.client.backoff import ExponentialBackoff
+from zkcompat import events
 from zkcompat.mirroring.broker_watch import BrokerWatch
 from zkcompat.mirroring.connecting import Connecting
 from zkcompat.mirroring.feed import ImageFeed
@@ -133,7 +133,7 @@ class Mirror:
                 began = trio.current_time()
                 await self._tenure()
             except TurnOverError:
-                log.info("The mirror stands by: another controller leads")
+                events.MIRROR_STANDS_BY.log(log)
                 self.status.tell("standby")
             except (*_ENDINGS, WrongClusterError) as problem:
                 if isinstance(problem, WrongClusterError) and not admitted.is_set():
@@ -161,18 +161,19 @@ class Mirror:
 
     def _explain(self, problem: Exception, seconds: float) -> None:
         connect = self.keeper.config.connect
-        level, then = logging.WARNING, "starting over"
+        event, then = events.MIRROR_INTERRUPTED, "starting over"
         if isinstance(problem, UncertainOutcomeError):
             words, then = f"Lost ZooKeeper at {connect} ({problem})", "trying again"
         elif isinstance(problem, WrongClusterError):
-            words, level, then = str(problem), logging.ERROR, "waiting until it is ours again"
+            event, words = events.MIRROR_WRONG_CLUSTER, str(problem)
+            then = "waiting until it is ours again"
         elif isinstance(problem, PathRefusedError):
             words = f"ZooKeeper at {connect} refuses what the mirror's claim needs, {problem}"
             then = f"give the mirror's user all rights there; trying again in {seconds:.1f} s"
         else:
             words = f"Another client wrote the mirror's claim ({problem})"
         self.status.last_problem = words
-        log.log(level, "%s; %s", words, then)
+        event.log(log, problem=words, then=then)
 
     async def _leader_known(self) -> None:
         def known(feed: ImageFeed) -> bool:
@@ -181,7 +182,7 @@ class Mirror:
         with trio.move_on_after(PATIENCE_SECONDS):
             await self.feed.wait_for(known)
         if not known(self.feed):
-            MIRROR_WAITS_FOR_QUORUM.log(log)
+            events.MIRROR_WAITS_FOR_QUORUM.log(log)
             await self.feed.wait_for(known)
 
     async def _tenure(self) -> None:

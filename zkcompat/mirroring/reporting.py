@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import trio
 
 from node.runtime.clock import now_ms
+from zkcompat import events
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.mirroring.status import MirrorStatus
@@ -53,7 +54,7 @@ class Reporting:
                 except PathRefusedError as problem:
                     if str(problem) != refused:
                         refused = str(problem)
-                        log.warning("zk status cannot be told of this mirror: %s", problem)
+                        events.MIRROR_NOT_REPORTED.log(log, error=problem)
                 except UncertainOutcomeError as problem:  # the outage is told
                     log.debug("The report cannot be written: %s", problem)
             await trio.sleep(BETWEEN_SECONDS)
@@ -70,15 +71,12 @@ class Reporting:
             seconds = self.feed.silent_seconds()
             if QUORUM_SILENCE_SECONDS <= seconds < float("inf") and not silent:
                 silent = True
-                log.warning(
-                    "The quorum has said nothing for %.0f s: asking all controllers; ZooKeeper shows the state "
-                    "of offset %d until then",
-                    seconds,
-                    self.status.published_offset,
+                events.MIRROR_QUORUM_SILENT.log(
+                    log, seconds=seconds, offset=self.status.published_offset
                 )
             elif seconds < QUORUM_SILENCE_SECONDS and silent:
                 silent = False
-                log.warning("The quorum speaks again")
+                events.MIRROR_QUORUM_HEARD.log(log)
             await trio.sleep(PAUSE_SECONDS)
 
     async def _tell(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
+from zkcompat import events
 from zkcompat.claim import Step
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from zkcompat.mirroring.verifier import Verifier
@@ -42,7 +43,7 @@ class ResyncRequests:
                     await changed.wait()
                     continue
                 if asked.created_zxid != answered:
-                    log.info("Comparing everything, as was asked for")
+                    events.MIRROR_RESYNC.log(log)
                     await self.verifier.verify()
                     await self.tenure.wait_no_suspects()
                     answered = asked.created_zxid
@@ -51,7 +52,7 @@ class ResyncRequests:
             except (PathRefusedError, StepRefusedError) as refused:
                 if str(refused) != told:
                     told = str(refused)
-                    log.warning("The request for a resynchronisation stays: %s", refused)
+                    events.MIRROR_RESYNC_REQUEST_STAYS.log(log, error=refused)
                 await trio.sleep(RETRY_SECONDS)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import trio
 
+from zkcompat import events
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.znodes.controller import Controller
@@ -52,7 +53,7 @@ class Standby:
             if version != seen or state.offset >= self.feed.image.provenance.offset:
                 seen, since = version, trio.current_time()
             elif trio.current_time() - since > patience:
-                log.warning("The other mirror does not write any more: taking over")
+                events.MIRROR_TAKES_OVER.log(log)
                 return
             if await self.keeper.wait_deleted(Controller.PATH, poll):
                 return

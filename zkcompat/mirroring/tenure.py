@@ -14,9 +14,9 @@ from typing import Protocol
 import trio
 
 from node.runtime.clock import now_ms
-from node.runtime.events import MIRROR_LEADS
 from quorum.metadata.image import MetadataImage
 from wire.transport.events import Notifier
+from zkcompat import events
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.sections.registry import SectionIndex, Sections
@@ -155,7 +155,7 @@ class Tenure:
             self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
         self.status.claims += 1
         self.status.controller_epoch = guard.controller_epoch
-        MIRROR_LEADS.log(log, epoch=guard.controller_epoch, leader=leader.id)
+        events.MIRROR_LEADS.log(log, epoch=guard.controller_epoch, leader=leader.id)
 
     async def transact(
         self,
@@ -265,7 +265,7 @@ class Tenure:
             if not wrong:
                 await changed.wait()
                 continue
-            log.warning("%s was changed by another client: making it again", Controller.PATH)
+            events.MIRROR_CLAIM_CHANGED.log(log, path=Controller.PATH)
             if await self._replace_controller(is_there=found is not None):
                 self.status.repairs += 1
                 self.status.tell()
@@ -301,7 +301,7 @@ class Tenure:
         try:
             await self.transact(steps)
         except StepRefusedError as refused:  # changed once more, or locked: a later look tells
-            log.warning("%s cannot be made again yet: %s", Controller.PATH, refused)
+            events.MIRROR_CLAIM_WAITS.log(log, path=Controller.PATH, error=refused)
             return False
         return True
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from quorum.metadata.image import MetadataImage
+from zkcompat import events
 from zkcompat.claim import step_of
 from zkcompat.mirroring.quarantine import HeldBack, Quarantine
 from zkcompat.mirroring.tenure import StepRefusedError, Tenure
@@ -170,10 +171,7 @@ class TreeWriter:
     def _refuse(self, operation: Operation, reason: str) -> None:
         entry = self.quarantine.refused(operation, reason)
         if entry.attempts == 1:
-            log.warning(
-                "Left out, the rest is mirrored: %s; trying again later, zk verify names it",
-                entry.sentence(),
-            )
+            events.MIRROR_HELD_BACK.log(log, refusal=entry.sentence())
 
     async def _resolved(self, batch: list[Operation], held: HeldBack) -> list[Operation]:
         """Keys of others are kept; what becomes secret is hidden before it is written, or left out."""

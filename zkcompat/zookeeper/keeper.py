@@ -20,6 +20,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 
+from zkcompat import events
 from zkcompat.claim import Step
 from zkcompat.tree import FoundZnode
 from zkcompat.zookeeper.errors import (
@@ -312,7 +313,7 @@ async def open_keeper(
             try:
                 save_session(path, config.connect, session)
             except OSError as error:  # the next process begins another session: brokers flicker
-                log.warning("The ZooKeeper session cannot be kept in %s: %s", path, error)
+                events.MIRROR_SESSION_NOT_KEPT.log(log, path=path, error=error)
 
     keeper = Keeper(config, remember, trio.lowlevel.current_trio_token())
     keeper.connect(resume)

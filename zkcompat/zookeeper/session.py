@@ -27,6 +27,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
+from zkcompat import events
 from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security, make_client
 from zkcompat.zookeeper.session_file import SavedSession
@@ -192,7 +193,7 @@ class Session:
         self.is_refused = self.is_refused or refused
         if self._connected and client.client_id is not None:
             session_id, password = client.client_id
-            log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
+            events.MIRROR_SESSION.log(log, session=session_id, connect=self.config.connect)
             self.saved = SavedSession(session_id, password)
             self.on_session(self.saved)
         self._changed.notify_all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from broker import events
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import (
     JOINING_EPOCH,
@@ -48,7 +49,7 @@ def admit(
                 f"Member {member_id} is not a member of group {group.id}.",
             )
         if known is None:
-            log.info("%s: member %s joins the consumer group", group.id, member_id)
+            events.GROUP_MEMBER_JOINED.log(log, group=group.id, member=member_id)
             return ConsumerMember(member_id)
         member = known
     # Who joins again owns nothing, and is told what is its own.
@@ -84,7 +85,9 @@ def admit_static(
     group = operation.group
     known = group.static_member(instance_id)
     if known is None:
-        log.info("%s: static member %s joins as %s", group.id, instance_id, member_id)
+        events.GROUP_STATIC_MEMBER_JOINED.log(
+            log, group=group.id, instance=instance_id, member=member_id
+        )
         return ConsumerMember(member_id)
     if known.id == member_id and known.epoch != LEAVING_STATIC_EPOCH:
         return known  # it did not hear that it has joined
@@ -121,7 +124,9 @@ def _replace_static(
 ) -> ConsumerMember:
     """The new incarnation takes what the old one had, and its target."""
     group = operation.group
-    log.info("%s: static member %s is back as %s", group.id, known.instance_id, member_id)
+    events.GROUP_STATIC_MEMBER_BACK.log(
+        log, group=group.id, instance=known.instance_id, member=member_id
+    )
     member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     target = group.target.get(known.id, {})
     operation.write(member_tombstones(group.id, known.id))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from itertools import islice
 
+from broker import events
 from broker.groups.consumer.assignors.model import Assignment, Work, done
 from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
 from broker.groups.consumer.operation import ConsumerOperation
@@ -132,5 +133,5 @@ _NEVER = object()
 
 def _finish(operation: ConsumerOperation, epoch: int) -> None:
     group = operation.group
-    log.info("%s: target of epoch %d for %d members", group.id, epoch, len(group.members))
+    events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
     operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])

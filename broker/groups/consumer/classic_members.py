@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from broker import events
 from broker.groups.consumer import admission, assigning, fencing, heartbeat
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, MemberState
@@ -130,7 +131,7 @@ def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> Consumer
         return admission.admit_static(operation, member_id, instance_id, uses_classic_protocol=True)
     known = group.members.get(member_id)
     if known is None:
-        log.info("%s: member %s joins by the classic protocol", group.id, member_id)
+        events.GROUP_CLASSIC_MEMBER_JOINED.log(log, group=group.id, member=member_id)
         return ConsumerMember(member_id)
     return known
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from broker import events
 from broker.groups.consumer import assigning, migration, regexes
 from broker.groups.consumer.member import ConsumerMember, MemberState
 from broker.groups.consumer.operation import ConsumerOperation
@@ -45,5 +46,7 @@ def timed_out(operation: ConsumerOperation, member_id: str, kind: Timer) -> None
         return
     if kind is Timer.REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return
-    log.info("%s: member %s is fenced: %s", operation.group.id, member_id, TIMED_OUT[kind])
+    events.GROUP_MEMBER_FENCED.log(
+        log, group=operation.group.id, member=member_id, reason=TIMED_OUT[kind]
+    )
     remove(operation, [member])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from broker import events
 from broker.groups.consumer import assigning, fencing, regexes
 from broker.groups.consumer.admission import admit, known_static
 from broker.groups.consumer.group import ConsumerGroup
@@ -269,11 +270,11 @@ def leave(
     else:
         member = known_static(group, member_id, request.instance_id)
     if request.member_epoch == LEAVING_STATIC_EPOCH:
-        log.info("%s: static member %s leaves for a while", group.id, request.instance_id)
+        events.GROUP_STATIC_MEMBER_LEFT.log(log, group=group.id, instance=request.instance_id)
         operation.write_current(replace(member, epoch=LEAVING_STATIC_EPOCH, revoking={}))
         operation.cancel_timer(Timer.REVOCATION, member_id)
     else:
-        log.info("%s: member %s leaves", group.id, member_id)
+        events.GROUP_MEMBER_LEFT.log(log, group=group.id, member=member_id)
         fencing.remove(operation, [member])
     return ConsumerGroupHeartbeatResponse(
         member_id=member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
+from broker import events
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, Owned, Partitions
 from broker.groups.consumer.operation import ConsumerOperation
@@ -67,9 +68,7 @@ def upgrade(
         except RemoteProtocolError as error:
             why = f"what a member says cannot be read: {error}"
         else:
-            log.info(
-                "%s becomes a consumer group with %d members", classic.id, len(classic.members)
-            )
+            events.GROUP_UPGRADED.log(log, group=classic.id, members=len(classic.members))
             return records
     raise KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic.id} is not a consumer group: {why}."
@@ -140,7 +139,7 @@ def downgrade_if_classic(operation: ConsumerOperation) -> bool:
         or len(group.members) > settings.classic_members_max
     ):
         return False
-    log.info("%s becomes a classic group with %d members", group.id, len(group.members))
+    events.GROUP_DOWNGRADED.log(log, group=group.id, members=len(group.members))
     record = _classic_record(operation)
     for member_id in group.members:
         for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):

@@ -7,13 +7,14 @@ from __future__ import annotations
 import pytest
 from immutables import Map
 
+from broker.events import REPLICA_UNUSABLE
 from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
-from node.runtime.events import REPLICA_UNUSABLE, event_of
 from tests.broker.batches import append, batch
 from tests.broker.partitions.listening import Listener, code_of
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from wire.errors import ErrorCode, KafkaError
+from wire.events import event_of
 
 
 def names(harness):

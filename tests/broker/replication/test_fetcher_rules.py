@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from broker.channels.broker_connector import BrokerConnector
+from broker.events import REPLICA_TRUNCATED
 from broker.partitions.replica import Replica
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
@@ -19,7 +20,6 @@ from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
 from node.runtime import group_commit
-from node.runtime.events import REPLICA_TRUNCATED, event_of
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -33,6 +33,7 @@ from tests.broker.replication.stub_leader import (
 )
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
+from wire.events import event_of
 from wire.messages.fetch import EpochEndOffset
 
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE

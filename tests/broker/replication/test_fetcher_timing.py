@@ -11,15 +11,16 @@ import pytest
 import trio
 import trio.testing
 
+from broker.events import REPLICA_UNUSABLE
 from broker.partitions.partition import Partition
 from broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
 from node.replication_throttle import ReplicationThrottle
-from node.runtime.events import REPLICA_UNUSABLE, event_of
 from tests.broker.replication.stub_leader import answered, data, record
 from tests.cluster.data_side import open_harness, partition, topic
 from wire.client.errors import ConnectionLost
 from wire.errors import ErrorCode, KafkaError
+from wire.events import event_of
 from wire.transport.rate import Windows
 
 LEADER = 11

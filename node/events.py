@@ -1,0 +1,33 @@
+"""Named lines of the log: of what brokers and controllers share. See `wire.events`."""
+
+from __future__ import annotations
+
+import logging
+
+from wire.events import Event
+
+_W = logging.WARNING
+LOG_LEVEL_CHANGED = Event(
+    "log_level.changed",
+    _W,
+    "log level of %(logger_name)s is now %(level)s",
+    "Somebody altered BROKER_LOGGER configs.",
+)
+SLOW_STEP = Event(
+    "loop.slow_step",
+    _W,
+    "%(step)s",
+    "A step of the event loop took long, and everybody else waited.",
+)
+OAUTH_KEYS_KEPT = Event(
+    "oauth.keys_kept",
+    _W,
+    "the keys of %(url)s stay as they are: %(error)s",
+    "The identity provider gave no keys. Those of before stay in use.",
+)
+QUOTA_UNKNOWN_HOST = Event(
+    "quota.unknown_host",
+    _W,
+    "a quota for %(host)a has no effect: the name is not known",
+    "Its connections are not limited until the name is known.",
+)

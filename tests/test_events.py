@@ -1,0 +1,171 @@
+"""Named lines of the log: docs/events.md lists them (`REWRITE_TRANSCRIPTS=1` writes it), each is written somewhere, and
+whoever writes one gives just its fields.
+"""
+
+import ast
+import functools
+import importlib
+import io
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from broker import events as broker_events
+from tests import datadriven
+from trimaran.logs import JsonFormatter, TextFormatter
+from wire.events import Event
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "events.md"
+ROOMS = ("wire", "log", "node", "quorum", "broker", "zkcompat", "trimaran")
+HEAD = """# Events
+
+Lines of a node's log that scripts may wait for and alerts may count.
+Their names, levels and fields stay; their words may change.
+Every line from INFO on has a name. Those of DEBUG are for who looks for a mistake, and have none.
+`kafka.authorizer.logger` has the form of Apache Kafka's, and no names.
+This page is written from `events.py` of each folder: `REWRITE_TRANSCRIPTS=1 pytest tests/test_events.py`.
+
+A log that is no terminal is JSON, an object a line (`trimaran.log.format`):
+
+```
+{"ts": "2026-11-23T16:00:00.123", "level": "INFO", "logger": "broker.process.lifecycle",
+ "message": "broker 11 is ready", "node_id": 11, "event": "broker.ready", "fields": {"broker": 11}}
+```
+
+A line of DEBUG has no `event`. A traceback is in `error`.
+What a peer can cause over and over is written once in ten seconds; `left_out` then counts the others.
+
+| event | level | fields | when |
+|---|---|---|---|
+"""
+# The few of `log` are with those of `wire`.
+MODULES = {room: importlib.import_module(f"{room}.events") for room in ROOMS if room != "log"}
+BY_ROOM = {
+    room: {name: one for name, one in vars(module).items() if isinstance(one, Event)}
+    for room, module in MODULES.items()
+}
+EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
+# What an authorizer says has Apache Kafka's form; the two others write what an event has become.
+WITHOUT_NAMES = {"quorum/serving/audit.py", "wire/events.py", "wire/transport/limited_log.py"}
+CALL = re.compile(r"\.(info|warning|error|exception|critical|log)\(")
+LEVELS = {"info", "warning", "error", "exception", "critical", "log"}
+
+
+def rows():
+    for one in sorted(EVENTS, key=lambda one: one.name):
+        fields = ", ".join(f"`{field}`" for field in one.fields) or "–"
+        yield f"| `{one.name}` | {logging.getLevelName(one.level)} | {fields} | {one.meaning} |"
+
+
+def test_the_page_lists_all():
+    page = HEAD + "\n".join(rows()) + "\n"
+    if datadriven.REWRITE:
+        PAGE.write_text(page)
+    assert PAGE.read_text() == page
+    assert len({one.name for one in EVENTS}) == len(EVENTS)
+
+
+@functools.cache
+def logged():
+    """Each call of a method that a logger has from INFO on: where it is, the call, and whose method it is."""
+    found = []
+    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        text = path.read_text()
+        if not CALL.search(text):  # to parse all takes ten seconds
+            continue
+        for node in ast.walk(ast.parse(text)):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in LEVELS:
+                found.append((path.relative_to(ROOT), node, ast.unparse(called.value)))
+    return found
+
+
+def written():
+    """Which event of which room is logged, with which fields, wherever it is."""
+    for path, call, of in logged():
+        room = "wire" if path.parts[0] == "log" else path.parts[0]
+        words = {keyword.arg for keyword in call.keywords} - {"exc_info", "of"}
+        named = of if of.startswith("events.") else ast.unparse(call.args[0]) if call.args else ""
+        if named.startswith("events.") and named.removeprefix("events.") in BY_ROOM[room]:
+            yield room, named.removeprefix("events."), words
+
+
+def test_each_is_written_with_its_fields():
+    found = list(written())
+    indirect = {("zkcompat", "MIRROR_INTERRUPTED"), ("zkcompat", "MIRROR_WRONG_CLUSTER")}
+    known = {(room, name) for room, events in BY_ROOM.items() for name in events}
+    assert {(room, name) for room, name, _ in found} == known - indirect
+    for room, name, fields in found:
+        assert fields == set(BY_ROOM[room][name].fields), name
+
+
+LOGGERS = {"log", "_log", "logger", "_logger", "audit", "limited", "limited_log"}
+
+
+def test_every_line_from_info_on_has_a_name():
+    """`log.info("…")` says something that no script can wait for: it is an event, or of DEBUG."""
+    nameless = [
+        f"{path}:{call.lineno}"
+        for path, call, of in logged()
+        if of.rpartition(".")[2] in LOGGERS
+        and str(path) not in WITHOUT_NAMES
+        and not ast.unparse(call.args[0]).startswith("events.")
+    ]
+    assert nameless == []
+
+
+def test_names_are_of_one_form():
+    form = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
+    assert [one.name for one in EVENTS if not form.fullmatch(one.name)] == []
+
+
+@pytest.fixture
+def lines():
+    """A logger of its own, and what it wrote by each formatter."""
+    logger = logging.getLogger("tests.events")
+    streams = []
+    handlers = []
+    for formatter in (TextFormatter(), JsonFormatter(7)):
+        streams.append(io.StringIO())
+        handlers.append(logging.StreamHandler(streams[-1]))
+        handlers[-1].setFormatter(formatter)
+        logger.addHandler(handlers[-1])
+    logger.setLevel(logging.INFO)
+    yield logger, lambda: [stream.getvalue() for stream in streams]
+    for handler in handlers:
+        logger.removeHandler(handler)
+
+
+def test_json_has_name_and_fields(lines):
+    logger, read = lines
+    broker_events.BROKER_REGISTERED.log(logger, broker=7, epoch=12)
+    logger.info("for people")
+    text, objects = read()
+    assert "registered as broker 7, epoch 12\n" in text
+    named, other = map(json.loads, objects.splitlines())
+    assert named["event"] == "broker.registered"
+    assert named["fields"] == {"broker": 7, "epoch": 12}
+    assert named["message"] == "registered as broker 7, epoch 12"
+    assert "event" not in other
+
+
+def test_what_is_no_json_is_words(lines):
+    logger, read = lines
+    broker_events.LOG_DIRECTORY_OFFLINE.log(
+        logger, directory=Path("/d"), error=OSError(5, "broken")
+    )
+    (line,) = read()[1].splitlines()
+    assert json.loads(line)["fields"] == {"directory": "/d", "error": "[Errno 5] broken"}
+
+
+def test_a_line_without_fields_is_its_text(lines):
+    logger, written_lines = lines
+    broker_events.BROKER_LEFT_WITHOUT_LEAVE.log(logger)
+    text, objects = written_lines()
+    named = json.loads(objects)
+    assert (named["event"], named["fields"]) == ("broker.stopped_without_leave", {})
+    assert broker_events.BROKER_LEFT_WITHOUT_LEAVE.text in text

@@ -1,0 +1,169 @@
+"""Lines of the log that scripts wait for and alerts count: each has a name and fields that stay, listed in
+docs/events.md. The words of a line may change.
+
+In a log of JSON they are `event` and `fields`; a line without a name is for people.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+
+_FIELD = re.compile(r"%\((\w+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`text` has its fields as `%(name)s`; `meaning` is for who reads the manual."""
+
+    name: str
+    level: int
+    text: str
+    meaning: str
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(_FIELD.findall(self.text))
+
+    def log(
+        self,
+        logger: logging.Logger,
+        *,
+        exc_info: BaseException | bool | None = None,
+        **fields: object,
+    ) -> None:
+        """Writes the line; `fields` are all of those. `exc_info` as `logging` has it: with a traceback."""
+        arguments = (fields,) if fields else ()  # an empty mapping is no argument of `%`
+        logger.log(
+            self.level,
+            self.text,
+            *arguments,
+            exc_info=exc_info,
+            extra={"named_event": self},
+            stacklevel=2,
+        )
+
+
+def event_of(record: logging.LogRecord) -> Event | None:
+    """What was logged by `Event.log`."""
+    return getattr(record, "named_event", None)
+
+
+# What connections say, and the few lines of logs on disk. Each room above has an `events.py` of its own.
+_W, _E = logging.WARNING, logging.ERROR
+ADDRESS_FULL = Event(
+    "address.full",
+    _W,
+    "%(address)s has %(connections)d connections, the most allowed",
+    "max.connections.per.ip. The new one is closed.",
+)
+ADDRESS_TOO_FAST = Event(
+    "address.too_fast",
+    _W,
+    "%(address)s connects faster than its quota allows",
+    "Its connections wait.",
+)
+CONNECTION_BAD_FRAME = Event(
+    "connection.bad_frame",
+    _W,
+    "%(connection)s closes: %(error)s",
+    "What a peer sends is no frame of Kafka's protocol.",
+)
+CONNECTION_BAD_REQUEST = Event(
+    "connection.bad_request",
+    _W,
+    "%(connection)s closes: %(error)a",
+    "What a peer sends is no request of Kafka's protocol.",
+)
+CONNECTION_CALLBACK_FAILED = Event(
+    "connection.callback_failed",
+    _E,
+    "a callback for a closed connection failed",
+    "A mistake of ours.",
+)
+CONNECTION_CLOSED = Event(
+    "connection.closed",
+    _W,
+    "%(connection)s closes: %(error)a",
+    "We end a connection, for this reason.",
+)
+CONNECTION_EXCESS = Event(
+    "connection.excess",
+    _W,
+    "%(connection)s closes: there are too many connections",
+    "max.connections was lowered. The most idle ones go.",
+)
+CONNECTION_FAILED = Event(
+    "connection.failed",
+    _E,
+    "%(connection)s failed",
+    "A mistake of ours. Others go on.",
+)
+CONNECTION_STALLED = Event(
+    "connection.stalled",
+    _W,
+    "%(connection)s closes: it holds memory that others wait for",
+    "Its peer takes no answers.",
+)
+CONNECTION_TLS_FAILED = Event(
+    "connection.tls_failed",
+    _W,
+    "%(connection)s closes: TLS handshake failed: %(error)s",
+    "A client without TLS, or with a certificate that does not fit.",
+)
+CONNECTION_TO_NODE_DROPPED = Event(
+    "connection.to_node_dropped",
+    _W,
+    "connection to %(node)s dropped: %(error)a",
+    "It is made again.",
+)
+LISTENER_CANNOT_ACCEPT = Event(
+    "listener.cannot_accept",
+    _W,
+    "cannot accept connections: %(error)s",
+    "The machine has no descriptors or memory left. It is tried again.",
+)
+LISTENER_FULL = Event(
+    "listener.full",
+    _W,
+    "%(connections)d connections on %(listener)s, the most allowed",
+    "Others wait until one closes.",
+)
+LOG_BEGINS_ANEW = Event(
+    "log.begins_anew",
+    _W,
+    "%(directory)s ends at %(end_offset)d, below its start: it begins anew at %(start_offset)d",
+    "A crash has left less than what was deleted before. Replicas fetch the rest.",
+)
+LOG_SEGMENT_DROPPED = Event(
+    "log.segment_dropped",
+    _W,
+    "%(file)s goes: what is before it was cut off",
+    "It cannot be read without the segments before it.",
+)
+LOG_TRUNCATED = Event(
+    "log.truncated",
+    _W,
+    "%(segment)s: %(bytes)d bytes are cut off from position %(position)d, offset %(offset)d, which is "
+    "above the recovery point; %(whole)d whole batches are among them",
+    "A crash leaves that, and so does a bad block. The partition is recovered.",
+)
+LOG_DIRECTORY_NOT_CLEAN = Event(
+    "log_directory.not_clean",
+    _W,
+    "%(directory)s: %(logs)d logs are not checked since the last process died, so this stop is not a clean one",
+    "They are checked at the next start.",
+)
+LOGIN_CALLBACK_FAILED = Event(
+    "login.callback_failed",
+    _E,
+    "the callback of PLAIN failed with %(error)s",
+    "Logins are refused.",
+)
+REQUEST_FAILED = Event(
+    "request.failed",
+    _E,
+    "%(request)s failed",
+    "A mistake of ours. The client gets UNKNOWN_SERVER_ERROR.",
+)
