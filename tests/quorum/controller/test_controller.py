@@ -13,7 +13,7 @@ from quorum.metadata.loader import MetadataLoader
 from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.solo import CLUSTER_ID, EPOCH, Log, solo
-from tests.quorum.metadata.build import broker, config, features, image_of, topic
+from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic
 from wire.errors import ErrorCode, KafkaError
 from wire.records.transactions import BeginTransactionRecord
 from wire.transport.calls import finished
@@ -113,12 +113,14 @@ async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
         assert not controller.is_active
 
 
-async def test_who_does_not_lead_makes_ready_to(autojump_clock):
+async def test_who_does_not_lead_makes_ready_to(autojump_clock, monkeypatch):
     """So that the first decision of its epoch need not wait for a look at every partition."""
+    monkeypatch.setattr("quorum.controller.standby.PARTITIONS_PER_STEP", 1)
     controller = standby()
+    records = [features(), topic("t", 1), *(partition(1, index, [1]) for index in range(3))]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
-        controller.apply_committed(controller.node.appended([features(), topic("t", 1)], 1))
+        controller.apply_committed(controller.node.appended(records, 1))
         await trio.sleep(POLL_SECONDS * 2)
         with trio.testing.assert_no_checkpoints():
             index = await controller._standby.acquire()

@@ -195,6 +195,29 @@ async def test_what_a_fencing_takes_away_need_not_be_one_batch(autojump_clock, m
         assert [len(batch) for batch in one.log.batches] == [2, 1, 1]
 
 
+async def test_what_it_joined_while_it_was_fenced_is_taken_away_with_the_rest(
+    autojump_clock, monkeypatch
+):
+    monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
+    monkeypatch.setattr(fencing, "PARTITIONS_PER_STEP", 1)
+    joined = [partition(1, index, [1, 2]) for index in (3, 4, 5)]
+    async with solo(*RECORDS) as one:
+        await one.beat(2)
+
+        async def join():
+            while not one.log.batches:
+                await trio.lowlevel.checkpoint()
+            at_once(one.active.write(Result(joined, None)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(join)
+            nursery.start_soon(fencing._fence, one.active, 1, 101, "a test says so")
+        await one.settle()
+        assert one.fenced == [1]
+        assert {found.isr for found in one.partitions().values()} == {(2,)}
+        assert [len(batch) for batch in one.log.batches[-2:]] == [2, 2]
+
+
 async def test_an_operator_can_read_who_was_fenced_and_why(autojump_clock, caplog):
     caplog.set_level("INFO")
     async with solo(*RECORDS) as one:

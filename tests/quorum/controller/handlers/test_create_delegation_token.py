@@ -33,6 +33,8 @@ async def test_nobody_gets_one_on_plain_text(tmp_path):
 async def test_one_for_another_user_needs_leave(tmp_path):
     async with asked(tmp_path, **SECRET, **SUPER_USER) as one:
         for_bob = CREATION.replace(owner_principal_type="User", owner_principal_name="bob")
+        own = await one.forwarded(CREATION, 3, "alice")
+        assert (own.error_code, own.principal_name) == (0, "alice")
         refused = await one.forwarded(for_bob, 3, "alice")
         assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
         allowed = await one.forwarded(for_bob, 3, "ANONYMOUS")
