@@ -21,6 +21,7 @@ SEEDS = 7
 QUICK = (
     *("complete before the markers", "nothing is verified", "serves before it has loaded"),
     *("load stops before the end", "what others own is free", "pending offsets count"),
+    "markers go at once",
 )
 QUICK_SEEDS = 40
 

@@ -8,6 +8,7 @@ from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from log.producers.marker import EndMarker
 from tests.simulation.checker import Violation
 from tests.simulation.coordinators.batches import Batch
+from tests.simulation.coordinators.compacted import Compacted, Left
 from tests.simulation.coordinators.offsets import Offsets
 from tests.simulation.coordinators.outcomes import Outcomes
 from tests.simulation.coordinators.transactions import S, Transactions
@@ -285,3 +286,78 @@ def test_two_readers_of_a_partition(history: History) -> None:
     history.offsets.reads("g", "m", {0})
     with pytest.raises(Violation, match="G2 "):
         history.offsets.reads("g", "n", {0})
+
+
+RETENTION_MS = 1000
+
+
+def written(base: int, *values: bytes | None, producer_id: int = -1, key: bytes = b"k") -> Batch:
+    records = tuple((base + n, key, value) for n, value in enumerate(values))
+    last = base + max(1, len(values)) - 1
+    return Batch(base, last, 0, producer_id, 0, producer_id >= 0, None, records)
+
+
+def end_of(base: int, producer_id: int, *, is_commit: bool) -> Batch:
+    return written(base, producer_id=producer_id)._replace(marker=EndMarker(is_commit, 0))
+
+
+def compacted(*batches: Batch) -> Compacted:
+    """Committed at 0 ms."""
+    made = Compacted(require, RETENTION_MS)
+    for batch in batches:
+        made.committed(batch, 0)
+    return made
+
+
+def test_a_record_goes_when_a_later_one_of_its_key_counts() -> None:
+    first, second = written(0, b"a"), written(1, b"b")
+    made = compacted(first, second)
+    made.check("b", [Left(first, None), Left(second, second)], 0)
+    with pytest.raises(Violation, match="P18 "):
+        made.check("b", [Left(first, first), Left(second, None)], RETENTION_MS)
+
+
+def test_a_record_that_was_aborted_counts_for_nothing() -> None:
+    first, second = written(0, b"a"), written(1, b"b", producer_id=1)
+    made = compacted(first, second, end_of(2, 1, is_commit=False))
+    made.check("b", [Left(first, first), Left(second, None)], 0)
+    with pytest.raises(Violation, match="P18 "):
+        made.check("b", [Left(first, None), Left(second, second)], 0)
+
+
+def test_a_record_of_an_open_transaction_goes_by_nothing() -> None:
+    first, second = written(0, b"a", producer_id=1), written(1, b"b", producer_id=1)
+    with pytest.raises(Violation, match="P18 "):
+        compacted(first, second).check("b", [Left(first, None), Left(second, second)], 0)
+
+
+def test_a_tombstone_goes_after_its_time_when_nothing_older_is_left() -> None:
+    value, tombstone = written(0, b"a"), written(1, None)
+    made = compacted(value, tombstone)
+    made.check("b", [Left(value, None), Left(tombstone, None)], RETENTION_MS)
+    with pytest.raises(Violation, match="P18 "):
+        made.check("b", [Left(value, None), Left(tombstone, None)], RETENTION_MS - 1)
+    with pytest.raises(Violation, match="P18 "):
+        made.check("b", [Left(value, value), Left(tombstone, None)], RETENTION_MS)
+
+
+def test_a_marker_goes_after_its_time_when_nothing_of_its_transaction_is_left() -> None:
+    data, marker, later = (
+        written(0, b"a", producer_id=1),
+        end_of(1, 1, is_commit=True),
+        written(2, b"b"),
+    )
+    made = compacted(data, marker, later)
+    made.check("b", [Left(data, None), Left(marker, None)], RETENTION_MS)
+    for left, now_ms in ((None, RETENTION_MS - 1), (data._replace(records=()), RETENTION_MS)):
+        with pytest.raises(Violation, match="T9 "):
+            made.check("b", [Left(data, left), Left(marker, None)], now_ms)
+
+
+def test_a_batch_that_is_not_what_was_written() -> None:
+    batch, later = written(0, b"a", b"b"), written(2, b"c")
+    made = compacted(batch, later)
+    made.check("b", [Left(batch, batch._replace(records=batch.records[1:]))], 0)
+    for other in (batch._replace(producer_epoch=1), batch._replace(records=((0, b"k", b"x"),))):
+        with pytest.raises(Violation, match="P18 "):
+            made.check("b", [Left(batch, other)], 0)

@@ -120,6 +120,7 @@ async def test_without_the_feature_it_is_not_served(tmp_path, autojump_clock):
     ids=lambda value: str(value)[:60],
 )
 async def test_what_is_wrong_leaves_no_trace(tmp_path, autojump_clock, wrong, code):
+    """mA6."""
     async with open_rig(tmp_path) as rig:
         served(rig)
         await leading(rig)

@@ -70,6 +70,7 @@ async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
 
 
 async def test_what_is_refused(tmp_path):
+    """mA8."""
     async with asked(tmp_path, transaction_max_timeout_ms="5000", **SETTINGS) as one:
         producer = WireProducer(one)
         await producer.find()

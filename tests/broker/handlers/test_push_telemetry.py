@@ -48,6 +48,7 @@ async def test_what_is_pushed_is_scraped(tmp_path):
 
 
 async def test_what_is_not_taken_says_why_and_ends_no_connection(tmp_path):
+    """mA12."""
     async with collecting(tmp_path, telemetry_max_bytes="1000") as one:
         told = await subscription(one)
         again = GetTelemetrySubscriptionsRequest(client_instance_id=told.client_instance_id)

@@ -84,7 +84,7 @@ async def test_every_partition_has_its_answer(harness):
 
 
 async def test_markers_of_old_coordinators_and_old_epochs_are_refused(harness):
-    """T4, T6, KIP-890."""
+    """T4, T6, mA9, KIP-890."""
     write(harness, 7, epoch=3)
     assert await mark(harness, 7, commit=True, epoch=2) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert await mark(harness, 7, commit=True, epoch=3, txn=2) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -124,6 +124,32 @@ def test_markers_stay_until_their_data_is_gone_and_then_as_long_as_a_tombstone(t
     assert log.last_stable_offset(7) == 7
 
 
+def test_what_was_aborted_stays_so_while_a_part_of_it_is_cleaned(tmp_path):
+    """T8: of KAFKA-13727, where the first part of a transaction was cleaned and the rest then counted as committed."""
+    log = opened(tmp_path, replace(CONFIG, segment_bytes=400))
+    for number in range(6):
+        fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": number}
+        put(log, (b"plain", b"%d" % number), (b"other %d" % number, b""))
+        put(log, (b"aborted", b"v" * 60), is_transactional=True, **fields)
+    mark(log, 1, commit=False)
+    put(log, (b"plain", b"last"))
+    sealed(log)
+    assert len(log.sealed_segments) > 3
+    rounds, end = 0, 0
+    while end < log.active_segment.base_offset:
+        end = compact(log, limits=CleanerLimits(24 * 5), cleaned_to=end)
+        aborted = [view for view in views_of(log) if view.producer_id == 1 and not view.is_control]
+        rounds += any(view.count for view in aborted)
+        named = log.aborted_transactions(0, log.log_end_offset)
+        assert all(
+            any(one.first_offset <= view.base_offset < one.last_offset for one in named)
+            for view in aborted
+        )
+        assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+    assert rounds, "there was a round after which a part of it was left"
+    assert [r.key for r in records_of(log)].count(b"aborted") == 0
+
+
 def test_the_last_batch_of_a_producer_stays_as_a_header(tmp_path):
     log = opened(tmp_path)
     fields = {"producer_id": 7, "producer_epoch": 2}

@@ -57,9 +57,9 @@ class Answers(CoordinatorChecker):
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             return self.offsets.is_over(*_committer(request))
         if isinstance(request, HeartbeatRequest | SyncGroupRequest | JoinGroupRequest):
-            return _is_loading(broker, request.group_id), self.offsets.generations.get(
-                request.group_id, -1
-            )
+            group = request.group_id
+            newest = self.offsets.generations.get(group, -1)
+            return _is_loading(broker, group), newest, self.offsets.lives[group]
         return None
 
     def answers(
@@ -208,7 +208,7 @@ class Answers(CoordinatorChecker):
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
         """G1: of a generation that is over nobody is told that all is well."""
-        is_loading, newest = before
+        is_loading, newest, _ = before
         if isinstance(request, HeartbeatRequest) and not response.error_code:
             index = broker.groups.partition_of(request.group_id)
             state = broker.partitions.state_of(CONSUMER_OFFSETS, index)
@@ -243,9 +243,11 @@ class Answers(CoordinatorChecker):
         before: Before,
     ) -> None:
         if not response.error_code:
+            _, newest, life = before
+            # An empty group that changes its kind meanwhile begins anew.
             self.rule(
-                response.generation_id >= before[1],
-                *("G1", request.group_id, "goes from", before[1], "to", response.generation_id),
+                response.generation_id >= newest or self.offsets.lives[request.group_id] > life,
+                *("G1", request.group_id, "goes from", newest, "to", response.generation_id),
             )
             if request.group_instance_id is not None:
                 who = (request.group_id, request.group_instance_id)

@@ -11,6 +11,9 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+import trio
+
+from broker.background.log_cleaner import CleanerSettings, LogCleaner
 from broker.groups.consumer.configured import ConfiguredGroups
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -20,6 +23,8 @@ from broker.process.transactions import transactions
 from broker.producing.offloaded_connections import OffloadedConnections
 from broker.producing.producer_ids import ProducerIds
 from broker.transactions.marking import Marking
+from log.compaction.cleaning import CleanerLimits
+from log.compaction.offset_map import SLOT_BYTES
 from node.config.server import ServerConfig
 from tests.cluster.data_side import config
 from tests.simulation.coordinators.channels import SimChannels
@@ -114,4 +119,17 @@ class CoordinatorBroker(SimBroker):
         )
 
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
-        return (*super().tasks(), self.groups.runtime.run, self.transacting.run)
+        tasks = (*super().tasks(), self.groups.runtime.run, self.transacting.run)
+        return (*tasks, self._compact) if self.world.rules.compact_every else tasks
+
+    async def _compact(self) -> None:
+        """After an unclean election nobody could say any more what may be missing."""
+        world = self.world
+        limits = CleanerLimits(world.rules.map_slots * SLOT_BYTES)
+        settings = CleanerSettings(limits=limits)
+        cleaner = LogCleaner(self.partitions, self.directories, lambda: settings, world.now_ms)
+        while True:
+            await trio.sleep(world.prng.expovariate(1 / world.rules.compact_every))
+            if not world.checker.is_void and await cleaner.clean_dirtiest():
+                world.happened["compacted"] += 1
+                world.checker.compacted(self)

@@ -1,16 +1,19 @@
 """Looks after every event whether the rules of coordinators hold, beside those of partitions (docs/invariants.md).
 
 It reads the internal topics itself: what leaders have appended, and what is committed. An answer of a broker is held
-against that when it leaves. After an unclean election nothing is promised, so nothing is asked any more.
+against that when it leaves. What compaction took out of a log is put back when it is read, and must be allowed to be
+missing. After an unclean election nothing is promised, so nothing is asked any more.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.simulation.coordinators.batches import Batch, read_batch
+from tests.simulation.coordinators.compacted import Compacted, Left
 from tests.simulation.coordinators.offsets import Offsets
 from tests.simulation.coordinators.outcomes import Outcomes
 from tests.simulation.coordinators.transactions import Transactions
@@ -19,6 +22,8 @@ from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
+
+INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 class CoordinatorChecker(Checker):
@@ -32,6 +37,8 @@ class CoordinatorChecker(Checker):
         self._batches: defaultdict[Key, dict[tuple[int, int], Batch]] = defaultdict(dict)
         self._appended: list[tuple[Key, Batch]] = []
         self._taken: Counter[Key] = Counter()
+        self._compacted: dict[Key, Compacted] = {}
+        self._put_back: set[Entry] = set()
         self.is_void = False
 
     def rule(self, holds: bool, name: str, *why: object) -> None:
@@ -41,6 +48,77 @@ class CoordinatorChecker(Checker):
     def look(self) -> None:
         super().look()
         self._take_news()
+
+    # --- compaction
+
+    def made(self, key: Key) -> None:
+        super().made(key)
+        if self.world.rules.compact_every and self.world.name_of(key) in INTERNAL:
+            self._compacted[key] = Compacted(self.rule, self.world.rules.delete_retention_ms)
+
+    def compacted(self, broker: SimBroker) -> None:
+        """A round is over: what the broker has is still what it was."""
+        self.look()
+        for key in self._compacted:
+            replica = self.replicas.get((broker.id, key))
+            if replica is not None and replica.log is not None:
+                found = self._entries(broker, key, replica.log, replica.log.log_start_offset)
+                self.rule(found == replica.entries, "P18", broker.id, key, "is another log")
+
+    def _entries(self, broker: SimBroker, key: Key, log: Any, start: int) -> list[Entry]:
+        found = super()._entries(broker, key, log, start)
+        self._put_back.clear()
+        if key not in self._compacted:
+            return found
+        history, batches = self.histories[key], self._batches[key]
+        whole: list[Entry] = []
+        left: list[Left] = []
+        for entry in found:
+            gone = _between(history.committed, start, entry.base)
+            self._put_back |= set(gone)
+            left += [Left(batches[one.epoch, one.base], None) for one in gone]
+            written, _ = history.written.get((entry.epoch, entry.base), (entry, None))
+            if (batch := batches.get((entry.epoch, entry.base))) is not None:
+                left.append(Left(batch, batch if written == entry else read_batch(log, entry.base)))
+            whole += [*gone, written]
+            start = entry.last + 1
+        self._compacted[key].check(broker.id, left, self.world.now_ms())
+        return whole
+
+    def _check_epoch(self, broker: SimBroker, entry: Entry, log: Any) -> None:
+        """Who copies a compacted log does not hear of an epoch of which nothing is left."""
+        if entry not in self._put_back:
+            super()._check_epoch(broker, entry, log)
+
+    def agree(self) -> None:
+        super().agree()
+        if not self.is_void:
+            for (broker_id, key), replica in self.replicas.items():
+                if key in self._compacted and replica.log is not None:
+                    self._know_producers(broker_id, key, replica)
+
+    def _know_producers(self, broker_id: int, key: Key, replica: ReplicaLog) -> None:
+        """I3: who has nothing but the compacted log knows of its producers what all that was written says."""
+        epochs: dict[int, int] = {}
+        begun: dict[int, int] = {}
+        for entry in replica.entries:
+            batch = self._batches[key][entry.epoch, entry.base]
+            if batch.producer_id >= 0:
+                epochs[batch.producer_id] = batch.producer_epoch
+                if batch.marker is not None:
+                    begun.pop(batch.producer_id, None)
+                elif batch.is_transactional:
+                    begun.setdefault(batch.producer_id, batch.base)
+        replica.log.forget_producers()
+        found = dict(replica.log.producers.entries())
+        self.rule(
+            {number: one.epoch for number, one in found.items()} == epochs,
+            *("I3", broker_id, key, "knows", found, "not", epochs),
+        )
+        started = {n: e.transaction_start for n, e in found.items() if e.transaction_start >= 0}
+        self.rule(started == begun, "I3", broker_id, key, "has open", started, "not", begun)
+
+    # --- what is new
 
     def _add(
         self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any, new: list[Entry]
@@ -74,6 +152,14 @@ class CoordinatorChecker(Checker):
     def _committed(self, key: Key, batch: Batch) -> None:
         name = self.world.name_of(key)
         self.world.say("committed:", name, key[1], batch)
+        if key in self._compacted:
+            self._compacted[key].committed(batch, self.world.now_ms())
         self.transactions.committed((name, key[1]), batch)
         if name == CONSUMER_OFFSETS:
             self.offsets.committed(batch)
+
+
+def _between(committed: list[Entry], start: int, end: int) -> list[Entry]:
+    low = bisect_left(committed, start, key=lambda entry: entry.base)
+    high = bisect_left(committed, end, key=lambda entry: entry.base)
+    return committed[low:high]

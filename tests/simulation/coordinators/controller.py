@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
 
 INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
+# Of a log that is compacted: a few batches, or one of what a coordinator writes at once when a group migrates.
+SEGMENT_BYTES = 2500
 
 
 class CoordinatorController(SimController):
@@ -36,6 +38,12 @@ class CoordinatorController(SimController):
         configs = super().topic_configs(name)
         if name in INTERNAL:
             configs["cleanup.policy"] = "compact"
+            if self.world.rules.compact_every:
+                configs |= {
+                    "segment.bytes": SEGMENT_BYTES,
+                    "min.cleanable.dirty.ratio": 0.05,
+                    "delete.retention.ms": self.world.rules.delete_retention_ms,
+                }
         return configs
 
     def serve(self, broker: SimBroker, request: Message) -> Message:

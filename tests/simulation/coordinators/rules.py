@@ -11,6 +11,11 @@ from broker.transactions.transaction import EPOCH_MAX
 from tests.simulation.partitions import faults
 
 INPUT, OUTPUT = "in", "out"
+MAP_SLOTS = 1 << 14
+DAY_MS = 86_400_000
+# Longer than a replica can be behind: who has not seen a tombstone when it goes keeps what it was for, as in Kafka.
+# With the short time nobody is cut off.
+OUTAGES_MS, BRIEF_MS = 6000, 1500
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,8 @@ class Rules(faults.Rules):
 
     `bumps`: the transformers speak the protocol of `transaction.version` 2, else that of 1; `consumer_protocol`: they
     are members by KIP-848. `migrants` change their kind, all in one group. `epoch_max` is where a producer's epochs
-    end. Times are ms.
+    end. A broker compacts the internal topics once in `compact_every` seconds (0: never), with a map of `map_slots`
+    keys. Times are ms.
     """
 
     inputs: int = 2
@@ -36,6 +42,9 @@ class Rules(faults.Rules):
     static: bool = False
     epoch_max: int = EPOCH_MAX
     migrants: int = 0
+    compact_every: float = 0.0
+    map_slots: int = MAP_SLOTS
+    delete_retention_ms: int = DAY_MS
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -47,7 +56,7 @@ class Rules(faults.Rules):
             factor=3,
             min_isr=2,
             elr=prng.random() < 0.5,
-            segment_bytes=prng.choice((2000, 1 << 20, 1 << 20)),
+            segment_bytes=prng.choice((2500, 1 << 20, 1 << 20)),
             fetch_bytes=prng.choice((500, 1 << 20)),
             producers=1,
             inputs=prng.choice((1, 2, 3)),
@@ -64,10 +73,17 @@ class Rules(faults.Rules):
             static=prng.random() < 0.3,
             epoch_max=prng.choice((EPOCH_MAX, EPOCH_MAX, 3, 6)),
             migrants=aside.choice((0, 2, 3)),  # leaves all else that a seed draws as it is
+            compact_every=aside.choice((0.0, 0.1, 0.1, 0.4)),
+            map_slots=aside.choice((MAP_SLOTS, 12)),
+            delete_retention_ms=aside.choice((DAY_MS, OUTAGES_MS, BRIEF_MS)),
         )
 
 
 class Faults(faults.Faults):
+    def cut_nobody_off(self) -> None:
+        self.crash_every = self.stop_every = self.isolate_every = 0.0
+        self.partition_every = self.slow_every = 0.0
+
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:
         drawn = super().draw(prng)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
+from dataclasses import replace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from unittest import mock
 from uuid import UUID
 
 import trio
 
+from broker.background import log_cleaner
 from broker.coordination import shard_epoch, writing
 from broker.groups import coordinator
 from broker.handlers import consumer_group_heartbeat
@@ -37,7 +39,7 @@ from tests.simulation.coordinators.applications import (
 from tests.simulation.coordinators.broker import CoordinatorBroker
 from tests.simulation.coordinators.controller import CoordinatorController
 from tests.simulation.coordinators.migrant import Migrant
-from tests.simulation.coordinators.rules import INPUT, OUTPUT, Faults, Rules
+from tests.simulation.coordinators.rules import BRIEF_MS, INPUT, OUTPUT, Faults, Rules
 from tests.simulation.here import patched_here
 from tests.simulation.partitions.broker import SimBroker
 from tests.simulation.partitions.checker import Key
@@ -60,6 +62,9 @@ class CoordinatorWorld(World):
         prng = random.Random(seed)
         drawn = {"rules": Rules.draw(prng), "faults": Faults.draw(prng)}
         super().__init__(seed, emphasis=emphasis, **{**drawn, **options})
+        if self.rules.delete_retention_ms == BRIEF_MS and self.rules.compact_every:
+            self.faults.cut_nobody_off()
+            self.rules = replace(self.rules, slow_loads=min(self.rules.slow_loads, 0.01))
 
     def _new_checker(self) -> Answers:
         return Answers(self)
@@ -84,7 +89,16 @@ class CoordinatorWorld(World):
             patched_here(consumer_group_heartbeat, "uuid4", self._uuid),
             patched_here(random, "random", self.prng.random),
             patched_here(shard_epoch.log, "exception", self._shard_failed),
+            patched_here(
+                log_cleaner, "COMPACTION_STOPPED", SimpleNamespace(log=self._compaction_stopped)
+            ),
         )
+
+    def _compaction_stopped(self, _log: object, **why: object) -> None:
+        if "do not fit into the offset map" in str(why["error"]):
+            self.happened["map too small"] += 1
+            return
+        raise Violation(f"L1 compaction stopped: {why}")
 
     def _shard_failed(self, text: str, epoch: object) -> None:
         raise Violation("L1 " + text % epoch)

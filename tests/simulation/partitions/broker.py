@@ -42,7 +42,7 @@ from log.segments.slices import LogSlice
 from node.config.server import ServerConfig
 from node.runtime.group_commit import GroupCommit
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
+from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
 from quorum.metadata.loader import Manifest, Publisher
 from tests.cluster.data_side import config
 from tests.simulation.partitions.disk import SimDisk
@@ -85,6 +85,14 @@ def _config() -> ServerConfig:
 
 def directory_id(broker_id: int) -> bytes:
     return bytes([1]) + bytes(14) + bytes([broker_id])
+
+
+class _SmallSegments(TopicSettingsSource):
+    """Segments of a few batches, so that they roll in a run; a configuration refuses less than 1 MiB (KIP-1030)."""
+
+    def value(self, topic: str, key: str) -> Any:
+        own = self._metadata.image.configs.of(TOPIC_RESOURCE, topic)
+        return int(own[key]) if key == "segment.bytes" and key in own else super().value(topic, key)
 
 
 class _Connector:
@@ -181,7 +189,7 @@ class SimBroker:
         self.directories = LogDirectories([directory])
         self.commit = GroupCommit(directory.health)
         self.metadata = BrokerMetadata(MetadataImage())
-        settings = TopicSettingsSource(self.config(), self.metadata, self.id)
+        settings = _SmallSegments(self.config(), self.metadata, self.id)
         channel: Any = _Channel(self)
         self.channel = channel
         life = self.life

@@ -156,7 +156,9 @@ class Checker:
             replica.unknown_below = log.log_start_offset
         if replica.log is not log or replica.truncations != log.truncations:
             replica.entries = []
-            self._add(broker, replica, key, log, read_entries(log, log.log_start_offset))
+            self._add(
+                broker, replica, key, log, self._entries(broker, key, log, log.log_start_offset)
+            )
             if replica.log is not log:
                 self._compare_after_restart(broker, replica, before, log)
                 replica.opened_end = log.log_end_offset
@@ -164,12 +166,16 @@ class Checker:
             shared_end = min(replica.shared_end(before), log.log_end_offset)
             replica.durable_end = min(replica.durable_end, shared_end)
         elif log.log_end_offset > replica.end:
-            self._add(broker, replica, key, log, read_entries(log, replica.end))
+            self._add(broker, replica, key, log, self._entries(broker, key, log, replica.end))
         replica.log, replica.truncations = log, log.truncations
         replica.start, replica.end = log.log_start_offset, log.log_end_offset
         replica.durable_end = max(replica.durable_end, log.flushed_offset)
         end = replica.entries[-1].last + 1 if replica.entries else log.log_end_offset
         self.require(end == log.log_end_offset, "P8", broker.id, "its end cannot be read")
+
+    def _entries(self, _broker: SimBroker, _key: Key, log: Any, start: int) -> list[Entry]:
+        """What is in a log from `start` on, as it was written."""
+        return read_entries(log, start)
 
     def _compare_after_restart(
         self, broker: SimBroker, replica: ReplicaLog, before: list[Entry], log: Any
@@ -205,12 +211,15 @@ class Checker:
                     self.require(
                         known[1] == previous, "P8", broker.id, entry, "follows", previous, known[1]
                     )
-            found = log.epochs.epoch_for(max(entry.base, log.log_start_offset))
-            self.require(
-                found == entry.epoch or entry.last < log.log_start_offset,
-                *("P10", broker.id, entry, "is of epoch", found),
-            )
+            self._check_epoch(broker, entry, log)
             entries.append(entry)
+
+    def _check_epoch(self, broker: SimBroker, entry: Entry, log: Any) -> None:
+        found = log.epochs.epoch_for(max(entry.base, log.log_start_offset))
+        self.require(
+            found == entry.epoch or entry.last < log.log_start_offset,
+            *("P10", broker.id, entry, "is of epoch", found),
+        )
 
     def _first_seen(self, broker: SimBroker, key: Key, entry: Entry) -> None:
         meant_for = self._sent.get(entry.crc, key)
@@ -523,6 +532,8 @@ class Checker:
             for member in state.replicas:
                 replica = self.replicas.get((member, key), ReplicaLog())
                 start = max(leader.start, replica.start)
+                if replica.log is not None and replica.log.sealed_segments:
+                    self.world.happened["rolled"] += 1
                 mine = [one for one in replica.entries if one.base >= start]
                 theirs = [one for one in leader.entries if one.base >= start]
                 self.require(mine == theirs, "P15", member, "differs from", state.leader)

@@ -13,6 +13,6 @@ SOMETIMES = (
     *("kill", "power cut", "wipe", "clean stop", "fenced", "unclean election"),
     *("isolation", "cut links", "slow link", "leader moved", "reassignment"),
     *("topic made again", "records deleted", "ISR changed", "ISR refused"),
-    *("not enough replicas", "transaction", "records read"),
+    *("not enough replicas", "transaction", "records read", "rolled"),
 )
 PARTITIONS = Simulation(World, run_seed, INVARIANTS, SOMETIMES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.simulation.coordinators.mutants.compaction import COMPACTION
 from tests.simulation.coordinators.mutants.groups import GROUPS
 from tests.simulation.coordinators.mutants.shards import SHARDS
 from tests.simulation.coordinators.mutants.transactions import TRANSACTIONS
@@ -65,7 +66,7 @@ ELSEWHERE = {
 COORDINATORS = (
     *(
         Mutant(name, patch, expected, {"emphasis": emphasis}, run_seed)
-        for name, patch, expected, emphasis in (*TRANSACTIONS, *SHARDS, *GROUPS)
+        for name, patch, expected, emphasis in (*TRANSACTIONS, *SHARDS, *GROUPS, *COMPACTION)
     ),
     *(
         Mutant(one.name, one.patch, (*one.expected, *NOTICED), {"emphasis": dict(_ROUGH)}, run_seed)

@@ -1,0 +1,98 @@
+"""The suites of others in other circumstances: another cluster, other options of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.certificates import Certificates
+from tests.interop.secured_controllers import pkcs8
+from tests.interop.suites import franz_go, librdkafka
+from tests.interop.suites.clusters import BROKERS, cluster
+from wire.security.jaas import PLAIN_MODULE
+
+USER, PASSWORD = "testuser", "testpass"
+SASL_CLIENT = """bootstrap.servers={bootstrap}
+security.protocol=sasl_ssl
+ssl.ca.location={folder}/ca.pem
+sasl.mechanisms=PLAIN
+sasl.username={user}
+sasl.password={password}
+"""
+# 0142 waits for one more login than this.
+REAUTH_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A suite under a name of its own, with what is set on the cluster, and options of its `run`. With a `protocol`
+    the brokers have a listener of it, and `secure(folder)` makes keys there and gives more settings.
+    """
+
+    NAME: str
+    suite: ModuleType
+    settings: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+    secure: Callable[[Path], Mapping[str, object]] = lambda _folder: {}
+
+    @property
+    def NEEDS(self) -> tuple[str, ...]:  # noqa: N802 - as the suites' own
+        needs: tuple[str, ...] = self.suite.NEEDS
+        return needs
+
+    @property
+    def VERSION(self) -> str:  # noqa: N802
+        version: str = self.suite.VERSION
+        return version
+
+    def run(self, kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+        nodes = work / "nodes"
+        nodes.mkdir()
+        settings = {**self.settings, **self.secure(work)}
+        with cluster(kind, nodes, settings, self.protocol) as found:
+            options = dict(self.options)
+            if self.protocol:
+                options["security"] = SASL_CLIENT.format(
+                    bootstrap=found.client_bootstrap(*BROKERS),
+                    folder=work,
+                    user=USER,
+                    password=PASSWORD,
+                )
+            states: dict[str, str] = self.suite.run(
+                found.bootstrap(*BROKERS), work, only, **options
+            )
+            return states
+
+
+def _plain_over_tls(folder: Path) -> dict[str, object]:
+    certificates = Certificates()
+    key, chain = certificates.server
+    (folder / "server.pem").write_text(pkcs8(key) + chain)
+    (folder / "ca.pem").write_text(certificates.ca)
+    user = f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": folder / "server.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": folder / "ca.pem",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": user,
+        "connections.max.reauth.ms": REAUTH_MS,
+    }
+
+
+VARIANTS = (
+    Variant(
+        "librdkafka-noautocreate",
+        librdkafka,
+        settings={"auto.create.topics.enable": "false"},
+        options={"scenario": "noautocreate"},
+    ),
+    Variant("librdkafka-sasl", librdkafka, protocol="SASL_SSL", secure=_plain_over_tls),
+    Variant("librdkafka-idempotent", librdkafka, options={"options": ("-P",)}),
+    Variant("franz-go-500000", franz_go, options={"records": 500_000}),
+)

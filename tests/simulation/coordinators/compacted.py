@@ -1,0 +1,98 @@
+"""Of one compacted partition: what may be missing of what was committed, told without the product's code.
+
+A record may go when a later one of its key counts, when its transaction was aborted, or when it is a tombstone whose
+time is over and nothing older of its key is left. A marker may go when its time is over and nothing of its transaction
+is left (KIP-534).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from tests.simulation.coordinators.batches import Batch
+
+Require = Callable[..., None]
+
+
+class Left(NamedTuple):
+    """What a replica has of a batch: None, nothing; or it with fewer records."""
+
+    written: Batch
+    found: Batch | None
+
+
+class Compacted:
+    """`retention_ms` is that of tombstones. It is told of each batch when that is committed."""
+
+    def __init__(self, require: Require, retention_ms: int) -> None:
+        self._require = require
+        self._retention_ms = retention_ms
+        self._newest: dict[bytes, int] = {}  # by key: the last offset that counts
+        self._open: defaultdict[int, list[Batch]] = defaultdict(list)
+        self._aborted: set[int] = set()  # offsets of batches
+        self._ended: dict[
+            int, list[int]
+        ] = {}  # by offset of a marker: the batches of its transaction
+        self._since_ms: dict[int, int] = {}
+
+    def committed(self, batch: Batch, now_ms: int) -> None:
+        self._since_ms[batch.base] = now_ms
+        if batch.marker is not None:
+            ended = self._open.pop(batch.producer_id, [])
+            self._ended[batch.base] = [one.base for one in ended]
+            for one in ended:
+                if batch.marker.is_commit:
+                    self._count(one)
+                else:
+                    self._aborted.add(one.base)
+        elif batch.is_transactional:
+            self._open[batch.producer_id].append(batch)
+        else:
+            self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        for offset, key, _ in batch.records:
+            self._newest[key] = max(offset, self._newest.get(key, -1))
+
+    def check(self, who: object, everything: Iterable[Left], now_ms: int) -> None:
+        """Of what a replica has from its beginning, or from where it had ended before."""
+        there: set[int] = set()
+        oldest: dict[bytes, int] = {}
+        for written, found in everything:
+            if found is not None:
+                there.add(found.base)
+                self._is_thinned(who, written, found)
+                for offset, key, _ in found.records:
+                    oldest.setdefault(key, offset)
+            is_over = self._since_ms.get(written.base, now_ms) + self._retention_ms <= now_ms
+            kept = frozenset() if found is None else frozenset(found.records)
+            for record in written.records:
+                if record not in kept:
+                    self._may_go(who, written, record, is_over and record[1] not in oldest)
+            if written.marker is not None and (found is None or found.marker is None):
+                left = there.intersection(self._ended.get(written.base, ()))
+                self._require(
+                    is_over and not left, "T9", who, "has lost", written, "of the batches at", left
+                )
+
+    def _is_thinned(self, who: object, written: Batch, found: Batch) -> None:
+        same = found._replace(records=written.records, marker=written.marker) == written
+        self._require(
+            same
+            and set(found.records) <= set(written.records)
+            and found.marker in (None, written.marker),
+            *("P18", who, "has", found, "of", written),
+        )
+
+    def _may_go(
+        self, who: object, batch: Batch, record: tuple[int, bytes, bytes | None], is_over: bool
+    ) -> None:
+        offset, key, value = record
+        self._require(
+            self._newest.get(key, -1) > offset
+            or batch.base in self._aborted
+            or (value is None and is_over),
+            *("P18", who, "has lost", record, "of", batch, "the newest is", self._newest.get(key)),
+        )
