@@ -1,6 +1,7 @@
 """Entities that tools write while a mirror leads which is killed in the middle: the next one does the rest, once."""
 
 import json
+from collections import deque
 
 import pytest
 import trio
@@ -8,9 +9,11 @@ import trio
 from quorum.metadata.client_quotas import USER
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
-from tests.zkcompat.legacy.rig import Admin, mirroring
+from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
 from tests.zkcompat.legacy.takeover import NOTE, altering, ask, creating, in_step, killed_at
 from tests.zkcompat.rig import PATIENCE, connected
+from zkcompat.legacy.admin import LegacyAdmin
+from zkcompat.legacy.controller import ActiveController
 from zkcompat.sections.quotas import quotas_of
 
 ACL_NOTE = "/kafka-acl-changes/acl_changes_"
@@ -118,7 +121,14 @@ async def test_the_next_mirror_does_the_rest(
         assert "Refused" not in caplog.text
 
 
-async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect):
+def forgetful(feed):
+    """A companion of a mirror that keeps the newest image only, as after a long time."""
+    feed.history = deque(maxlen=1)
+    return LegacyAdmin(ActiveController(feed.leader_address), ALL)
+
+
+@pytest.mark.parametrize("companion", [None, forgetful])
+async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, companion):
     """A tool writes what is there already; the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await ask(running, creating("there", "seen"))
@@ -132,7 +142,7 @@ async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect):
             await tool.write("/admin/delete_topics/seen", None)
             await admin.gone("/admin/delete_topics/seen")
         await ask(running, altering("there", retention_ms="8"))
-        async with mirroring(running, connect) as (feed, mirror):
+        async with mirroring(running, connect, companion=companion) as (feed, mirror):
             await in_step(feed, mirror)
             await tool.write("/brokers/topics/last", b'{"version":1,"partitions":{"0":[11]}}')
             with trio.fail_after(PATIENCE):
