@@ -120,7 +120,7 @@ async def test_a_broker_that_was_fenced_on_its_way_out_begins_anew(mock_clock, m
     """Else what was still being taken from it would tell it to go when it is back."""
     for module in (brokers, turns):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
-    many = [partition(1, index, [2, 1]) for index in range(1, 6)]
+    many = [partition(1, index, [2, 1]) for index in range(1, 30)]
     async with solo(*BEGUN, *many) as one:
         await one.beat(2)
         await one.beat(1, want_shut_down=True)
@@ -130,8 +130,25 @@ async def test_a_broker_that_was_fenced_on_its_way_out_begins_anew(mock_clock, m
         assert (await one.beat(1, want_fence=True)).is_fenced
         await one.settle()
         assert (lease.shutdown_offset, lease.draining) == (-1, False)
+        assert any(1 in found.isr for found in one.partitions().values()), (
+            "it is not going any more"
+        )
         answer = await one.beat(1)
         assert (answer.is_fenced, answer.should_shut_down) == (False, False)
+
+
+async def test_what_was_being_taken_from_one_incarnation_is_not_taken_from_the_next(
+    mock_clock, monkeypatch
+):
+    for module in (brokers, turns):
+        monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
+    many = [partition(1, index, [2, 1]) for index in range(1, 30)]
+    async with solo(*BEGUN, *many) as one:
+        await one.beat(2)
+        await one.beat(1, want_shut_down=True)
+        one.active.leases.end(1)  # as with the registration of another
+        await one.settle()
+        assert any(1 in found.isr for found in one.partitions().values())
 
 
 async def test_how_far_a_broker_has_come_is_what_it_said_last(mock_clock):
