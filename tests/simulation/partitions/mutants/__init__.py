@@ -86,7 +86,6 @@ _ISR = "tests/broker/partitions/test_isr_rules.py"
 _PROPOSALS = "tests/broker/partitions/test_alter_partitions.py"
 _PRODUCERS = "tests/log/producers/test_manager.py"
 _FAULTS = "tests/log/partitions/test_faults.py"
-_RETENTION = "tests/log/partitions/test_retention.py"
 ELSEWHERE = {
     "a retry asks for nobody": f"{_PROPOSALS}::test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause",
     "passes over the batch that straddles": (
@@ -109,6 +108,5 @@ ELSEWHERE = {
     "ends while it checks": f"{_FETCHER}::test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked",
     "out of range begins anew": f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it",
     "a flush survives a truncation": f"{_FAULTS}::test_a_truncation_during_a_flush_lowers_what_it_made_durable",
-    "retention passes the watermark": f"{_RETENTION}::test_by_time_and_never_above_the_high_watermark",
     "deletion forgets the log": f"{_REGISTRY}::test_a_partition_that_moves_to_others_is_deleted_here",
 }
