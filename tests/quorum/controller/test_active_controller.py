@@ -65,6 +65,7 @@ def test_all_of_a_decision_is_one_batch(active_controller, log):
     assert log.batches == [(5, TOPIC)]
     assert (deferred.response, deferred.end_offset) == ("made", END + len(TOPIC))
     assert active_controller.next_offset == END + len(TOPIC)
+    assert active_controller.image.provenance.offset == END + len(TOPIC) - 1
     assert len(active_controller.image.topics.by_name["t"].partitions) == 5
     assert is_whole(active_controller)
 

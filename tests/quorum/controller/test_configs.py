@@ -168,6 +168,10 @@ def test_far_too_much_fails_as_a_request():
     with pytest.raises(KafkaError) as caught:
         alter(resource(BROKER, "", *many))
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    eligible = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
+    minimum = ("min.insync.replicas", SET, "2")  # a record more, which forgets who was eligible
+    with pytest.raises(KafkaError):
+        alter(resource(BROKER, "", *many[2:], minimum), image=image_of(eligible, base=IMAGE))
 
 
 def told(*asked, image=IMAGE):
