@@ -91,6 +91,36 @@ def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path):
     assert [node.state for node in state_file.read(tmp_path).nodes] == ["stopped"] * 2
 
 
+def test_a_temporary_cluster(tmp_path):
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "trimaran", "up", *SMALL, "--tmp"]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: "ready in" in process.stderr.readline(), "the line that says ready", 60)
+    (data,) = tmp_path.glob("trimaran-*")
+    state = state_file.read(data)
+    assert process.stderr.readline() == f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}\n"
+    trimaran("topics", "create", "t", "-b", state.bootstrap)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == Exit.OK
+    assert not any(is_alive(node.pid, node.started) for node in state.nodes)
+    assert list(tmp_path.glob("trimaran-*")) == []
+
+
+@pytest.mark.parametrize("options", [("-d",), ("--data", "d")])
+def test_what_is_temporary_has_no_directory_and_no_background(tmp_path, options):
+    done = trimaran("up", "--tmp", *options, check=False)
+    assert done.returncode == Exit.USAGE
+    assert "--tmp" in three_lines(done)
+
+
 def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         for node in cluster.state.nodes:

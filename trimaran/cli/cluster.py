@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -58,6 +59,7 @@ def up(
     static_quorum: Annotated[bool, Parameter(negative=())] = False,
     metrics: Annotated[bool, Parameter(negative=())] = False,
     console: Annotated[bool, Parameter(name="--console", negative=())] = False,
+    tmp: Annotated[bool, Parameter(name="--tmp", negative=())] = False,
     output: Format = "table",
 ) -> int:
     """Formats and starts a local cluster, or starts the one of the data directory again, or lets one that runs grow.
@@ -76,6 +78,7 @@ def up(
             can change.
         metrics: every controller and broker serves its metrics; trimaran metrics shows them.
         console: also serve the web console.
+        tmp: in a temporary directory, which is deleted when the cluster stops.
         output: table or json.
     """
     began = time.perf_counter()
@@ -84,11 +87,41 @@ def up(
     )
     if console:
         ensure_installed()
+    if tmp:
+        with _temporary(data, detach=detach) as path:
+            _start(path, wanted, began, output, detach=False)
+        return Exit.OK
     path = data.resolve()
     if (running := grows_while_it_runs(path, wanted)) is not None:
         new = grow_running(path, running, wanted.growth())
         _show_ready(path, began, output, f"{counted(len(new), 'new node')}: {', '.join(new)}; ")
         return Exit.OK
+    _start(path, wanted, began, output, detach=detach)
+    return Exit.OK
+
+
+@contextlib.contextmanager
+def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
+    """A directory for a cluster of this block, and nothing is left of either."""
+    if detach or data != DEFAULT_DATA:
+        raise UserError(
+            "--tmp goes neither with -d nor with --data",
+            "the directory is deleted when this command ends",
+            "leave --tmp out; trimaran purge deletes a cluster and its data",
+            exit_code=Exit.USAGE,
+        )
+    # A node that is slow to die may still write.
+    with tempfile.TemporaryDirectory(prefix="trimaran-", ignore_cleanup_errors=True) as made:
+        path = Path(made)
+        try:
+            yield path
+        finally:
+            if (path / state_file.FILE_NAME).exists():
+                profiles.remove(profiles.LOCAL, state_file.read(path).bootstrap)
+
+
+def _start(path: Path, wanted: Wanted, began: float, output: str, *, detach: bool) -> None:
+    """Returns when the cluster is ready; if it is not to be detached, when it has ended."""
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
         refuse_if_running(path)
@@ -100,7 +133,6 @@ def up(
                 _show_ready(path, began, output)
             else:
                 _supervise_here(beginning, private_fds, partial(_tell_ready, path, began, output))
-    return Exit.OK
 
 
 def _supervise_here(
@@ -205,6 +237,9 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
     if (url := _console_url(state)) is not None:
         say(f"console {url}")
+    if state_file.nearest(DEFAULT_DATA) != data:
+        say(f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}")
+        return
     say(
         "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
     )
