@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from broker.telemetry.clients import collecting
 from log.codecs.compression import Compression
-from wire.errors import ErrorCode, KafkaError
 from wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -25,9 +25,7 @@ COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression
 def get_telemetry_subscriptions(
     request: GetTelemetrySubscriptionsRequest, ctx: Context, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
-    metrics = ctx.client_metrics
-    if metrics is None or metrics.received is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
+    metrics, _ = collecting(ctx.client_metrics)
     client = metrics.asked(request.client_instance_id, call)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=client.instance_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from broker.handlers.context import Context
+from broker.telemetry.clients import collecting
 from broker.telemetry.otlp import points_of
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -24,9 +25,7 @@ log = logging.getLogger(__name__)
 async def push_telemetry(
     request: PushTelemetryRequest, ctx: Context, call: Call
 ) -> PushTelemetryResponse:
-    metrics = ctx.client_metrics
-    if metrics is None or metrics.received is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
+    metrics, received = collecting(ctx.client_metrics)
     client = metrics.pushed(
         request.client_instance_id,
         call,
@@ -47,5 +46,5 @@ async def push_telemetry(
             log.debug("metrics of %s are not taken: %a", call.connection, str(error))
             raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
         metrics.counts.exported += 1
-        metrics.received.take(client.instance_id, client.labels, points, client.kept_ms)
+        received.take(client.instance_id, client.labels, points, client.kept_ms)
     return PushTelemetryResponse()

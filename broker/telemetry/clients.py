@@ -258,3 +258,10 @@ def _too_early(instance_id: bytes) -> KafkaError:
     return KafkaError(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {uuid_to_text(instance_id)} came too early"
     )
+
+
+def collecting(metrics: ClientMetrics | None) -> tuple[ClientMetrics, ReceivedMetrics]:
+    """With where pushes go. Raises KafkaError: nothing collects them, so that clients need not ask."""
+    if metrics is None or metrics.received is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
+    return metrics, metrics.received
