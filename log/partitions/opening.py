@@ -70,7 +70,7 @@ def load_log(
     if (
         epochs is None
         or not _knows_end(epochs, segments[-1])
-        or not (clean_shutdown or _knows_start(epochs, segments[0], start_offset))
+        or not (clean_shutdown or _knows_start(epochs, segments, start_offset))
     ):
         epochs = _epochs_of(segments, files)
     epochs.truncate_from_start(start_offset)
@@ -170,15 +170,19 @@ def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
         return None
 
 
-def _knows_start(epochs: LeaderEpochs, first: Segment, start_offset: int) -> bool:
+def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: int) -> bool:
     """After a crash the log may start lower again than the file says: deletions come back that
-    were not checkpointed.
+    were not checkpointed. Segments below the start may still be there.
     """
-    if not first.exists or epochs.epoch_for(start_offset) >= 0:
+    if epochs.epoch_for(start_offset) >= 0:
         return True
-    for _, view in scan_headers(first.files, first.file, 0, first.size):
-        if view.last_offset >= start_offset:
-            return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0
+    bases = [segment.base_offset for segment in segments]
+    for segment in segments[max(0, bisect_right(bases, start_offset) - 1) :]:
+        if not segment.exists:
+            continue
+        for _, view in scan_headers(segment.files, segment.file, 0, segment.size):
+            if view.last_offset >= start_offset:
+                return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0
     return True
 
 

@@ -296,3 +296,16 @@ def test_a_compaction_that_is_cut_off_anywhere_leaves_the_old_or_the_new(tmp_pat
             again.close(clean=False)
     assert found == {True, False}
     assert visible(again) == new
+
+
+def test_a_start_that_comes_back_may_lie_behind_segments_that_are_still_there(tmp_path):
+    """P10: a deletion was noted in the epochs' file and not in the checkpoint; no segment had gone yet."""
+    log = fill(open_log(tmp_path / "t-0"), 100)
+    earlier, later = log.segment_base_offsets[2], log.segment_base_offsets[4]
+    log.flush()
+    log.delete_records_before(later)
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_bytes(log.epochs.format())
+    end = log.log_end_offset
+    again = open_log(tmp_path / "t-0", recovery_point=end, log_start_offset=earlier + 1)
+    assert again.log_start_offset == earlier + 1
+    assert again.epochs.entries() == [(0, earlier + 1)]

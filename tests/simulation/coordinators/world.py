@@ -17,7 +17,7 @@ from uuid import UUID
 
 import trio
 
-from broker.background import log_cleaner
+from broker import events
 from broker.coordination import shard_epoch, writing
 from broker.groups import coordinator
 from broker.handlers import consumer_group_heartbeat
@@ -90,7 +90,7 @@ class CoordinatorWorld(World):
             patched_here(random, "random", self.prng.random),
             patched_here(shard_epoch.log, "exception", self._shard_failed),
             patched_here(
-                log_cleaner, "COMPACTION_STOPPED", SimpleNamespace(log=self._compaction_stopped)
+                events, "COMPACTION_STOPPED", SimpleNamespace(log=self._compaction_stopped)
             ),
         )
 
