@@ -8,11 +8,13 @@ from quorum.controller.handlers.create_topics import create_topics
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.loader import Manifest
 from tests.broker.handlers.test_create_topics import creation
-from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.handlers.asking import SUPER_USER, asked, asked_standby
 from tests.quorum.controller.solo import solo
 from tests.quorum.controller.test_acls import ALICE, record
+from tests.quorum.controller.test_acls import creation as acl_creation
 from tests.quorum.metadata.build import SOMEWHERE, broker, features, image_of, replay
 from wire.errors import ErrorCode
+from wire.messages.create_acls import CreateAclsRequest
 from wire.messages.create_topics import CreateTopicsResponse
 from wire.security.acls import Operation
 
@@ -74,3 +76,17 @@ async def test_configs_are_told_to_who_may_see_them(mock_clock, caplog, version,
         assert told == ((0, 1, 1) if sees else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1))
         assert ("retention.ms" in [one.name for one in made.configs]) is sees
     assert "kafka.authorizer.logger" not in {record.name for record in caplog.records}
+
+
+async def test_an_acl_counts_from_when_it_is_committed(tmp_path):
+    """The active controller judges by the metadata that it writes itself."""
+    acl = ALICE._replace(resource_name="*", operation=Operation.CREATE)
+    async with asked(tmp_path, **SUPER_USER) as one:
+        codes = []
+        for creations in ([], [acl_creation(acl)]):
+            await one.call(CreateAclsRequest(creations=creations))
+            codes.append((await one.forwarded(creation("t"), 7, "alice")).topics[0].error_code)
+        assert codes == [
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_REPLICATION_FACTOR,  # there is no broker
+        ]
