@@ -30,24 +30,28 @@ METADATA_QUORUM = describe_quorum_request()
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` what else their files say, `{id}` in it for the node's own.
+    `brokers` the brokers', `settings` what else their files say, `{id}` in it for the node's own. With a
+    `protocol` brokers have a listener CLIENTS of it beside the plain one.
     """
 
     root: Path
     kinds: dict[int, str]
     brokers: dict[int, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
+    protocol: str = ""
     ports: dict[int, int] = field(default_factory=dict)
+    client_ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, subprocess.Popen] = field(default_factory=dict)
     directory_ids: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self):
         nodes = self.kinds | self.brokers
         with contextlib.ExitStack() as stack:
-            for i in nodes:
-                sock = stack.enter_context(socket.socket())
-                sock.bind(("127.0.0.1", 0))
-                self.ports[i] = sock.getsockname()[1]
+            for ports in (self.ports, self.client_ports):
+                for i in nodes:
+                    sock = stack.enter_context(socket.socket())
+                    sock.bind(("127.0.0.1", 0))
+                    ports[i] = sock.getsockname()[1]
         for i in nodes:
             self.directory_ids[i] = trimaran("storage", "random-uuid").stdout.strip()
             role, listener = ("controller", "CONTROLLER") if i in self.kinds else ("broker", "B")
@@ -62,6 +66,9 @@ class Controllers:
             }
             if role == "broker":
                 keys |= {"inter.broker.listener.name": "B", "offsets.topic.replication.factor": 1}
+            if role == "broker" and self.protocol:
+                keys["listeners"] += f",CLIENTS://{self.client_bootstrap(i)}"
+                keys["listener.security.protocol.map"] += f",CLIENTS:{self.protocol}"
             keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
             keys |= {k: str(v).replace("{id}", str(i)) for k, v in self.settings.items()}
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
@@ -71,6 +78,9 @@ class Controllers:
 
     def bootstrap(self, *ids):
         return ",".join(self.address(i) for i in ids)
+
+    def client_bootstrap(self, *ids):
+        return ",".join(f"127.0.0.1:{self.client_ports[i]}" for i in ids)
 
     def file(self, i):
         return self.root / f"{i}.properties"
@@ -164,8 +174,8 @@ class Controllers:
 
 
 @contextlib.contextmanager
-def controllers(root, kinds, brokers=None, settings=None):
-    found = Controllers(root, kinds, brokers or {}, settings or {})
+def controllers(root, kinds, brokers=None, settings=None, protocol=""):
+    found = Controllers(root, kinds, brokers or {}, settings or {}, protocol)
     try:
         yield found
     finally:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tests.interop.suites import franz_go, kafka_python, librdkafka, results
 from tests.interop.suites.running import run
+from tests.interop.suites.variants import VARIANTS
 
-SUITES = {suite.NAME: suite for suite in (librdkafka, franz_go, kafka_python)}
+SUITES = {suite.NAME: suite for suite in (librdkafka, franz_go, kafka_python, *VARIANTS)}
 
 
 def main(suite, kind, *only):

@@ -31,11 +31,11 @@ KAFKAS = {
 
 
 @contextlib.contextmanager
-def cluster(kind, root):
+def cluster(kind, root, settings=None, protocol=""):
     """One controller and three brokers of a kind, each in a rack of its own; gives what `controllers` gives."""
-    settings = {**SETTINGS, **(KAFKAS if kind == "kafka" else {})}
+    settings = {**SETTINGS, **(KAFKAS if kind == "kafka" else {}), **(settings or {})}
     brokers = dict.fromkeys(BROKERS, kind)
-    with controllers(root, {CONTROLLER: kind}, brokers, settings) as found:
+    with controllers(root, {CONTROLLER: kind}, brokers, settings, protocol) as found:
         found.format(CONTROLLER, "--standalone")
         found.start(CONTROLLER)
         found.start_brokers()

@@ -52,14 +52,16 @@ def _run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def run(bootstrap: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+def run(
+    bootstrap: str, work: Path, only: Iterable[str] = (), *, records: int = RECORDS
+) -> dict[str, str]:
     """`passed`, `failed` or `skipped` by the name of each test; `only` are names. Their output stays in `work`."""
     built = program()
     environ = {
         **os.environ,
         "KGO_LOG_LEVEL": "none",
         "KGO_SEEDS": bootstrap,
-        "KGO_TEST_RECORDS": str(RECORDS),
+        "KGO_TEST_RECORDS": str(records),
     }
     chosen = [f"-test.run=^({'|'.join(only)})$"] if only else []
     output = work / "kgo.log"

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,22 +77,42 @@ def _run(folder: Path, *command: str, environ: dict[str, str] | None = None) -> 
     assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
 
 
-def names() -> set[str]:
-    """The tests that need a broker and run by themselves, of those with a number below 1000, by `test.c`."""
+def names(scenario: str = "") -> set[str]:
+    """The tests that need a broker and run by themselves, of those with a number below 1000, by `test.c`; only those of
+    a scenario, if one is named.
+    """
     source = (tests_folder() / "test.c").read_text()
-    declared = re.findall(r"^ {4}_TEST\((0\d{3}_\w+),\s*([^,)]*)", source, re.MULTILINE)
+    declared = re.findall(
+        r"^ {4}_TEST\((0\d{3}_\w+),\s*([^,)]*)(.*?)(?=^ {4}\S)", source, re.MULTILINE | re.DOTALL
+    )
     return {
         name
-        for name, flags in declared
-        if not re.search("LOCAL|MANUAL", flags) and not re.search(APART, name)
+        for name, flags, rest in declared
+        if not re.search("LOCAL|MANUAL", flags)
+        and not re.search(APART, name)
+        and (not scenario or f'.scenario = "{scenario}"' in rest)
     }
 
 
-def run(bootstrap: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
-    """`passed`, `failed` or `skipped` by the name of each test; `only` are numbers. Their output stays in `work`."""
+def run(
+    bootstrap: str,
+    work: Path,
+    only: Iterable[str] = (),
+    *,
+    options: Sequence[str] = (),
+    scenario: str = "",
+    security: str = "",
+) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are numbers. Their output stays in `work`.
+
+    `options` are of the test runner. `security`: what the tests' clients say of it, with brokers of their own; tools
+    use `bootstrap`, which is plain.
+    """
     home = kafka_home.write(work / "kafka")
     conf = work / "test.conf"
-    conf.write_text(CONF.format(bootstrap=bootstrap))
+    conf.write_text(CONF.format(bootstrap=bootstrap) + security)
+    if scenario:
+        options = (*options, "-s", scenario)
     environ = {
         **os.environ,
         "BROKERS": bootstrap,
@@ -102,11 +122,14 @@ def run(bootstrap: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
         "TEST_KAFKA_VERSION": "4.3.0",
     }
     _run_java_build(environ)
+    expected = names(scenario)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(
-            lambda number: _one(number, work, environ), only or sorted({n[:4] for n in names()})
+            lambda number: _one(number, work, environ, options),
+            only or sorted({n[:4] for n in expected}),
         )
-        return {name: state for part in found for name, state in part.items()}
+        states = {name: state for part in found for name, state in part.items()}
+    return {name: state for name, state in states.items() if name in expected or len(name) == 4}
 
 
 def _run_java_build(environ: dict[str, str]) -> None:
@@ -116,12 +139,14 @@ def _run_java_build(environ: dict[str, str]) -> None:
     )
 
 
-def _one(number: str, work: Path, environ: dict[str, str]) -> dict[str, str]:
+def _one(
+    number: str, work: Path, environ: dict[str, str], options: Sequence[str]
+) -> dict[str, str]:
     report = work / f"{number}.json"
     environ = {**environ, "TESTS": number, "TEST_REPORT": str(report)}
     with (work / f"{number}.log").open("wb") as log:
         runner = subprocess.Popen(
-            ["./test-runner", "-L", "-p1"],
+            ["./test-runner", "-L", "-p1", *options],
             cwd=tests_folder(),
             env=environ,
             stdin=subprocess.DEVNULL,
