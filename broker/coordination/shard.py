@@ -62,9 +62,6 @@ class Effects(Generic[R]):
     writes: list[Write[R]] = field(default_factory=list)
     follow_ups: list[str] = field(default_factory=list)
 
-    def __bool__(self) -> bool:
-        return bool(self.responses or self.writes or self.follow_ups)
-
 
 class CoordinatorShard(Protocol[R]):
     """The state of one partition. No call waits, reads a clock or fails; only inputs of its own may refuse."""

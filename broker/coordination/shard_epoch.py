@@ -294,7 +294,7 @@ class ShardEpoch(Generic[S, R]):
             committed = self._uncommitted.pop_committed(self._leader.high_watermark.offset)
             for write in committed:
                 shard.written(write, ErrorCode.NONE, current_instant())
-            if not effects and not committed:
+            if not effects.writes and not committed:
                 break
         self._begin_follow_ups()
         if self._awaited_offset() is not None:

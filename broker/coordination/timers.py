@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable
+from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -33,7 +34,7 @@ class Timers(Generic[K]):
         # keys that were cancelled or moved forward; dropped when they surface or outnumber the live.
         self._heap: list[tuple[float, int, K]] = []
         self._entries: dict[K, float] = {}
-        self._serial = 0
+        self._serials = count()
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -80,9 +81,8 @@ class Timers(Generic[K]):
         return key
 
     def _push(self, key: K, deadline: float) -> None:
-        self._serial += 1
         self._entries[key] = deadline
-        heapq.heappush(self._heap, (deadline, self._serial, key))
+        heapq.heappush(self._heap, (deadline, next(self._serials), key))
 
     def _trim(self) -> None:
         """Drops stale entries once they are more than half."""

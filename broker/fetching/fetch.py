@@ -354,7 +354,7 @@ class Fetch:
         if slot.last_fetched_epoch < 0:
             return None
         epoch, end_offset = log.end_offset_for_epoch(slot.last_fetched_epoch)
-        if epoch < 0 or end_offset < 0:
+        if epoch < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch >= slot.last_fetched_epoch and end_offset >= offset:
             return None

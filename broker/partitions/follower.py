@@ -151,7 +151,7 @@ class FollowerEpoch:
         if leader_epoch >= 0:
             own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
             if own_epoch >= 0:
-                target = min(own_end, log.log_end_offset)
+                target = own_end
                 if own_epoch == leader_epoch:
                     target = min(target, leader_end_offset)
         self.truncate_to(target)

@@ -68,7 +68,7 @@ class ReplicaProgress:
         if offset < self.end_offset:
             self.caught_up_at = float("-inf")
         if offset >= leader_end:
-            self.caught_up_at = max(self.caught_up_at, now)
+            self.caught_up_at = now
         elif offset >= self.leader_end_at_fetch:
             # It had, at its previous fetch, everything that existed then.
             previous = clock.previous if self.clock is clock else self.clock.time

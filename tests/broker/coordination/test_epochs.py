@@ -14,10 +14,12 @@ import pytest
 import trio
 import trio.testing
 
+from broker.coordination import loader
 from broker.coordination.responses import CompletableResponse
 from broker.coordination.shard_epoch import ShardState
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from log.partitions.partition_log import PartitionLog
 from node.runtime.deferred import Result
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
@@ -125,6 +127,23 @@ async def test_who_waits_for_the_load_is_told_when_it_serves_or_will_not_any_mor
         await trio.testing.wait_all_tasks_blocked()
         assert told == [ShardState.CLOSED if ends else ShardState.ACTIVE]
         held_load.set()
+
+
+async def test_plain_batches_are_decoded_together_and_compressed_ones_alone(tmp_path, monkeypatch):
+    """Each of those may expand to a lot."""
+    runs, decode = [], loader.decode_columns
+    monkeypatch.setattr(
+        loader, "decode_columns", lambda run: (runs.append(len(run)), decode(run))[1]
+    )
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        for codec in (0, 0, 0, 1, 1, 0):
+            records = bytearray(
+                build_batch([NewRecord(b"a", b"1", 0)], compression=Compression(codec))
+            )
+            leader.append(memoryview(records), list(iter_batches(records)))
+        await rig.reload()
+    assert runs == [3, 1, 1, 1]
 
 
 async def test_records_of_a_version_to_come_are_skipped(tmp_path):

@@ -63,6 +63,13 @@ async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harn
     assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(COUNT), True)
 
 
+async def test_as_many_as_one_turn_takes_are_left_for_it(harness, monkeypatch):
+    fetch, reader, _ = fetch_of(harness, 2 * TURN)
+    left = turns_of(reader, monkeypatch)
+    await fetch.look_ahead()
+    assert left == [TURN]
+
+
 async def test_who_was_released_looks_at_no_more(harness):
     """The next request of the session looks, at all that there is."""
     fetch, reader, slots = fetch_of(harness)

@@ -135,7 +135,7 @@ class Driver:
                 assert token not in self.answers, f"{token} is answered twice"
                 self.answers[token] = response
             committed = 0 if self.holding else self.acknowledge()
-            if not effects and not committed:
+            if not effects.writes and not committed:
                 return
 
     def store(self, write) -> None:

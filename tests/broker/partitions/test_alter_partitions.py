@@ -214,8 +214,8 @@ async def test_pauses_double_up_to_half_a_second_and_begin_anew_when_all_went_we
             await quiet()
     times = controller.times()
     pauses = [round(after - before, 6) for before, after in pairwise(times)]
-    assert pauses[:failing] == [RETRY_SECONDS * count for count in (1, 2, 4, 8, 10, 10)]
-    assert pauses[failing + 1] == RETRY_SECONDS
+    assert pauses[:failing] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
+    assert pauses[failing + 1] == 0.05
 
 
 async def test_a_request_that_is_refused_as_a_whole_is_sent_again_after_a_pause(autojump_clock):

@@ -277,6 +277,14 @@ def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, lea
     assert follower.log.log_end_offset == kept
 
 
+def test_an_epoch_without_records_goes_though_the_leader_has_more(harness):
+    """It was begun here at the log's end; left, it would be told again."""
+    follower = follow_with(harness, 0, 0).open_follower()
+    follower.log.begin_epoch(7)
+    follower.truncate_diverging(-1, 5)
+    assert where(follower) == (2, 0, 0)
+
+
 @pytest.mark.parametrize(("offset", "watermark"), [(1, 1), (2, 2), (3, 2)])
 def test_the_watermark_goes_with_what_is_cut(harness, offset, watermark):
     held = follow_with(harness, 0, 0, 0)

@@ -93,13 +93,15 @@ def test_a_request_says_who_asks_for_what(client):
 def test_a_session_counts_its_requests_and_begins_anew_with_a_connection(client):
     client.add(key(), Follower())
     told = []
-    for _ in range(3):
+    for number in range(3):
+        assert client.requests == number
         request = ask(client)
         told.append((request.session_id, request.session_epoch))
     client.begin()
     request = ask(client)
     told.append((request.session_id, request.session_epoch))
     assert told == [(0, 0), (SESSION, 1), (SESSION, 2), (0, 0)]
+    assert client.requests == 4, "of all sessions"
 
 
 def test_without_a_session_each_request_names_everything(client):

@@ -13,6 +13,7 @@ import trio.testing
 
 from broker.events import REPLICA_UNUSABLE
 from broker.partitions.partition import Partition
+from broker.replication import fetcher as fetcher_module
 from broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
 from node.replication_throttle import ReplicationThrottle
@@ -33,6 +34,7 @@ class HeldLeader:
     def __init__(self) -> None:
         self.asked: list[tuple[float, list[int]]] = []
         self.on_release = answered()
+        self.releases = True
         self._send, self._receive = trio.open_memory_channel(0)
         self._waiting = 0
 
@@ -41,10 +43,11 @@ class HeldLeader:
         assert (leader_id, copy_records) == (LEADER, False)
         yield self
 
-    async def call(self, request, **_deadline):
+    async def call(self, request, **deadline):
+        assert deadline == {"timeout": 0.5 + 30}, "the long poll, and for the answer"
         named = [one.partition for asked in request.topics for one in asked.partitions]
         self.asked.append((round(trio.current_time(), 6), sorted(named)))
-        if self._waiting:
+        if self._waiting and self.releases:
             await self._send.send(self.on_release)
         self._waiting += 1
         try:
@@ -154,7 +157,56 @@ async def test_those_that_are_made_one_after_another_go_together(harness, autoju
             add(index)
             await trio.sleep(SOON)
         await trio.sleep(1)
-        assert leader.asked_since(began) == [(0.0, [1]), (NEW_PARTITION_BATCH_SECONDS, [2, 3])]
+        assert leader.asked_since(began) == [(0.0, [1]), (0.1, [2, 3])]
+
+
+async def test_when_no_fetch_waits_any_more_those_that_were_made_go_at_once(
+    harness, autojump_clock
+):
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        add(1)
+        await trio.sleep(SOON)
+        add(2)
+        await trio.sleep(SOON)
+        await leader.answer()
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [1]), (2 * SOON, [2])]
+
+
+async def test_no_more_than_two_fetches_are_under_way(harness, autojump_clock):
+    """Whatever there is to ask for: a leader may not release the first when the second comes."""
+    leader = HeldLeader()
+    leader.releases = False
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        add(1)
+        await trio.sleep(1)
+        add(ELECTED)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [1])]
+        await leader.answer()
+        await trio.sleep(SOON)
+        assert leader.asked_since(began) == [(0.0, [1]), (2.0, [ELECTED])]
+
+
+async def test_others_have_a_turn_while_many_logs_are_opened(harness, autojump_clock, monkeypatch):
+    opened = []
+    monkeypatch.setattr(fetcher_module, "OPENED_PER_TURN", 2)
+
+    async def others():
+        opened.append(len([one for one in harness.partitions if one._follower is not None]))
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(fetcher_module, "yield_to_loop", others)
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        opened.clear()
+        for index in (1, 2, 3, ELECTED):
+            add(index)
+        await trio.sleep(1)
+        assert opened == [3, 5]
 
 
 async def test_one_that_was_elected_may_have_records_and_takes_the_others_along(
