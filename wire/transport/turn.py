@@ -21,8 +21,8 @@ import trio
 from wire.transport.loop_time import LoopTime
 
 # For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
-# the loop itself takes some 40 µs; and a request has some five turns.
-TURN_SECONDS = 0.001
+# the loop itself takes some 40 µs; and a request waits for some five turns.
+TURN_SECONDS = 0.00025
 # What a connection took so long ago counts a third of what it takes now: some hundred slices.
 MEMORY_SECONDS = 0.1
 # Taken for who took nothing.

@@ -52,11 +52,14 @@ class Driver:
         self.settle()
 
     def settle(self) -> None:
-        while effects := self.shard.take():
+        are_written = True
+        while are_written:
+            effects = self.shard.take()
             self.follow_ups += effects.follow_ups
             self.told += [token for token, _ in effects.responses]
             for write in effects.writes:
                 self.append(write.records)
+            are_written = bool(effects.writes)
 
     def append(self, records) -> None:
         for record in records:
