@@ -15,11 +15,14 @@ from tests.simulation.coordinators.transactions import S, Transactions
 from wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
     TopicPartitions,
 )
 from wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
+    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
     encode_group_key,
@@ -111,6 +114,37 @@ class History:
         )
         key = encode_group_key(GroupMetadataKey(group="g"))
         self.add(OFFSETS, (key, encode_group_value(value, 3)))
+
+    def stable(self, generation: int) -> None:
+        """A classic group with a member."""
+        member = MemberMetadata(
+            member_id="m",
+            client_id="c",
+            client_host="/127.0.0.1",
+            rebalance_timeout=700,
+            session_timeout=800,
+            subscription=b"",
+            assignment=b"",
+        )
+        value = GroupMetadataValue(
+            protocol_type="consumer",
+            generation=generation,
+            protocol="range",
+            leader="m",
+            members=[member],
+        )
+        key = encode_group_key(GroupMetadataKey(group="g"))
+        self.add(OFFSETS, (key, encode_group_value(value, 3)))
+
+    def upgrade(self, epoch: int) -> None:
+        """A consumer group takes the place of the classic one."""
+        key = ConsumerGroupMetadataKey(group_id="g")
+        value = ConsumerGroupMetadataValue(epoch=epoch)
+        self.add(
+            OFFSETS,
+            (encode_group_key(GroupMetadataKey(group="g")), None),
+            (encode_group_key(key), encode_group_value(value, 0)),
+        )
 
     def own(self, member: str, epoch: int, *partitions: int) -> None:
         key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=member)
@@ -266,6 +300,44 @@ def test_a_generation_that_goes_back(history: History) -> None:
     history.generation(2)
     with pytest.raises(Violation, match="G1 "):
         history.generation(1)
+
+
+def test_epochs_go_on_from_the_generation_of_a_group_with_members(history: History) -> None:
+    history.stable(7)
+    history.upgrade(7)
+    assert history.offsets.epochs["g"] == 7
+
+
+def test_epochs_that_begin_anew_in_a_group_with_members(history: History) -> None:
+    history.stable(7)
+    with pytest.raises(Violation, match="G1 g goes from epoch 7 to 1"):
+        history.upgrade(1)
+
+
+def test_epochs_begin_anew_after_an_empty_generation(history: History) -> None:
+    history.stable(7)
+    history.generation(8)
+    history.upgrade(1)
+    assert history.offsets.epochs["g"] == 1
+
+
+def test_epochs_begin_anew_after_an_empty_generation_that_could_not_be_written(
+    history: History,
+) -> None:
+    history.stable(7)
+    history.offsets.could_not_write_empty("g", 8)
+    history.upgrade(1)
+    assert history.offsets.epochs["g"] == 1
+
+
+def test_an_empty_generation_of_which_the_group_has_a_later_one_is_no_excuse(
+    history: History,
+) -> None:
+    history.stable(7)
+    history.offsets.could_not_write_empty("g", 8)
+    history.stable(9)
+    with pytest.raises(Violation, match="G1 g goes from epoch 9 to 1"):
+        history.upgrade(1)
 
 
 def test_two_owners_of_a_partition(history: History) -> None:

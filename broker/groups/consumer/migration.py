@@ -24,7 +24,7 @@ from broker.groups.consumer.records import (
 )
 from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.consumer.topics import Topics
-from broker.groups.group import ClassicGroup
+from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
 from broker.groups.operation import IN_PIECES, Timer
 from broker.groups.records import GroupRecord, group_record, group_value
@@ -49,12 +49,13 @@ log = logging.getLogger(__name__)
 def upgrade(
     classic: ClassicGroup, settings: ConsumerGroupSettings, topics: Topics, now_ms: int
 ) -> list[GroupRecord]:
-    """The records that make the same group of it, with the same members, epoch and assignment.
+    """The records that make the same group of it, with the same members, epoch and assignment; an empty one goes, and
+    a new one begins.
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND: it is no consumer group, and may not or cannot become one.
     """
-    if not classic.members:
+    if classic.state is GroupState.EMPTY:
         return [group_record(classic.id, None)]
     if not settings.migration.may_upgrade:
         why = "online upgrade is not enabled by group.consumer.migration.policy"

@@ -72,6 +72,8 @@ class Offsets:
         self.epochs: dict[str, int] = {}
         # Within a batch: the generation or epoch with which a group with members has changed its kind.
         self._over: dict[str, int] = {}
+        # The empty generation of a classic group that its coordinator could not write.
+        self._emptied: dict[str, int] = {}
         # Of commits by note: the generation or member epoch that the committer told.
         self.told_generations: dict[str, int] = {}
 
@@ -99,6 +101,13 @@ class Offsets:
 
     def stops_reading(self, group: str, member: str) -> None:
         self._reading[group].pop(member, None)
+
+    def could_not_write_empty(self, group: str, generation: int) -> None:
+        """A coordinator knows that a classic group has nobody left, and the log does not: as in Kafka it may make a
+        new group of it all the same, as nobody is left who knows of its generations.
+        """
+        self._happened["empty generation not written"] += 1
+        self._emptied[group] = generation
 
     def written_generation(self, group: str, member: str) -> int:
         """Of a classic group, or the epoch of a member in one of both kinds."""
@@ -177,8 +186,11 @@ class Offsets:
         if value is None:
             self.lives[group] += 1
             generation = self.generations.pop(group, -1)
-            if self._has_classic_members.pop(group, False):
+            is_emptied = self._emptied.get(group, -1) > generation
+            if self._has_classic_members.pop(group, False) and not is_emptied:
                 self._over[group] = generation
+            if is_emptied:
+                del self._emptied[group]
             return
         decoded = decode_group_metadata_value(value)
         known = self.generations.get(group, self._over.get(group, -1))
@@ -187,6 +199,8 @@ class Offsets:
             *("G1", group, "goes from generation", known, "to", decoded.generation),
         )
         self._happened["downgraded"] += group in self._over
+        if self._emptied.get(group, -1) <= decoded.generation:
+            self._emptied.pop(group, None)
         self._has_classic_members[group] = bool(decoded.members)
         for one in decoded.members:  # in a group of both kinds they were removed a moment ago
             self._gone.discard((group, one.member_id))

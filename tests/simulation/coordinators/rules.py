@@ -80,10 +80,6 @@ class Rules(faults.Rules):
 
 
 class Faults(faults.Faults):
-    def cut_nobody_off(self) -> None:
-        self.crash_every = self.stop_every = self.isolate_every = 0.0
-        self.partition_every = self.slow_every = 0.0
-
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:
         drawn = super().draw(prng)

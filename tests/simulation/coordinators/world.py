@@ -20,6 +20,7 @@ import trio
 from broker import events
 from broker.coordination import shard_epoch, writing
 from broker.groups import coordinator
+from broker.groups.group import ClassicGroup, GroupState
 from broker.handlers import consumer_group_heartbeat
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.transactions import rules as transaction_rules
@@ -90,6 +91,9 @@ class CoordinatorWorld(World):
             patched_here(random, "random", self.prng.random),
             patched_here(shard_epoch.log, "exception", self._shard_failed),
             patched_here(
+                events, "GROUP_WRITE_FAILED", SimpleNamespace(log=self._group_not_written)
+            ),
+            patched_here(
                 events, "COMPACTION_STOPPED", SimpleNamespace(log=self._compaction_stopped)
             ),
         )
@@ -99,6 +103,10 @@ class CoordinatorWorld(World):
             self.happened["map too small"] += 1
             return
         raise Violation(f"L1 compaction stopped: {why}")
+
+    def _group_not_written(self, _log: object, *, group: ClassicGroup, **_why: object) -> None:
+        if group.state is GroupState.EMPTY:
+            self.checker.offsets.could_not_write_empty(group.id, group.generation)
 
     def _shard_failed(self, text: str, epoch: object) -> None:
         raise Violation("L1 " + text % epoch)

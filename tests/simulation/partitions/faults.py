@@ -86,6 +86,11 @@ class Faults:
             delete_records_every=maybe(0.4, 2.0, 0.3),
         )
 
+    def cut_nobody_off(self) -> None:
+        """Every broker hears of everything before long."""
+        self.crash_every = self.stop_every = self.isolate_every = 0.0
+        self.partition_every = self.slow_every = 0.0
+
     def stop(self) -> None:
         """Ends the time of faults."""
         for name in vars(self):

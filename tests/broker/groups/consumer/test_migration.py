@@ -102,6 +102,34 @@ def test_an_empty_classic_group_leaves_nothing_behind(driver):
     assert "g" not in driver.replayed().groups
 
 
+def test_a_group_that_could_not_write_that_it_is_empty_begins_anew_all_the_same(driver):
+    """Nobody is left who knows of its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
+    ids = classic_group(driver, "a")
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.leave((ids["a"], "a"))
+    driver.failing = None
+    assert driver.shard.groups["g"].state is GroupState.EMPTY
+    assert driver.replayed().groups["g"].members
+    assert driver.consumer_heartbeat("n").member_epoch == 1
+    assert set(consumer(driver).members) == {"n"}
+
+
+def test_a_rebalance_that_has_lost_its_members_goes_on_from_their_generation(driver):
+    """Somebody was given an id and may yet join: the group is not empty, nor was it written to be."""
+    classic_group(driver, "a")
+    driver.join("b")
+    driver.join("b again", driver.answers["b"].member_id)
+    driver.join("c", session_ms=60_000)
+    driver.advance(10)
+    driver.leave((driver.answers["b"].member_id, None))
+    group = driver.shard.groups["g"]
+    assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, 1)
+    assert not group.members
+    assert driver.consumer_heartbeat("n").member_epoch == consumer(driver).epoch == 2
+    driver.join("c again", driver.answers["c"].member_id)
+    assert driver.answers["c again"].generation_id == 3
+
+
 def test_only_who_joins_makes_a_consumer_group_of_it(driver):
     classic_group(driver, "a")
     assert driver.consumer_heartbeat("n", 1) is E.GROUP_ID_NOT_FOUND
