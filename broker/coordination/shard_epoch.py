@@ -168,8 +168,9 @@ class ShardEpoch(Generic[S, R]):
         """
         if self.state is ShardState.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self.state is ShardState.CLOSED or self._shard is None:
+        if self.state is ShardState.CLOSED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        assert self._shard is not None, "what serves is loaded"
         return self._shard
 
     def step(self, act: Callable[[S, Instant], T]) -> T:

@@ -111,8 +111,8 @@ class _Found:
 
     data: PartitionData
     size: int
-    urgent: bool
-    again: bool  # must be looked at by the next request whatever happens
+    urgent: bool = False
+    again: bool = False  # must be looked at by the next request whatever happens
     watermark: int = -1
     log_start_offset: int = -1
     leader: LeaderEpoch | None = None  # who gives records
@@ -239,7 +239,8 @@ class Fetch:
         slot.sent_watermark = found.watermark
         slot.sent_log_start = found.log_start_offset
         self._count(slot, found)
-        if found.size and found.leader is not None and self._terms.is_follower:
+        if found.size and self._terms.is_follower:
+            assert found.leader is not None, "followers read from leaders alone"
             found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
             if (throttle := self._throttle_of(found.leader)) is not None:
                 throttle.record(found.size, found.leader.replica.services.now())
@@ -381,9 +382,7 @@ class Fetch:
             upto = self._readable_end(leader)
         slot.seen_upto = upto
         if upto <= slot.fetch_offset and not (terms.is_follower or leader.knows_committed):
-            return _Found(
-                self._error_data(slot, terms.committed_unknown), 0, urgent=False, again=True
-            )
+            return _Found(self._error_data(slot, terms.committed_unknown), 0, again=True)
         piece = None
         budget = terms.max_bytes - self._size
         has_room = budget > 0 or not self._size
@@ -395,12 +394,11 @@ class Fetch:
                 min_one=terms.whole_messages and not self._size,
             )
             if piece is None and not terms.whole_messages and slot.max_bytes <= budget:
-                return _Found(self._data(slot, leader, OVERFLOW), 0, urgent=True, again=True)
+                return _Found(self._data(slot, leader, OVERFLOW), 0, urgent=True)
         data = self._data(slot, leader, _NOTHING if piece is None else piece)
         return _Found(
             data,
             0 if piece is None else piece.size,
-            urgent=False,
             again=piece is None and upto > slot.fetch_offset,
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
@@ -409,18 +407,21 @@ class Fetch:
 
     def _held_back(self, source: Source) -> bool:
         """Whether a throttled replica is given nothing now: it is not in sync, and too much was given (KIP-73)."""
+        if self._terms.throttle is None:
+            return False
+        assert isinstance(source, LeaderEpoch), "followers alone are throttled"
         throttle = self._throttle_of(source)
-        if throttle is None or not isinstance(source, LeaderEpoch):
+        if throttle is None:
             return False
         in_sync = self._terms.replica_id in source.isr.isr
         return not in_sync and throttle.delay(source.replica.services.now()) > 0
 
-    def _throttle_of(self, source: Source | None) -> ReplicationThrottle | None:
+    def _throttle_of(self, leader: LeaderEpoch) -> ReplicationThrottle | None:
         """What counts the bytes that are given of this replica."""
         throttle = self._terms.throttle
-        if throttle is None or not isinstance(source, LeaderEpoch):
+        if throttle is None:
             return None
-        return throttle if throttle.holds(source.replica.topic, source.replica.index) else None
+        return throttle if throttle.holds(leader.replica.topic, leader.replica.index) else None
 
     def _readable_end(self, leader: Source) -> int:
         """Where a consumer stops."""
@@ -482,7 +483,6 @@ class Fetch:
 
 def _untouched(slot: Slot) -> _Found:
     """What the empty log of the partition would give, if anybody had needed it yet."""
-    slot.seen_upto = 0
     data = PartitionData(
         partition_index=slot.index,
         high_watermark=0,
@@ -494,4 +494,4 @@ def _untouched(slot: Slot) -> _Found:
         aborted_transactions=None,
         records=_NOTHING,
     )
-    return _Found(data, 0, urgent=False, again=False, watermark=0, log_start_offset=0)
+    return _Found(data, 0, watermark=0, log_start_offset=0)

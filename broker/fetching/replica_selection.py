@@ -38,18 +38,19 @@ def rack_aware(
     if not client.rack or (own is not None and own.rack == client.rack):
         return FROM_LEADER
     in_sync = leader.isr.isr
-    best, best_rank = FROM_LEADER, (-1, 0.0, FROM_LEADER)
-    for replica_id, progress in leader.followers.items():
-        broker = cluster.brokers.get(replica_id)
-        if (
-            replica_id in in_sync
-            and broker is not None
-            and broker.rack == client.rack
-            and _serves(broker, progress, offset, client.listener)
-        ):
-            rank = (progress.end_offset, progress.caught_up_at, replica_id)
-            best, best_rank = (replica_id, rank) if rank > best_rank else (best, best_rank)
-    return best
+    near = {
+        replica_id: progress
+        for replica_id, progress in leader.followers.items()
+        if replica_id in in_sync
+        and (broker := cluster.brokers.get(replica_id)) is not None
+        and broker.rack == client.rack
+        and _serves(broker, progress, offset, client.listener)
+    }
+    return max(
+        near,
+        key=lambda one: (near[one].end_offset, near[one].caught_up_at, one),
+        default=FROM_LEADER,
+    )
 
 
 def _serves(

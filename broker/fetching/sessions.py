@@ -7,7 +7,7 @@ loop needs no locks).
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -240,8 +240,8 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = int.from_bytes(os.urandom(4), "big") & EPOCH_MAX
-            if session_id != NO_SESSION and session_id not in self._sessions:
+            session_id = secrets.randbelow(EPOCH_MAX) + 1
+            if session_id not in self._sessions:
                 return session_id
 
     def _evict(self, privileged: bool, size: int, now: float) -> bool:

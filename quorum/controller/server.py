@@ -20,6 +20,7 @@ from pathlib import Path
 
 import trio
 
+from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from node.addresses import AddressBook
 from node.config.security import controller_security
@@ -302,4 +303,4 @@ async def _hand_over(parts: _Parts, server: Server) -> None:
 
 
 def _close_directory(directory: LogDirectory) -> None:
-    directory.close(broker_epoch=-1)
+    directory.close(broker_epoch=EPOCH_UNKNOWN)

@@ -9,6 +9,7 @@ import weakref
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -22,7 +23,7 @@ from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.partitions.partition_log import PartitionLog
 from node.runtime.deferred import Result
-from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
+from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, CountSerde
 from tests.broker.coordination.rig import code_of, open_rig
 from wire.errors import ErrorCode
 
@@ -35,6 +36,17 @@ E = ErrorCode
 async def test_nothing_is_served_where_another_broker_leads(tmp_path):
     async with open_rig(tmp_path) as rig:
         assert code_of(rig.epoch) is E.NOT_COORDINATOR
+
+
+def test_what_is_loaded_is_out_of_the_collectors_sight(monkeypatch):
+    """What is kept of the log, as it is fed; then what the shard makes of it, some at a time."""
+    counted = []
+    monkeypatch.setattr(loader, "LongLived", lambda: SimpleNamespace(add=counted.append))
+    monkeypatch.setattr(loader, "ROWS_AT_ONCE", 2)
+    loading = loader.CoordinatorLoader(CountSerde())
+    loading.feed(build_batch([NewRecord(name, b"1", 0) for name in (b"a", b"b", b"c")]))
+    loading.replay_into(CounterShard())
+    assert counted == [3, 2, 2]
 
 
 async def test_nothing_is_served_before_the_whole_log_is_loaded(tmp_path, held_load):

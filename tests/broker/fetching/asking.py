@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from broker.fetching.fetch import Fetch, FetchReader, FetchTerms
+from broker.fetching.slots import Slot
 from broker.handlers.fetch import fetch
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
@@ -47,6 +49,15 @@ async def ask_one(harness, *partitions, version=VERSION, **fields):
     [answered] = response.responses
     [data] = answered.partitions
     return data
+
+
+def fetch_of(harness, *partitions, in_session=False, **terms):
+    """A fetch of partitions of `t` that has not looked yet, its reader, and its slots."""
+    reader, asked = FetchReader(in_session=in_session), FetchTopic(topic="t", partitions=[])
+    slots = [Slot(reader, asked, one, upto_end=False) for one in partitions]
+    reader.changed.update(dict.fromkeys(slots))
+    terms = FetchTerms(**{"min_bytes": 1, "max_bytes": 1 << 20, **terms})
+    return Fetch(reader, harness.partitions, terms), reader, slots
 
 
 def sizes(response):

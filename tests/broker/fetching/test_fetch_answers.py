@@ -190,9 +190,9 @@ async def test_a_full_fetch_is_answered_in_its_order_topic_by_topic(harness):
     assert found == [(topic_id("u"), [1, 0]), (topic_id("t"), [1, 0])]
 
 
-@pytest.mark.parametrize("isolation_level", [0, 1])
-async def test_the_last_stable_offset_is_where_a_transaction_is_open(tmp_path, isolation_level):
-    """Who reads committed records alone stops there, also in a log that was just opened."""
+@pytest.fixture
+def transaction(tmp_path):
+    """A log that was just opened: a record, and another one of a transaction that is open."""
     before = open_harness(tmp_path)
     before.set_image(topic("t", partition()), brokers=BROKERS)
     append(before, b"a")
@@ -203,13 +203,32 @@ async def test_the_last_stable_offset_is_where_a_transaction_is_open(tmp_path, i
     before.directory.close(broker_epoch=5, high_watermarks={("t", 0): 2})
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()), brokers=BROKERS)
-    data = await ask_one(harness, wanted(0, 1), isolation_level=isolation_level)
-    assert data.high_watermark == 2
-    if isolation_level:
-        assert (data.last_stable_offset, data.records) == (1, b"")
-    else:
-        assert data.records.size > 0
-        assert not harness.leader().log.knows_producers, "not scanned for who does not go by it"
+    return harness
+
+
+async def test_who_reads_what_is_committed_alone_stops_where_a_transaction_is_open(transaction):
+    data = await ask_one(transaction, wanted(0, 1), isolation_level=1)
+    assert (data.high_watermark, data.last_stable_offset, data.records) == (2, 1, b"")
+
+
+async def test_who_reads_everything_is_told_of_an_open_transaction_where_it_is_known(transaction):
+    """For their sake a log is not scanned, which do not go by it."""
+    data = await ask_one(transaction, wanted(0, 1))
+    assert (data.high_watermark, data.last_stable_offset) == (2, 2)
+    assert data.records.size > 0
+    log = transaction.leader().log
+    assert not log.knows_producers
+    assert log.producers.last_stable_offset(2) == 1
+    data = await ask_one(transaction, wanted(0, 1))
+    assert (data.high_watermark, data.last_stable_offset) == (2, 1)
+    assert data.records.size > 0
+
+
+async def test_who_is_told_where_it_diverges_is_told_of_an_open_transaction_too(transaction):
+    asked = wanted(0, 9, last_fetched_epoch=0)
+    data = await ask_one(transaction, asked, isolation_level=1)
+    assert data.diverging_epoch.end_offset == 2
+    assert (data.high_watermark, data.last_stable_offset) == (2, 1)
 
 
 async def test_who_reads_what_is_committed_alone_is_told_of_aborted_transactions(harness):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import trio
 
 from broker.fetching import fetch as fetching
-from broker.fetching.fetch import Fetch, FetchReader, FetchTerms
-from broker.fetching.slots import Slot
 from node.runtime.steps import at_once
 from tests.broker.batches import append
+from tests.broker.fetching import asking
 from tests.broker.fetching.asking import fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.messages.fetch import FetchTopic
 
 COUNT, TURN = 7, 3
 
@@ -27,12 +27,7 @@ def harness(tmp_path, monkeypatch):
 
 
 def fetch_of(harness, count=COUNT, **terms):
-    """A fetch that has not looked yet, its reader, and its slots."""
-    reader, asked = FetchReader(), FetchTopic(topic="t", partitions=[])
-    slots = [Slot(reader, asked, wanted(index), upto_end=False) for index in range(count)]
-    reader.changed.update(dict.fromkeys(slots))
-    terms = FetchTerms(**{"min_bytes": 1, "max_bytes": 1 << 20, **terms})
-    return Fetch(reader, harness.partitions, terms), reader, slots
+    return asking.fetch_of(harness, *map(wanted, range(count)), **terms)
 
 
 def told(answer):
@@ -68,6 +63,18 @@ async def test_as_many_as_one_turn_takes_are_left_for_it(harness, monkeypatch):
     left = turns_of(reader, monkeypatch)
     await fetch.look_ahead()
     assert left == [TURN]
+
+
+@pytest.mark.parametrize(("least", "counted"), [(COUNT, [COUNT, TURN, TURN]), (COUNT + 1, [])])
+async def test_what_is_made_for_many_is_out_of_the_collectors_sight(
+    harness, monkeypatch, least, counted
+):
+    """The slots before the first turn, what was found of them at the end of each."""
+    told = []
+    monkeypatch.setattr(fetching, "FROZEN_ELEMENTS_MIN", least)
+    monkeypatch.setattr(fetching, "LongLived", lambda: SimpleNamespace(add=told.append))
+    await fetch_of(harness)[0].look_ahead()
+    assert told == counted
 
 
 async def test_who_was_released_looks_at_no_more(harness):

@@ -4,7 +4,7 @@ session.
 
 from __future__ import annotations
 
-import os
+import secrets
 
 import pytest
 import trio
@@ -176,9 +176,21 @@ def test_a_session_in_use_is_not_idle():
     assert opened(sessions, 1, now=IDLE_SECONDS + 1.0) is None
 
 
+def test_an_update_goes_by_steps_of_a_partition_and_what_ends_keeps_none():
+    sessions = FetchSessions(1)
+    session = sessions.open(privileged=False, by_id=True, size=3, now=0.0)
+    asked = [identified("t", wanted(0), wanted(1)), identified("u", wanted(0))]
+    gone = [ForgottenTopic(topic_id=topic_id("t"), partitions=[0, 7])]
+    assert list(session.update(asked, gone)) == [1] * 5
+    assert (len(session.slots), len(session.reader.changed)) == (2, 2)
+    sessions.close(session.id)
+    assert (len(session.slots), len(session.reader.changed)) == (0, 0)
+
+
 def test_ids_are_positive_and_nobody_else_s(monkeypatch):
-    drawn = [1, 0, 1, 1 << 31, (1 << 32) - 1]
-    monkeypatch.setattr(os, "urandom", lambda count: drawn.pop(0).to_bytes(count, "big"))
+    """Of all positive numbers of 32 bits."""
+    drawn = {(1 << 31) - 1: [0, 0, EPOCH_MAX - 1]}
+    monkeypatch.setattr(secrets, "randbelow", lambda bound: drawn[bound].pop(0))
     sessions = FetchSessions(9)
     assert [opened(sessions, 1).id for _ in range(2)] == [1, EPOCH_MAX]
 

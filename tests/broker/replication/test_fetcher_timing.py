@@ -209,6 +209,19 @@ async def test_others_have_a_turn_while_many_logs_are_opened(harness, autojump_c
         assert opened == [3, 5]
 
 
+async def test_a_leader_is_asked_for_what_it_leads_alone(harness, autojump_clock):
+    """Metadata may have changed between the word and the opening."""
+    states = [partition((11, 12), LEADER), partition((13, 12), 13), partition((12, 11), 12)]
+    harness.set_image(topic("t", *states, partition((11, 12), LEADER)))
+    leader = HeldLeader()
+    async with fetching(harness, leader) as add:
+        began = trio.current_time()
+        for index in (1, 2, 3):
+            add(index)
+        await trio.sleep(1)
+        assert leader.asked_since(began) == [(0.0, [3])]
+
+
 async def test_one_that_was_elected_may_have_records_and_takes_the_others_along(
     harness, autojump_clock
 ):

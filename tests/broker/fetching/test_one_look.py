@@ -1,0 +1,128 @@
+"""One look of a Fetch at a partition: what is asked of its log, and what is kept of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.fetching.fetch import FetchReader
+from broker.fetching.slots import Slot
+from log.old_formats.down_conversion import OVERFLOW
+from log.partitions.partition_log import PartitionLog
+from node.runtime.steps import at_once
+from tests.broker.batches import append
+from tests.broker.fetching.asking import BROKERS, fetch_of, fill, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+from wire.messages.fetch import FetchTopic
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition((11, 12), isr=(11,))] * 2), brokers=BROKERS)
+    return harness
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Offset and bytes that logs are asked for."""
+    asked, read = [], PartitionLog.read
+
+    def noted(self, offset, max_bytes, **terms):
+        asked.append((offset, max_bytes))
+        return read(self, offset, max_bytes, **terms)
+
+    monkeypatch.setattr(PartitionLog, "read", noted)
+    return asked
+
+
+# -- what is asked of the log
+
+
+@pytest.mark.parametrize("left", [-1, 0, 1, 2])
+async def test_a_log_is_asked_for_what_the_answer_has_room_for_and_not_where_that_is_nothing(
+    harness, reads, left
+):
+    size = fill(harness, 0, 1)
+    fetch, _, _ = fetch_of(harness, wanted(0), wanted(1), max_bytes=size + left)
+    fetch.look()
+    assert reads == [(0, size + left), (0, left)][: 2 if left > 0 else 1]
+
+
+@pytest.mark.parametrize(("wished", "asked"), [(-5, 0), (0, 0), (7, 7), (2000, 1000)])
+async def test_a_log_is_asked_for_what_the_partition_may_have_and_never_for_less_than_nothing(
+    harness, reads, wished, asked
+):
+    fill(harness, 0)
+    fetch_of(harness, wanted(max_bytes=wished), max_bytes=1000)[0].look()
+    assert reads == [(0, asked)]
+
+
+async def test_a_log_is_not_asked_for_what_lies_at_its_end(harness, reads):
+    fill(harness, 0)
+    append(harness, b"not flushed yet", index=0)
+    fetch_of(harness, wanted(0, 1))[0].look()
+    assert reads == []
+
+
+# -- clients that take no message larger than they asked for
+
+
+@pytest.mark.parametrize(
+    ("wished", "room", "offset", "is_told"),
+    [
+        (50, 50, 0, True),
+        (50, 51, 0, True),
+        (51, 50, 0, False),  # it may have room in the next answer
+        (50, 50, 1, False),  # nothing is too large
+    ],
+)
+async def test_that_a_message_is_too_large_is_told_where_the_partitions_own_limit_is_why(
+    harness, wished, room, offset, is_told
+):
+    fill(harness, 0, values=(b"x" * 500,))
+    asked = wanted(0, offset, max_bytes=wished)
+    fetch, _, slots = fetch_of(harness, asked, max_bytes=room, whole_messages=False)
+    assert fetch.look() == is_told
+    assert fetch.size == 0
+    [data] = at_once(fetch.answer_all(slots))[0].partitions
+    assert data.records == (OVERFLOW if is_told else b"")
+
+
+# -- what is kept
+
+
+async def test_where_the_end_is_not_known_the_next_request_looks_again(harness):
+    for epoch in (0, 1):
+        moved = partition((11, 12), leader_epoch=epoch)
+        harness.set_image(topic("t", moved), brokers=BROKERS)
+        fill(harness, 0)
+    fetch, reader, slots = fetch_of(harness, wanted(0), in_session=True)
+    assert not fetch.look()
+    fetch.keep_unfinished()
+    assert list(reader.changed) == slots
+
+
+async def test_of_an_unused_partition_nothing_stays_that_is_of_no_session(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    for in_session in (True, False):
+        fetch, _, [slot] = fetch_of(harness, wanted(0), replica_id=12, in_session=in_session)
+        fetch.look()
+        assert (slot.attached_to is not None) == in_session
+
+
+async def test_a_leader_has_a_log_for_its_first_consumer_also_where_followers_are_read(harness):
+    fetch_of(harness, wanted(0), reads_followers=True)[0].look()
+    assert harness.partitions.find("t", 0).open_log is not None
+
+
+async def test_a_slot_hears_of_the_partition_that_it_was_attached_to_last(harness):
+    """And of no other: that one holds it no more."""
+    reader = FetchReader(in_session=True)
+    slot = Slot(reader, FetchTopic(topic="t", partitions=[]), wanted(0), upto_end=False)
+    first, second = (harness.partitions.find("t", index) for index in range(2))
+    slot.attach(first)
+    slot.attach(second)
+    first.watchers.notify_all()
+    assert not reader.changed
+    second.watchers.notify_all()
+    assert list(reader.changed) == [slot]

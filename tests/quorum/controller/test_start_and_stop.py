@@ -1,0 +1,110 @@
+"""How a controller's process begins and ends, and what it does beside: real ones, over sockets and disks."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from log.directories.clean_shutdown import EPOCH_UNKNOWN
+from log.directories.directory import LogDirectory
+from node import addresses
+from node.runtime.deferred import Result
+from node.runtime.ports import port_of, reserve
+from node.runtime.steps import at_once
+from quorum import events
+from quorum.controller.server import run_controller
+from quorum.formatting.storage import format_directories
+from quorum.replica.node import QuorumNode
+from quorum.replica.quorum_state_file import QuorumStateError
+from quorum.serving.altered_security import AlteredSecurity
+from tests.cluster.in_process import cluster
+from tests.cluster.nodes import CLUSTER_ID, SECONDS
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import config as altered
+from wire.events import event_of
+from wire.transport.server import Server
+
+
+async def test_that_it_serves_and_that_it_has_ended_is_written(tmp_path, caplog):
+    def told():
+        ours = (events.CONTROLLER_STARTED, events.CONTROLLER_STOPPED)
+        return [one for record in caplog.records if (one := event_of(record)) in ours]
+
+    with caplog.at_level("INFO"):
+        async with cluster(tmp_path, brokers=0) as nodes:
+            await nodes.active()
+            assert told() == [events.CONTROLLER_STARTED]
+            await nodes.stop(1)
+    assert told() == [events.CONTROLLER_STARTED, events.CONTROLLER_STOPPED]
+    directory = LogDirectory(tmp_path / "1")
+    assert directory.previous_broker_epoch == EPOCH_UNKNOWN, "it ended cleanly"
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize(("controllers", "seconds"), [(1, 0.0), (3, 0.5)])
+async def test_it_hands_over_where_there_is_somebody_and_answers_what_it_owes(
+    tmp_path, monkeypatch, controllers, seconds
+):
+    """Who is alone waits for no successor."""
+    asked = []
+    stop, drain = QuorumNode.stop, Server.drain
+
+    async def noted_stop(self, seconds):
+        asked.append(("stop", seconds))
+        await stop(self, seconds)
+
+    async def noted_drain(self, seconds):
+        asked.append(("drain", seconds))
+        await drain(self, seconds)
+
+    monkeypatch.setattr(QuorumNode, "stop", noted_stop)
+    monkeypatch.setattr(Server, "drain", noted_drain)
+    async with cluster(tmp_path, controllers=controllers, brokers=0) as nodes:
+        await nodes.stop((await nodes.active()).node_id)
+        assert asked == [("stop", seconds), ("drain", 1.0)]
+
+
+async def test_nobody_listens_where_it_could_not_start(tmp_path):
+    """Its file of votes is damaged, which is found when it listens already."""
+    listening = reserve()
+    listening.listen()
+    port = port_of(listening)
+    config = config_of(
+        listeners=f"CONTROLLER://127.0.0.1:{port}",
+        controller_quorum_voters=f"1@127.0.0.1:{port}",
+        log_dirs=tmp_path,
+    )
+    format_directories(config, CLUSTER_ID)
+    LogDirectory(tmp_path).close(broker_epoch=None)
+    metadata = tmp_path / "__cluster_metadata-0"
+    metadata.mkdir(exist_ok=True)
+    (metadata / "quorum-state").write_text("{")
+    with pytest.RaisesGroup(QuorumStateError, flatten_subgroups=True):
+        await run_controller(config, sockets={"CONTROLLER": listening})
+    assert listening.fileno() == -1, "closed"
+
+
+async def test_it_looks_at_the_files_of_its_listeners(tmp_path, monkeypatch):
+    looked = trio.Event()
+    monkeypatch.setattr(AlteredSecurity, "read_changed_files", lambda _self: looked.set())
+    async with cluster(tmp_path, brokers=0, trimaran_ssl_reload_interval_ms=1):
+        with trio.fail_after(SECONDS):
+            await looked.wait()
+
+
+async def test_it_looks_up_hosts_that_an_altered_configuration_names(tmp_path, monkeypatch):
+    asked, looked = [], trio.Event()
+
+    async def look_up(host):
+        asked.append(host)
+        looked.set()
+        return ("127.0.0.9",)
+
+    monkeypatch.setattr(addresses, "_look_up", look_up)
+    async with cluster(tmp_path, brokers=0) as nodes:
+        active = (await nodes.active()).context.controller.active()
+        bound = altered("max.connections.per.ip.overrides", "front.example:7", (4, ""))
+        at_once(active.write(Result([bound], None)))
+        with trio.fail_after(SECONDS):
+            await looked.wait()
+    assert asked == ["front.example"]
