@@ -135,6 +135,17 @@ def test_where_nothing_changed_nothing_is_named_and_the_long_poll_goes_on(client
     assert (named(request), forgotten(request)) == ([], [])
 
 
+def test_who_was_not_marked_is_not_looked_at(client):
+    """50,000 partitions may be followed, of which a few change."""
+    follower = Follower()
+    client.add(key(), follower)
+    ask(client)
+    follower.offset = 5
+    assert named(ask(client)) == []
+    client.mark_changed(client.find(key()))
+    assert named(ask(client)) == [(b"t", 0, 5)]
+
+
 def test_nothing_is_asked_for_where_nothing_is_followed(client):
     assert ask(client) is None
     client.add(key(), Follower())
