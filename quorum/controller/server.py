@@ -9,7 +9,6 @@ Source: `ControllerServer`, `SharedServer` of Kafka.
 from __future__ import annotations
 
 import logging
-import os
 import random
 import socket
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import trio
 
@@ -169,7 +169,7 @@ def _composed(
     controller.node = node
     node.snapshotter.source = lambda: snapshot_of(loader)
     registrar = Registrar(
-        config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
+        config.node_id, uuid4().bytes, endpoints, node.leader, node.address_of, security
     )
     clients = [(security, controller_security)]
     altered = AlteredSecurity(config, listeners, clients, gate.logins)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 import trio
+import trio.testing
 
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
@@ -15,14 +18,19 @@ from quorum import events
 from quorum.controller import server
 from quorum.controller.server import run_controller
 from quorum.formatting.storage import format_directories
+from quorum.metadata.authorizer import Action
 from quorum.replica.node import QuorumNode
 from quorum.replica.quorum_state_file import QuorumStateError
 from quorum.serving.altered_security import AlteredSecurity
-from tests.cluster.in_process import cluster
+from tests.cluster.in_process import Images, cluster
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
+from tests.quorum.controller.handlers.asking import SUPER_USER
 from tests.quorum.metadata.build import config as altered
+from wire.errors import KafkaError
 from wire.events import event_of
+from wire.security.acls import Operation
+from wire.security.principal import Principal
 from wire.transport.server import Server
 
 
@@ -40,6 +48,29 @@ async def test_that_it_serves_and_that_it_has_ended_is_written(tmp_path, caplog)
     directory = LogDirectory(tmp_path / "1")
     assert directory.previous_broker_epoch == EPOCH_UNKNOWN, "it ended cleanly"
     directory.close(broker_epoch=None)
+
+
+async def test_it_registers_with_the_active_controller(tmp_path):
+    async with cluster(tmp_path, brokers=0) as nodes:
+        images = Images(await nodes.active())
+        image = await images.wait_for(lambda image: 1 in image.cluster.controllers)
+    registered = image.cluster.controllers[1]
+    assert [one.port for one in registered.listeners] == [nodes.voters[1]]
+    assert len(set(registered.incarnation_id)) > 1, "drawn"
+
+
+async def test_who_has_not_caught_up_with_the_metadata_judges_nobody(tmp_path):
+    """Alone of three it finds no leader, who could tell it of all ACLs."""
+    asked = Principal("alice"), "host", Action(Operation.CREATE)
+    with ExitStack() as kept:
+        ports = [port_of(kept.enter_context(reserve())) for _ in range(3)]
+        async with cluster(tmp_path, controllers=0, brokers=0, **SUPER_USER) as nodes:
+            nodes.voters = dict(enumerate(ports, 1))
+            running = await nodes.start_controller(1)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(KafkaError, match="has not loaded all ACLs yet"):
+                running.context.authorizer.judge(*asked)
+            await nodes.stop(1)
 
 
 @pytest.mark.parametrize("controllers", [1, 3])
