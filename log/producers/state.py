@@ -170,13 +170,25 @@ class ProducerState:
             return None
         if view.is_control:
             marker = read_end_marker(view)
-            return None if marker is None else self._end_transaction(view, marker)
+            if marker is not None:
+                return self._end_transaction(view, marker)
+            if not view.count:
+                self._follow_emptied(view)
+            return None
         entry = self._entered(view)
         entry.add(view)
         if view.is_transactional and entry.transaction_start == NO_TRANSACTION:
             entry.transaction_start = view.base_offset
             self._transactions.begin(view.producer_id, view.base_offset)
         return None
+
+    def _follow_emptied(self, view: BatchView) -> None:
+        """Compaction has left the header of a marker for its epoch (I3), which Kafka reads past. How a transaction of
+        which something is here has ended, it does not say.
+        """
+        entry = self._producers.get(view.producer_id)
+        if entry is None or entry.transaction_start == NO_TRANSACTION:
+            self._entered(view)
 
     def _entered(self, view: BatchView) -> ProducerEntry:
         """The producer's entry in the batch's epoch; the most recently used is last."""

@@ -168,6 +168,22 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(tmp_path):
     assert again.producers.get(7).batches[-1].last_sequence == 3
 
 
+def test_the_epoch_of_a_producer_stays_when_its_last_marker_is_emptied(tmp_path):
+    """I3: by it whoever has nothing but this log fences the producer's earlier epochs."""
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    mark(log, 1, commit=True, epoch=1)
+    put(log, (b"a", b"2"))
+    compact(sealed(log), now_ms=0)
+    compact(log, now_ms=10, cleaned_to=0)
+    compact(log, now_ms=10 + RETENTION_MS, cleaned_to=0)
+    assert shape(log) == [(1, 1, 0), (2, 2, 1)]
+    log.forget_producers()
+    assert log.producers.get(1).epoch == 1
+    compact(log, now_ms=10 + RETENTION_MS, cleaned_to=0)
+    assert shape(log) == [(1, 1, 0), (2, 2, 1)]
+
+
 def test_the_end_of_a_round_stays_also_when_its_records_go(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"))

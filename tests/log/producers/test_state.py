@@ -2,6 +2,7 @@
 
 import pytest
 
+from log.batches.records import rebuilt
 from log.producers.entry import Duplicate
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.snapshots import format_snapshot, parse_snapshot
@@ -110,6 +111,39 @@ def test_a_transaction_marker_ends_the_transaction():
     assert (state.first_unstable_offset, entry.epoch, entry.coordinator_epoch) == (None, 1, 9)
     refused(state, batch(2, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert state.validate(batch(0, epoch=1)) is None
+
+
+def emptied_marker(epoch):
+    view = view_of(
+        build_end_marker(EndMarker(True, 9), producer_id=7, producer_epoch=epoch, timestamp_ms=5000)
+    )
+    return rebuilt(
+        view,
+        b"",
+        attributes=view.attributes,
+        base_timestamp=-1,
+        max_timestamp=view.max_timestamp,
+        count=0,
+    )
+
+
+def test_a_marker_that_compaction_has_emptied_tells_the_epoch():
+    state = state_with(batch(0), emptied_marker(3))
+    entry = state.get(7)
+    assert (entry.epoch, entry.coordinator_epoch, entry.last_timestamp) == (3, -1, 5000)
+    refused(state, batch(0, epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert state.validate(batch(0, epoch=3)) is None
+    assert state_with(emptied_marker(3)).get(7).epoch == 3
+
+
+def test_a_marker_that_compaction_has_emptied_ends_no_transaction():
+    """How the transaction has ended it does not say."""
+    state = state_with(batch(0))
+    view = batch(1, offset=1)
+    view.attributes |= 0x10
+    state.update(view)
+    state.update(emptied_marker(3))
+    assert (state.first_unstable_offset, state.get(7).epoch) == (1, 0)
 
 
 def test_producers_are_bounded_and_the_longest_idle_goes():
