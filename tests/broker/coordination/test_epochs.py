@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker import events
 from broker.coordination import loader
 from broker.coordination.responses import CompletableResponse
 from broker.coordination.shard_epoch import ShardState
@@ -26,6 +27,7 @@ from node.runtime.deferred import Result
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, CountSerde
 from tests.broker.coordination.rig import code_of, open_rig
 from wire.errors import ErrorCode
+from wire.events import event_of
 
 E = ErrorCode
 
@@ -553,3 +555,21 @@ async def test_a_shard_that_cannot_replay_what_it_wrote_is_closed(tmp_path, monk
         assert code_of(rig.epoch().active) is E.NOT_COORDINATOR
         assert not leader.high_watermark.closed
         assert (await rig.reload()).counts == {"a": 1}
+
+
+async def test_what_fails_is_told_with_its_cause(tmp_path, caplog, autojump_clock):
+    """A record that cannot be loaded, and one that cannot be replayed when it was written."""
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.epoch().append([Count("a", -1)])  # "-1" is no count
+        rig.resign()
+        rig.lead(1)
+        await until_failed(rig)
+        await trio.testing.wait_all_tasks_blocked()
+        _, shard = await rig.serve(index=1)
+        shard.replay = None  # a mistake of ours
+        with pytest.raises(TypeError):
+            rig.add("b", index=1)
+    with_cause = {event_of(one) for one in caplog.records if one.exc_info}
+    assert with_cause == {events.COORDINATOR_FAILED, events.COORDINATOR_REPLAY_FAILED}
+    assert events.COORDINATOR_RELOADING in map(event_of, caplog.records)
