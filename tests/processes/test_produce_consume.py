@@ -132,9 +132,9 @@ def test_a_partition_that_is_not_there_is_told_at_once(cluster, command, partiti
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("produce", "slow", "-k", ""), "for -k"),
+        (("produce", "slow", "-k", ""), "-k cannot be ''"),
         (("produce", "slow", "-f", "no-such-file"), "no-such-file"),
-        (("consume", "slow", "-n", "-1"), "for -n"),
+        (("consume", "slow", "-n", "-1"), "-n cannot be '-1'"),
         (("consume", "slow", "-e", "--offset", "soon"), "'soon'"),
         (("consume", "slow", "-e", "--offset", "999"), "offset 999"),
         (("consume", "a b"), "a b"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _not_empty(_kind: object, text: str | None) -> None:
     if text == "":
-        raise ValueError("it has at least one character")
+        raise ValueError("has at least one character")
 
 
 def produce(

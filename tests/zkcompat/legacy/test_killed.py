@@ -131,16 +131,18 @@ def forgetful(feed):
 async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, companion):
     """A tool writes what is there already; the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("there", "seen"))
+        await ask(running, creating("there"))
         await ask(running, altering("there", retention_ms="7"))
         tool = Admin(running, None, None, hands, connect)
         async with mirroring(running, connect) as (feed, mirror):
             await in_step(feed, mirror)
-            admin = Admin(running, feed, mirror, hands, connect)
-            await write_config(admin, config(retention_ms="7"))
-            # What comes later is obeyed, so that was looked at.
-            await tool.write("/admin/delete_topics/seen", None)
-            await admin.gone("/admin/delete_topics/seen")
+            written = await tool.write("/config/topics/there", config(retention_ms="7"))
+            await tool.note(NOTE, b'{"version":2,"entity_path":"topics/there"}')
+
+            async def is_looked_at():
+                return (await hands.read("/config/topics/there")).version > written.version
+
+            await tool.until_tree(is_looked_at)
         await ask(running, altering("there", retention_ms="8"))
         async with mirroring(running, connect, companion=companion) as (feed, mirror):
             await in_step(feed, mirror)
