@@ -70,13 +70,15 @@ _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 def is_duplicate_response(state: State, sent: Sent) -> bool:
-    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered
-    there already.
+    """Whether somebody has answered this meanwhile, so that our log ends elsewhere; or the leader answers at another
+    address than its own (a bootstrap server's) what it is asked there already.
     """
     role = state.role
-    if not isinstance(role, Follower) or sent.peer.id == role.leader.id:
+    if not isinstance(role, Follower):
         return False
-    return state.requests.is_in_flight(role.leader) or sent.log_end != state.log.end_offset
+    if sent.log_end != state.log.end_offset:
+        return True
+    return sent.peer.id != role.leader.id and state.requests.is_in_flight(role.leader)
 
 
 def on_fetch_response(state: State, response: FetchResponse, now: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quorum.raft import messages as core
@@ -173,6 +173,7 @@ class Surrounded:
 @pytest.mark.parametrize("me", [1, ME])
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, STEPS))
+@example(seed=2347, steps=46)  # a new leader answers what another has answered already
 def test_nothing_said_breaks_a_rule(cast: Cast, me: int, seed: int, steps: int) -> None:
     node = Surrounded(random.Random(seed), cast, me)
     for _ in range(steps):

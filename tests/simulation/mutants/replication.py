@@ -182,6 +182,7 @@ def _late_answers_count() -> AbstractContextManager[Any]:
         mock.patch.object(requests.RequestManager, "reset", reset),
         mock.patch.object(requests.RequestManager, "answered", answered),
         mock.patch.object(requests.RequestManager, "is_waiting", return_value=False),
+        mock.patch.object(following, "is_duplicate_response", return_value=False),
     )
 
 
