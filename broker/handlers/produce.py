@@ -11,6 +11,7 @@ Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per re
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -28,7 +29,7 @@ from broker.producing.count import count
 from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
-from broker.producing.validate import validate, validate_in_thread
+from broker.producing.validate import validate, validate_in_thread, validate_in_turns
 from broker.producing.verify import unverified, verify
 from log.validation.validate import OverBudget
 from quorum.serving.authorization import may_with_topic
@@ -124,10 +125,7 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
         if len(appends) > APPENDS_PER_TURN and ctx.authorizer is not None:
             await authorize_in_turns(appends, may_with_topic(ctx, call, WRITE))
         await open_leaders(_unopened(work))
-        if over_budget or not _validated(work):
-            await validate_in_thread(
-                appends, ctx.partitions, now_ms=ctx.now_ms, version=call.header.api_version
-            )
+        await _validate(work, over_budget=over_budget)
         await _verify(work)
         await append_in_turns(appends, work.acks, ctx.directories.storage_failed)
         count(appends, ctx.partitions.traffic)
@@ -135,6 +133,16 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
     finally:
         ctx.offloaded.end(call.connection)
     return await answer.finish() if isinstance(answer, DeferredResponse) else answer
+
+
+async def _validate(work: _Produce, *, over_budget: bool) -> None:
+    ctx, version = work.ctx, work.call.header.api_version
+    checked = (work.appends, ctx.partitions)
+    if not over_budget:
+        with contextlib.suppress(OverBudget):
+            return await validate_in_turns(*checked, now_ms=ctx.now_ms, version=version)
+    await validate_in_thread(*checked, now_ms=ctx.now_ms, version=version)
+    return None
 
 
 async def _verify(work: _Produce) -> None:

@@ -1,12 +1,13 @@
 """Stage 3 of Produce: finds who leads, and checks the batches by its topic's rules, all of them before any is appended.
 
-At once, or in a thread where that would hold the loop: what is over budget (`log.validation.validate.Budget`: 2 MiB of
-records, decompressed, in one request), and message sets of v0 and v1, which are converted.
+At once, or a few at a time where they are many; in a thread where that would hold the loop: what is over budget
+(`log.validation.validate.Budget`: 2 MiB of records, decompressed, in one request), and message sets of v0 and v1, which
+are converted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.registry import Partitions
@@ -16,23 +17,34 @@ from log.old_formats.message_sets import MAGIC_POSITION
 from log.old_formats.up_conversion import convert_produced
 from log.validation.rejected_records import RECORDS_NAMED_MAX
 from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from node.runtime.steps import pieces
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import yield_to_loop
 
 FIRST_VERSION_OF_BATCHES = 3
+# Ten microseconds each.
+VALIDATED_PER_TURN = 200
 
 
 def validate(
-    appends: Iterable[PartitionAppend], partitions: Partitions, *, now_ms: int, version: int
+    appends: Iterable[PartitionAppend],
+    partitions: Partitions,
+    *,
+    now_ms: int,
+    version: int,
+    budget: Budget | None = None,
 ) -> None:
     """Gives each its leader and its checked batches, or the error that the client gets.
+
+    `budget` is what is left of that of the request; None: nothing is spent yet.
 
     Raises:
         OverBudget: it takes too long here; nothing was changed in any log.
     """
     if version < FIRST_VERSION_OF_BATCHES:
         raise OverBudget
-    budget = Budget()
+    budget = budget or Budget()
     for one in appends:
         if one.failed:
             continue
@@ -43,6 +55,20 @@ def validate(
             )
         except KafkaError as error:
             one.fail(error)
+
+
+async def validate_in_turns(
+    appends: Sequence[PartitionAppend],
+    partitions: Partitions,
+    *,
+    now_ms: Callable[[], int],
+    version: int,
+) -> None:
+    """As `validate`, a few at a time, of detached records; raises OverBudget, too."""
+    budget = Budget()
+    for some in pieces(appends, VALIDATED_PER_TURN):
+        validate(some, partitions, now_ms=now_ms(), version=version, budget=budget)
+        await yield_to_loop()
 
 
 async def validate_in_thread(

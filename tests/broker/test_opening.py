@@ -13,6 +13,7 @@ from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.partitions.opening import OPENED_PER_TURN
+from broker.producing import validate as validate_stage
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
 from log.partitions.readable_log import ReadableLog
@@ -143,6 +144,7 @@ async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
 async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, monkeypatch):
     for limit in (
         "broker.handlers.produce.APPENDS_PER_TURN",
+        "broker.producing.validate.VALIDATED_PER_TURN",
         "broker.handlers.list_offsets.LOOKUPS_PER_TURN",
         "broker.handlers.fetch.SLOTS_PER_TURN",
         "broker.fetching.fetch.SLOTS_PER_TURN",
@@ -151,6 +153,7 @@ async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, 
     harness = open_broker(tmp_path)
     await ask(harness, produce, produce_request(), 13)
     harness.flush()
+    validated = Work(monkeypatch, validate_stage, "validate_produced")
     appended = Work(monkeypatch, PartitionLog, "append_as_leader")
     searched = Work(monkeypatch, ReadableLog, "offset_for_timestamp")
     looked_at = Work(monkeypatch, Fetch, "_read")
@@ -159,7 +162,8 @@ async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, 
     await ask(harness, list_offsets, list_offsets_request(timestamp=500), 7)
     answer = await ask(harness, fetch, fetch_request(), 17)
     assert all(one.records.size == 2 * len(BATCH) for one in answer.responses[0].partitions)
-    assert appended.calls == searched.calls == looked_at.calls == PARTITIONS
+    assert validated.calls == appended.calls == searched.calls == looked_at.calls == PARTITIONS
+    assert validated.in_longest_step <= PER_TURN
     assert appended.in_longest_step <= PER_TURN
     assert searched.in_longest_step <= PER_TURN
     assert looked_at.in_longest_step <= PER_TURN

@@ -1,8 +1,5 @@
-"""No step of a broker's loop takes longer than 50 ms of CPU time, whatever clients ask for."""
+"""No step of a broker's loop does more than it may, whatever clients ask for."""
 
-import gc
-import threading
-import time
 from functools import partial
 
 import pytest
@@ -10,7 +7,7 @@ import trio
 
 from tests.broker.test_end_to_end import consume, in_thread, produce
 from tests.cluster.in_process import cluster
-from tests.slow_steps import no_slow_steps
+from tests.slow_steps import CALLS_MAX, no_slow_steps
 from wire.blocking import BlockingClient
 from wire.messages.metadata import MetadataRequest
 
@@ -25,18 +22,8 @@ async def test_the_instrument_fails_the_test():
 
 
 async def busy():
-    ends = time.thread_time() + 0.2
-    while time.thread_time() < ends:
-        threading.Event().is_set()
-
-
-async def test_what_other_tests_left_is_not_looked_at_by_the_collector():
-    left = [[] for _ in range(1_000_000)]
-    with no_slow_steps():
-        await trio.lowlevel.checkpoint()
-        gc.collect()
-        await trio.lowlevel.checkpoint()
-    assert left
+    for number in range(CALLS_MAX):
+        abs(number)
 
 
 async def test_produce_fetch_and_metadata(tmp_path):

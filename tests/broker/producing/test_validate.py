@@ -4,6 +4,7 @@ import pytest
 
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
+from broker.producing import validate as validate_stage
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
 from log.batches.batch import BatchView, iter_batches
@@ -75,7 +76,8 @@ async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
         tried.append(arguments)
         return validate(*arguments, **options)
 
-    monkeypatch.setattr(produce_handler, "validate", counted)
+    for one in (produce_handler, validate_stage):
+        monkeypatch.setattr(one, "validate", counted)
     assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
     assert len(tried) == 1
 

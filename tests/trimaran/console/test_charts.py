@@ -1,5 +1,6 @@
 """What is drawn of the nodes' metrics."""
 
+import itertools
 import math
 import re
 import threading
@@ -7,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from node.runtime.clock import now_ms
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 from trimaran.console.lines import chart, path_of, round_up, summed, worst
@@ -107,7 +109,9 @@ class Exporter(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def test_what_a_node_tells_is_drawn(kafka):
+def test_what_a_node_tells_is_drawn(kafka, monkeypatch):
+    seconds = itertools.count(now_ms() - 10_000, 1000)
+    monkeypatch.setattr("trimaran.console.samples.now_ms", lambda: next(seconds))
     with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
         threading.Thread(target=exporter.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{exporter.server_address[1]}"
