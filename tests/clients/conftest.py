@@ -12,8 +12,12 @@ from tests.cluster.processes import LocalCluster
 
 HERE = Path(__file__).parent
 ADAPTERS = {adapter.name: adapter for adapter in (Confluent, KafkaPython, Aiokafka)}
-# Kafka waits three seconds for a new group's further members; here they come when the test lets them.
-OPTIONS = ("--override", "group.initial.rebalance.delay.ms=0")
+OPTIONS = (
+    # Kafka waits three seconds for a new group's further members; here they come when the test lets them.
+    *("--override", "group.initial.rebalance.delay.ms=0"),
+    # Records of long ago are written; on a busy machine retention would take them while they are read.
+    *("--override", "log.retention.ms=-1"),
+)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,7 @@
 """kafka-python as clients of Kafka 0.8 to 0.10 spoke: Produce v0 to v2, Fetch v0 to v3, groups without ApiVersions."""
 
+import time
+
 import pytest
 
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer, TopicPartition
@@ -49,7 +51,9 @@ def consumer_of(bootstrap, version, **options):
 
 def read(consumer, count):
     found = []
+    ends = time.monotonic() + ANSWER_SECONDS
     while len(found) < count:
+        assert time.monotonic() < ends, f"{len(found)} of {count} records"
         for records in consumer.poll(timeout_ms=100).values():
             found += records
     return found

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from log.batches.records import NewRecord, build_batch
+from node.runtime.clock import now_ms
 from tests.cluster.processes import LocalCluster, until
 from tests.processes.test_produce_consume import consumed, started
 from wire.blocking import BlockingClient
@@ -76,7 +77,7 @@ def hang(cluster):
         )
         assert producer.error_code == 0
         records = build_batch(
-            [NewRecord(None, b"late", 0)],
+            [NewRecord(None, b"late", now_ms())],
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=0,

@@ -26,7 +26,9 @@ STAMPS = [1_700_000_000_000 + 10 * i for i in range(COUNT)]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     data = tmp_path_factory.mktemp("brokers")
-    with LocalCluster(data, "--controllers", "1", "--brokers", "3") as made:
+    # The records are of long ago: retention would take them.
+    kept = ("--override", "log.retention.ms=-1")
+    with LocalCluster(data, "--controllers", "1", "--brokers", "3", *kept) as made:
         yield made
 
 
