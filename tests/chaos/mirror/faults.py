@@ -190,7 +190,12 @@ FAULTS = (
     ),
     Fault(first_of_two_mirrors_killed, mark_seconds=SESSION_SECONDS, mirrors=2, is_load=True),
     Fault(first_of_two_mirrors_frozen, mirrors=2, stand_seconds=EXPIRY_SECONDS),
-    Fault(two_of_three_mirrors_killed, mark_seconds=SESSION_SECONDS, mirrors=3),
+    Fault(
+        two_of_three_mirrors_killed,
+        mark_seconds=SESSION_SECONDS,
+        mirrors=3,
+        stand_seconds=EXPIRY_SECONDS,  # to take over is no standing cost
+    ),
     Fault(zookeeper_killed),
     Fault(
         zookeeper_frozen_past_expiry,
