@@ -44,7 +44,7 @@ class Standby:
         seen, since = -1, trio.current_time()
         while True:
             controller = await self.keeper.read(Controller.PATH)
-            if controller is None or controller.owner in (0, self.keeper.session_id):
+            if controller is None or self._is_nobodys(controller.owner):
                 return
             self.status.tell("standby")
             found = await self.keeper.read(Migration.PATH)
@@ -57,3 +57,7 @@ class Standby:
                 return
             if await self.keeper.wait_deleted(Controller.PATH, poll):
                 return
+
+    def _is_nobodys(self, owner: int) -> bool:
+        """Of no session, or of one that we had: it was lost to us before the servers ended it."""
+        return owner == 0 or self.keeper.was_ours(owner)

@@ -8,6 +8,7 @@ writing. What ZooKeeper refuses is refused for a path, and says nothing of the c
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,9 @@ _OF_CONNECTION = {
     SessionMovedError: "the session moved to another server",
 }
 
+# Older ones have ended at the servers, too: of a session that lasts ten seconds there is one a second at most.
+SESSIONS_KNOWN_MAX = 64
+
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
@@ -70,6 +74,8 @@ class Session:
     is_refused: bool = False
     # What another client needs to take the newest session up.
     saved: SavedSession | None = None
+    # The newest that were ours, the present one and one to be taken up among them.
+    _ours: deque[int] = field(default_factory=lambda: deque(maxlen=SESSIONS_KNOWN_MAX))
     _changed: Notifier = field(default_factory=Notifier)
 
     @property
@@ -77,6 +83,10 @@ class Session:
         """The session's id as ephemeral owners show it; 0 while there is none."""
         client_id = self._client.client_id if self._connected else None
         return int(client_id[0]) if client_id else 0
+
+    def was_ours(self, session_id: int) -> bool:
+        """Whether it is a session of ours, or was: a server may have it for a while yet though we have lost it."""
+        return session_id in self._ours
 
     @property
     def is_connected(self) -> bool:
@@ -100,6 +110,8 @@ class Session:
     def connect(self, resume: SavedSession | None) -> None:
         """Begins to connect, to an old session if one is given; ZooKeeper may have forgotten it."""
         client_id = (resume.session_id, resume.password) if resume else None
+        if resume is not None:
+            self._ours.append(resume.session_id)
         config = self.config
         client = make_client(config.connect, config.session_timeout_ms, client_id, config.security)
         client.add_listener(lambda state: self._tell(client, state))
@@ -195,6 +207,7 @@ class Session:
             session_id, password = client.client_id
             events.MIRROR_SESSION.log(log, session=session_id, connect=self.config.connect)
             self.saved = SavedSession(session_id, password)
+            self._ours.append(session_id)
             self.on_session(self.saved)
         self._changed.notify_all()
 

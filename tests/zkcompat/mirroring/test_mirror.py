@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -355,6 +356,23 @@ async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
         await reached(mirror, lambda s: s.claims >= 2)
         await in_step(mirror, source)
         assert await differences(person, source) == ()
+
+
+async def test_a_session_of_ones_own_is_not_waited_for(connect, caplog):
+    """A false answer has the client begin another session, while the servers have the first, and its `/controller`."""
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        before = mirror.keeper.session_id
+        client = mirror.keeper._client
+        client._session_id, client._session_passwd = None, bytes(16)
+        client._connection._socket.shutdown(socket.SHUT_RDWR)
+        source.say(build.broker(2))
+        await reached(mirror, lambda s: s.claims >= 2)
+        await in_step(mirror, source)
+        assert (await person.read("/controller")).owner == mirror.keeper.session_id != before
+        assert await differences(person, source) == ()
+    assert "taking over" not in caplog.text
 
 
 async def _expire(client_id, connect):
