@@ -327,6 +327,9 @@ def test_purge_leaves_nothing(cluster):
     report = cluster.data / "report" / "index.html"
     report.parent.mkdir()
     report.write_text("mine")
+    asked = cluster.run("purge", "--dry-run")
+    assert "would keep what is not its own: report" in asked.stderr
+    assert cluster.json("ps")["nodes"], "it runs on"
     assert "kept what is not its own: report" in cluster.run("purge", "-y").stderr
     assert report.read_text() == "mine"
     report.unlink()

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from cyclopts import Parameter
 
 from trimaran import profiles
-from trimaran.cli.connect import DEFAULT_DATA, Data, remember
+from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun, remember
 from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.cli.progress import progress
@@ -28,7 +28,7 @@ from trimaran.local.children import redirect_output
 from trimaran.local.grow_running import grow_running
 from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
-from trimaran.local.removing import remove_cluster
+from trimaran.local.removing import kept_in, remove_cluster
 from trimaran.local.start_failure import StoppedWhileStarting, last_words
 from trimaran.local.starting import (
     Beginning,
@@ -326,7 +326,10 @@ def _agreed(question: str) -> bool:
 
 
 def purge(
-    *, data: Data = DEFAULT_DATA, yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False
+    *,
+    data: Data = DEFAULT_DATA,
+    yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Stops the local cluster and deletes its data. Reports and whatever else is in the directory stay.
 
@@ -335,6 +338,9 @@ def purge(
     """
     path = data.resolve()
     state = state_file.read(path)
+    if dry_run:
+        _say_deleted(path, kept_in(path, state), "would delete", "would keep")
+        return Exit.OK
     if not yes and not _agreed(f"delete the cluster in {path} and all its records? [y/N] "):
         return Exit.NO
     if state.is_up() or orphans_of(state):
@@ -343,8 +349,12 @@ def purge(
         refuse_if_running(path)
         kept = remove_cluster(path, state)
     profiles.remove(profiles.LOCAL, state.bootstrap)
-    if kept:
-        say(f"deleted the cluster in {path}; kept what is not its own: {', '.join(kept)}")
-    else:
-        say(f"deleted {path}")
+    _say_deleted(path, kept, "deleted", "kept")
     return Exit.OK
+
+
+def _say_deleted(path: Path, kept: list[str], deleted: str, left: str) -> None:
+    if kept:
+        say(f"{deleted} the cluster in {path}; {left} what is not its own: {', '.join(kept)}")
+    else:
+        say(f"{deleted} {path}")

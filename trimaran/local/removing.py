@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from pathlib import Path
 
@@ -11,24 +10,37 @@ from trimaran.local.layout import SUPERVISOR_LOG
 from trimaran.local.state_file import ClusterState
 
 
-def remove_cluster(data: Path, state: ClusterState) -> list[str]:
-    """The names of what is left in `data`, which itself goes when that is nothing. Raises OSError.
-
-    `cluster.json` goes last, so that a removal that failed can be asked for again.
-    """
-    for node in state_file.plan_of(data, state).nodes:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(node.directory)
-        for file in (node.properties_file, node.log_file):
-            file.unlink(missing_ok=True)
-    for name in (
+def made_by(data: Path, state: ClusterState) -> list[Path]:
+    """What is the cluster's own in `data`, there or not, in the order in which it goes."""
+    nodes = state_file.plan_of(data, state).nodes
+    of_nodes = [
+        path for node in nodes for path in (node.directory, node.properties_file, node.log_file)
+    ]
+    names = (
         control.SOCKET_NAME,
         SUPERVISOR_LOG,
         state_file.TEMPORARY_NAME,
         state_file.FILE_NAME,
-    ):
-        (data / name).unlink(missing_ok=True)
-    (data / lock.FILE_NAME).unlink(missing_ok=True)
+        lock.FILE_NAME,
+    )
+    return [*of_nodes, *(data / name for name in names)]
+
+
+def kept_in(data: Path, state: ClusterState) -> list[str]:
+    """The names of what is not the cluster's own."""
+    return sorted({path.name for path in data.iterdir()} - {p.name for p in made_by(data, state)})
+
+
+def remove_cluster(data: Path, state: ClusterState) -> list[str]:
+    """The names of what is left in `data`, which itself goes when that is nothing. Raises OSError.
+
+    `cluster.json` goes after all data, so that a removal that failed can be asked for again.
+    """
+    for path in made_by(data, state):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
     kept = sorted(path.name for path in data.iterdir())
     if not kept:
         data.rmdir()
