@@ -23,6 +23,7 @@ from log.directories.meta_properties import (
 )
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
+from log.disk.permission import ensure_can_be_made
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from quorum.metadata.features import bootstrap_records, first_levels
@@ -63,12 +64,13 @@ def format_directories(
     voters: VoterSet | None = None,
     features: Mapping[str, int] | None = None,
     users: Sequence[UserScramCredentialRecord] = (),
+    dry_run: bool = False,
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
     Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new
     cluster begins with the levels of `features`, and of the others with those that come with its metadata.version;
-    older Kafkas read only theirs. `users` may log in from the start.
+    older Kafkas read only theirs. `users` may log in from the start. A dry run checks all this, and writes nothing.
 
     Raises:
         FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a
@@ -85,6 +87,7 @@ def format_directories(
         quorum=quorum,
         features=features,
         users=users,
+        dry_run=dry_run,
     )
 
 
@@ -107,6 +110,7 @@ def format_paths(
     features: Mapping[str, int] | None = None,
     users: Sequence[UserScramCredentialRecord] = (),
     files: Files = REAL_FILES,
+    dry_run: bool = False,
 ) -> list[Path]:
     """The same for directories by path."""
     try:
@@ -124,6 +128,10 @@ def format_paths(
             f"{formatted} is already formatted",
             "name other directories, or --ignore-formatted, which leaves it and formats the others",
         )
+    if dry_run:
+        for path in fresh:
+            ensure_can_be_made(path)
+        return fresh
     for path in fresh:
         directory_id = new_directory_id()
         if quorum is not None and path == quorum.directory:

@@ -41,7 +41,7 @@ def test_a_second_up_is_refused(cluster):
 
 
 def test_topics_records_and_groups(cluster):
-    cluster.run("topics", "create", "words", "-p", 3, "-r", 3, "--config", "retention.ms=100000")
+    cluster.run("topics", "create", "words", "-p", 3, "-r", 3, "--config", "retention.ms=7200000")
     assert sorted(cluster.partitions("words")) == [0, 1, 2]
     assert [t["topic"] for t in cluster.json("topics", "list")] == ["words"]
     described = cluster.json("topics", "describe", "words")["partitions"]
@@ -267,8 +267,54 @@ def test_chaos_takes_an_id_a_name_or_leader(cluster):
     assert "11 (broker)" in wrong.stderr
 
 
+def test_what_chaos_and_down_would_do_is_told_and_not_done(cluster):
+    """And refused as in earnest."""
+    before = cluster.json("ps")
+    pid = cluster.node(11).pid
+    for words, told in (
+        (("chaos", "kill", 11), f"would kill broker-11 (pid {pid})"),
+        (("chaos", "pause", 11), f"would pause broker-11 (pid {pid})"),
+        (("chaos", "restart", 11), f"would restart broker-11 (pid {pid})"),
+        (("chaos", "resume", "broker-11"), f"would resume broker-11 (pid {pid})"),
+        (("chaos", "isolate", 11), "would isolate broker-11 from "),
+        (("chaos", "partition", "1,11", "2,12"), "would cut 4 links between "),
+        (("chaos", "heal"), "all nodes would reach each other again"),
+        (("down",), f"broker-11 (pid {pid})"),
+    ):
+        assert told in cluster.run(*words, "--dry-run").stderr
+    assert cluster.json("ps") == before
+    wrong = [
+        cluster.run("chaos", "partition", "1", "1", *dry_run, check=False)
+        for dry_run in ((), ("--dry-run",))
+    ]
+    assert wrong[0].stderr == wrong[1].stderr
+    assert {one.returncode for one in wrong} == {Exit.NO}
+
+
+def test_what_is_dead_is_killed_neither_dry_nor_in_earnest(cluster):
+    cluster.run("chaos", "kill", 11)
+    told = [
+        cluster.run("chaos", "kill", 11, *dry_run, check=False) for dry_run in ((), ("--dry-run",))
+    ]
+    assert told[0].stderr == told[1].stderr
+    assert "broker-11 is not running" in told[0].stderr
+    assert (
+        "would restart broker-11 (not running)"
+        in cluster.run("chaos", "restart", 11, "--dry-run").stderr
+    )
+    cluster.run("chaos", "restart", 11)
+    until(lambda: cluster.roles()[11] == "active", "it is back")
+
+
 def test_up_again_on_the_same_data_has_everything(cluster):
+    assert "already up" in cluster.run("up", "--dry-run", check=False).stderr
+    assert (
+        "would format and start broker-14 at a free port"
+        in cluster.run("up", "--brokers", 4, "--dry-run").stderr
+    )
     cluster.run("down")
+    assert "would start broker-11 at 127.0.0.1:" in cluster.run("up", "--dry-run").stderr
+    assert "is not running" in cluster.run("down", "--dry-run").stderr
     again = cluster.json("up", "-d", "--override", "num.partitions=7")
     assert again["bootstrap"] == cluster.bootstrap
     assert len(cluster.run("consume", "words", "-e").stdout.splitlines()) == 100

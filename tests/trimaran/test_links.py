@@ -6,7 +6,7 @@ import pytest
 
 from trimaran.errors import UserError
 from trimaran.local.layout import plan_cluster
-from trimaran.local.links import Links
+from trimaran.local.links import Links, parted
 from wire.transport import links as obeyed
 
 
@@ -61,4 +61,6 @@ def test_what_cannot_be_cut_is_refused(nodes, monkeypatch):
     ):
         with pytest.raises(UserError, match=why):
             links.cut(sides)
+        with pytest.raises(UserError, match=why):
+            parted(sides)
     assert cut_of(links, one, monkeypatch) == set()

@@ -58,3 +58,26 @@ def test_a_dry_run_says_what_would_be_asked(config):
     done = run("quorum", "voters", "add", "-c", config, "-B", "127.0.0.1:1", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "CONTROLLER://127.0.0.1:9093" in done.stdout + done.stderr
+
+
+def test_a_dry_run_formats_nothing_and_refuses_as_ever(config, tmp_path):
+    format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone")
+    before = sorted(tmp_path.rglob("*"))
+    asked = run(*format_, "--dry-run")
+    assert asked.returncode == 0, asked.stderr
+    assert f"Would format {tmp_path / 'data'} with metadata.version" in asked.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+    run(*format_)
+    refused, asked = run(*format_), run(*format_, "--dry-run")
+    assert refused.returncode == asked.returncode != 0
+    assert refused.stderr == asked.stderr
+    assert "is already formatted" in asked.stderr
+    assert run(*format_, "--dry-run", "-g").stderr == ""
+
+
+def test_a_dry_run_is_refused_what_the_disk_would_refuse(config, tmp_path):
+    (tmp_path / "data").write_text("a file")
+    format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone")
+    refused, asked = run(*format_), run(*format_, "--dry-run")
+    assert refused.returncode == asked.returncode != 0
+    assert "cannot use" in asked.stderr

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun
 from trimaran.cli.output import say
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
@@ -23,37 +23,37 @@ Node = Annotated[
 ]
 
 
-def kill(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+def kill(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Kill -9 a node."""
-    return _send("kill", node, data, "killed")
+    return _send("kill", node, data, "killed", dry_run=dry_run)
 
 
-def restart(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+def restart(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Stops a node cleanly if it runs, then starts it on its directory."""
-    return _send("restart", node, data, "started")
+    return _send("restart", node, data, "started", dry_run=dry_run)
 
 
-def pause(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+def pause(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Freezes a node: its sockets stay open and it says nothing."""
-    return _send("pause", node, data, "paused")
+    return _send("pause", node, data, "paused", dry_run=dry_run)
 
 
-def resume(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+def resume(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Lets a frozen node go on."""
-    return _send("resume", node, data, "resumed")
+    return _send("resume", node, data, "resumed", dry_run=dry_run)
 
 
-def isolate(node: Node, *, data: Data = DEFAULT_DATA) -> int:
+def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it."""
     state = _running(data)
     alone = _named(state, node)
     others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]
-    control.ask(state.control, "partition", sides=[[alone.name], others])
-    say(f"isolated {alone.name} from {', '.join(others)}")
+    control.ask(state.control, "partition", sides=[[alone.name], others], dry_run=dry_run)
+    say(f"{'would isolate' if dry_run else 'isolated'} {alone.name} from {', '.join(others)}")
     return Exit.OK
 
 
-def partition(*sides: str, data: Data = DEFAULT_DATA) -> int:
+def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """Cuts the links between nodes of different sides, until `chaos heal`: `chaos partition 1,11 2,3,12,13`.
 
     Nodes that are not named reach all. Clients reach every node. A further partition adds to those before.
@@ -63,24 +63,26 @@ def partition(*sides: str, data: Data = DEFAULT_DATA) -> int:
     """
     state = _running(data)
     named = [[_named(state, one).name for one in side.split(",")] for side in sides]
-    answer = control.ask(state.control, "partition", sides=named)
-    say(f"cut {counted(answer['links'], 'link')} between {' | '.join(map(', '.join, named))}")
+    answer = control.ask(state.control, "partition", sides=named, dry_run=dry_run)
+    cut = f"{'would cut' if dry_run else 'cut'} {counted(answer['links'], 'link')}"
+    say(f"{cut} between {' | '.join(map(', '.join, named))}")
     return Exit.OK
 
 
-def heal(*, data: Data = DEFAULT_DATA) -> int:
+def heal(*, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
     """All nodes reach each other again."""
-    control.ask(_running(data).control, "heal")
-    say("all nodes reach each other again")
+    control.ask(_running(data).control, "heal", dry_run=dry_run)
+    say(f"all nodes {'would reach' if dry_run else 'reach'} each other again")
     return Exit.OK
 
 
-def _send(command: str, node: str, data: Data, done: str) -> int:
+def _send(command: str, node: str, data: Data, done: str, *, dry_run: bool) -> int:
     state = _running(data)
     found = _named(state, node)
     with progress(f"{command} {found.name}"):
-        answer = control.ask(state.control, command, node=found.name)
-    say(f"{done} {found.name} (pid {answer.get('pid')})")
+        answer = control.ask(state.control, command, node=found.name, dry_run=dry_run)
+    pid = "not running" if answer.get("pid") is None else f"pid {answer['pid']}"
+    say(f"{f'would {command}' if dry_run else done} {found.name} ({pid})")
     return Exit.OK
 
 

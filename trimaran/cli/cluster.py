@@ -60,6 +60,7 @@ def up(
     metrics: Annotated[bool, Parameter(negative=())] = False,
     console: Annotated[bool, Parameter(name="--console", negative=())] = False,
     tmp: Annotated[bool, Parameter(name="--tmp", negative=())] = False,
+    dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
     """Formats and starts a local cluster, or starts the one of the data directory again, or lets one that runs grow.
@@ -89,15 +90,33 @@ def up(
         ensure_installed()
     if tmp:
         with _temporary(data, detach=detach) as path:
-            _start(path, wanted, began, output, detach=False)
+            if dry_run:
+                _say_started(path, wanted, "a temporary directory")
+            else:
+                _start(path, wanted, began, output, detach=False)
         return Exit.OK
     path = data.resolve()
+    if dry_run:
+        _say_started(path, wanted, str(path))
+        return Exit.OK
     if (running := grows_while_it_runs(path, wanted)) is not None:
         new = grow_running(path, running, wanted.growth())
         _show_ready(path, began, output, f"{counted(len(new), 'new node')}: {', '.join(new)}; ")
         return Exit.OK
     _start(path, wanted, began, output, detach=detach)
     return Exit.OK
+
+
+def _say_started(data: Path, wanted: Wanted, where: str) -> None:
+    from trimaran.local.dry_start import dry_start
+
+    found = dry_start(data, wanted)
+    for node in found.started:
+        verb = "format and start" if node in found.new and node.id is not None else "start"
+        is_known = wanted.fixed_ports or node not in found.new
+        at = "" if node.port is None else f" at {node.address if is_known else 'a free port'}"
+        say(f"would {verb} {node.name}{at}")
+    say(f"{'in the cluster that runs in' if found.is_running else 'in'} {where}")
 
 
 @contextlib.contextmanager
@@ -295,10 +314,13 @@ def _columns(state: ClusterState) -> list[str]:
     return ["role", "id", "address", *metrics, "dir", "pid", "state"]
 
 
-def down(*, data: Data = DEFAULT_DATA) -> int:
+def down(*, data: Data = DEFAULT_DATA, dry_run: DryRun = False) -> int:
     """Stops the local cluster; its data stays."""
     path = state_file.nearest(data)
     state = state_file.read(path)
+    if dry_run:
+        _say_stopped(state, data)
+        return Exit.OK
     if state.is_up():
         control.ask(state.control, "stop")
         with progress("stopping the nodes"):
@@ -307,10 +329,23 @@ def down(*, data: Data = DEFAULT_DATA) -> int:
     elif orphans_of(state):
         stop_orphans(path, state)
     else:
-        say(f"the cluster in {data} is not running")
+        _say_not_running(data)
         return Exit.OK
     say("stopped")
     return Exit.OK
+
+
+def _say_not_running(data: Path) -> None:
+    say(f"the cluster in {data} is not running")
+
+
+def _say_stopped(state: ClusterState, data: Path) -> None:
+    if state.is_up():
+        control.ask(state.control, "stop", dry_run=True)
+    if running := [node for node in state.nodes if node.pid is not None]:
+        say(f"would stop {', '.join(f'{node.name} (pid {node.pid})' for node in running)}")
+    elif not state.is_up():
+        _say_not_running(data)
 
 
 def _agreed(question: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from node.config.server import ServerConfig
+from trimaran.cli.connect import DryRun
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load
@@ -105,6 +106,7 @@ def storage_format(
     release_version: Annotated[str | None, Parameter(name=["-r", "--release-version"])] = None,
     add_scram: Annotated[list[str] | None, Parameter(name=["-S", "--add-scram"])] = None,
     override: Overrides = None,
+    dry_run: DryRun = False,
 ) -> int:
     """Formats the directories of a node, as Kafka's kafka-storage format does.
 
@@ -148,8 +150,10 @@ def storage_format(
         voters=voters,
         features=levels,
         users=users,
+        dry_run=dry_run,
     ):
-        say(f"Formatting {directory} with metadata.version {release_name(metadata_version)}")
+        verb = "Would format" if dry_run else "Formatting"
+        say(f"{verb} {directory} with metadata.version {release_name(metadata_version)}")
     return Exit.OK
 
 

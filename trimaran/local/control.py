@@ -17,6 +17,8 @@ from typing import Any
 from trimaran.errors import Exit, UserError
 
 SOCKET_NAME = "supervisor.sock"
+# A command of its own, which wraps the one that is meant: who does not know it does nothing.
+DRY_RUN = "dry-run"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
 LINE_BYTES_MAX = 64 * 1024  # the longest answer, `ps` of twenty nodes, has some 4 KiB
 ANSWER_SECONDS_MAX = (
@@ -60,13 +62,17 @@ def write_line(connection: socket.socket, message: dict[str, Any]) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def ask(path: str, command: str, **arguments: Any) -> dict[str, Any]:
-    """Sends a command to the supervisor and returns its answer; a UserError when it cannot be reached or refuses."""
+def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> dict[str, Any]:
+    """Sends a command to the supervisor and returns its answer; a UserError when it cannot be reached or refuses.
+
+    In a dry run it answers what it would do, or refuses as ever, and changes nothing.
+    """
+    request = {"command": command, **arguments}
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_SECONDS_MAX)
             connection.connect(path)
-            write_line(connection, {"command": command, **arguments})
+            write_line(connection, {"command": DRY_RUN, "of": request} if dry_run else request)
             answer = read_line(connection)
     except OSError as error:
         raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from node.config.config_def import ConfigError
-from node.config.server import parse
+from node.config.server import ServerConfig, parse
 from quorum.formatting.initial_voters import parse_initial_voters
 from quorum.formatting.storage import format_directories, random_uuid
 from quorum.raft.voters import VoterSet
@@ -39,6 +39,14 @@ def format_nodes(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
         )
 
 
+def ensure_can_be_formatted(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
+    """Writes nothing. Raises what writing the properties files of the cluster and formatting these nodes would."""
+    configs = {node.name: _config(properties_of(plan, node)) for node in _servers(plan)}
+    for node in nodes:
+        if node.name in configs:
+            format_directories(configs[node.name], plan.cluster_id, dry_run=True)
+
+
 def _first_voters(plan: ClusterPlan) -> VoterSet:
     """All controllers, each with the id that its directory will have."""
     listed = (f"{n.id}@{n.address}:{random_uuid()}" for n in plan.of_role("controller"))
@@ -48,14 +56,14 @@ def _first_voters(plan: ClusterPlan) -> VoterSet:
 def write_all_properties(plan: ClusterPlan) -> None:
     """Writes every node's properties file; a UserError, and nothing written, when a setting is wrong."""
     for node in _servers(plan):
-        _check(properties_of(plan, node))
+        _config(properties_of(plan, node))
     for node in _servers(plan):
         write_properties(plan, node)
 
 
-def _check(properties: Mapping[str, str]) -> None:
+def _config(properties: Mapping[str, str]) -> ServerConfig:
     try:
-        parse({key: Setting(value, "--override") for key, value in properties.items()})
+        return parse({key: Setting(value, "--override") for key, value in properties.items()})
     except ConfigError as error:
         raise of_config(error) from error
 

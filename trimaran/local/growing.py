@@ -40,7 +40,7 @@ class Growth:
 
 
 def grow(plan: ClusterPlan, growth: Growth, free_ports: FreePorts) -> ClusterPlan:
-    """The cluster with what it lacks, which is formatted. Old nodes read their new properties at their next start.
+    """The cluster with what it lacks; `prepare` writes it.
 
     Raises:
         UserError: there are more brokers already, or too many would be.
@@ -51,10 +51,17 @@ def grow(plan: ClusterPlan, growth: Growth, free_ports: FreePorts) -> ClusterPla
         grown = replace(grown, nodes=(*grown.nodes, *zookeeper_nodes(plan.data, ports)))
     if any(node.metrics_port is not None for node in plan.nodes):
         grown = with_metrics(grown, ports)
-    if new := added(plan, grown):
+    return with_console(grown, ports) if growth.console else grown
+
+
+def prepare(plan: ClusterPlan, grown: ClusterPlan) -> None:
+    """Writes the properties files of a cluster that has grown, and formats what is new. Old nodes read their new
+    properties at their next start.
+    """
+    new = [node for node in added(plan, grown) if node.role != "console"]
+    if new:
         write_all_properties(grown)
         format_nodes(grown, new)
-    return with_console(grown, ports) if growth.console else grown
 
 
 def added(plan: ClusterPlan, grown: ClusterPlan) -> list[NodePlan]:

@@ -42,22 +42,13 @@ class Links:
         Returns how many pairs of nodes are parted by it.
 
         Raises:
-            UserError: there are no two sides, a node is in both, or is none whose links can be cut.
+            UserError: see `parted`.
         """
-        for node in (node for side in sides for node in side):
-            if node.role not in ROLES:
-                raise UserError(
-                    f"links of {node.name} cannot be cut", "only our own nodes obey", "pause it"
-                )
-        parted = [*_pairs(sides)]
-        if not parted:
-            raise UserError("nothing to part", "there are no two sides", "name nodes of two sides")
-        if any(one.name == other.name for one, other in parted):
-            raise UserError("a node is on two sides", "it reaches itself", "name each node once")
-        for one, other in parted:
+        pairs = parted(sides)
+        for one, other in pairs:
             self._set(one, other)
             self._set(other, one)
-        return len(parted)
+        return len(pairs)
 
     def heal(self) -> None:
         """All nodes reach each other again."""
@@ -72,6 +63,25 @@ class Links:
     def _set(self, source: NodePlan, target: NodePlan) -> None:
         if target.port is not None:
             self._of(source)[target.port] = 1
+
+
+def parted(sides: Collection[Collection[NodePlan]]) -> list[tuple[NodePlan, NodePlan]]:
+    """The pairs of nodes whose links a cut between these sides would cut.
+
+    Raises:
+        UserError: there are no two sides, a node is in both, or is none whose links can be cut.
+    """
+    for node in (node for side in sides for node in side):
+        if node.role not in ROLES:
+            raise UserError(
+                f"links of {node.name} cannot be cut", "only our own nodes obey", "pause it"
+            )
+    pairs = [*_pairs(sides)]
+    if not pairs:
+        raise UserError("nothing to part", "there are no two sides", "name nodes of two sides")
+    if any(one.name == other.name for one, other in pairs):
+        raise UserError("a node is on two sides", "it reaches itself", "name each node once")
+    return pairs
 
 
 def _pairs(sides: Collection[Collection[NodePlan]]) -> Iterator[tuple[NodePlan, NodePlan]]:

@@ -31,6 +31,11 @@ def died_while_starting(node: NodePlan, consequence: str) -> UserError:
     )
 
 
+def no_zookeeper(why: str) -> UserError:
+    """For the user of `up --zk`."""
+    return UserError("cannot start ZooKeeper", why, "trimaran doctor shows what is missing")
+
+
 def last_words(log: Path) -> str:
     """What a node said about its end: its error in two of three lines, or its last line."""
     lines = _tail(log).strip().splitlines()

@@ -12,7 +12,13 @@ from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
-from trimaran.local.growing import BROKERS_MAX, Growth, ensure_brokers_grow, grow
+from trimaran.local.growing import (
+    BROKERS_MAX,
+    Growth,
+    ensure_brokers_grow,
+    grow,
+    prepare,
+)
 from trimaran.local.layout import (
     NODES_MAX,
     ClusterPlan,
@@ -151,13 +157,31 @@ def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
     """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are
     wanted.
     """
+    before, plan = decided(data, wanted, free_ports)
+    if before is None:
+        format_cluster(plan)
+        return plan
+    if wanted.overrides or wanted.metrics:
+        write_all_properties(plan)
+    prepare(before, plan)
+    return plan
+
+
+def decided(
+    data: Path, wanted: Wanted, free_ports: FreePorts
+) -> tuple[ClusterPlan | None, ClusterPlan]:
+    """The cluster that the directory holds, if any, and the one to start. Nothing is written.
+
+    Raises:
+        UserError: it cannot be as it is wanted.
+    """
     if (data / state_file.FILE_NAME).exists():
-        return _existing(data, wanted, free_ports)
-    return _new(data, wanted, None if wanted.fixed_ports else free_ports)
+        before = state_file.plan_of(data, state_file.read(data))
+        return before, _changed(before, wanted, free_ports)
+    return None, _new(data, wanted, None if wanted.fixed_ports else free_ports)
 
 
-def _existing(data: Path, wanted: Wanted, ports: FreePorts) -> ClusterPlan:
-    plan = state_file.plan_of(data, state_file.read(data))
+def _changed(plan: ClusterPlan, wanted: Wanted, ports: FreePorts) -> ClusterPlan:
     _ensure_same_controllers(plan, wanted.controllers)
     if wanted.static_quorum and not plan.static_quorum:
         raise UserError(
@@ -170,7 +194,6 @@ def _existing(data: Path, wanted: Wanted, ports: FreePorts) -> ClusterPlan:
     if settings or wanted.metrics:
         plan = replace(plan, settings=plan.settings | settings)
         plan = with_metrics(plan, None if wanted.fixed_ports else ports) if wanted.metrics else plan
-        write_all_properties(plan)
     return grow(plan, wanted.growth(), ports)
 
 
@@ -207,5 +230,4 @@ def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     )
     if wanted.metrics:
         plan = with_metrics(plan, ports)
-    format_cluster(plan)
     return with_console(plan, ports) if wanted.console else plan

@@ -22,11 +22,11 @@ from typing import Any
 from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
-from trimaran.local.growing import Growth, added, grow
-from trimaran.local.layout import ClusterPlan, FreePorts
-from trimaran.local.links import Links
+from trimaran.local.growing import Growth, added, grow, prepare
+from trimaran.local.layout import ClusterPlan, FreePorts, NodePlan
+from trimaran.local.links import Links, parted
 from trimaran.local.readiness import POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
-from trimaran.local.start_failure import died_while_starting
+from trimaran.local.start_failure import died_while_starting, no_zookeeper
 from trimaran.local.undo import Undo
 from trimaran.ports import ensure_nobody_listens
 
@@ -194,9 +194,7 @@ class Supervisor:
                 stop_with_parent=True,
             )
         except ZooKeeperUnavailableError as error:
-            raise UserError(
-                "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
-            ) from error
+            raise no_zookeeper(str(error)) from error
         child.adopt(process)
 
     def _close_in_child(self) -> None:
@@ -270,12 +268,13 @@ class Supervisor:
 
     def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
         command, name = request.get("command"), str(request.get("node", ""))
+        if command == control.DRY_RUN:
+            return self._judge(request["of"])
         if command == "stop":
             self._stopping = True
             return {"ok": True}
         if command == "partition":
-            sides = [[self._child(str(one)).plan for one in side] for side in request["sides"]]
-            return {"ok": True, "links": self._links.cut(sides)}
+            return {"ok": True, "links": self._links.cut(self._sides(request))}
         if command == "heal":
             self._links.heal()
             return {"ok": True}
@@ -300,6 +299,34 @@ class Supervisor:
         self._write_state()
         return {"ok": True, "pid": child.pid}
 
+    def _judge(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What a command would answer, without its effect: it is refused as the command would be."""
+        match request["command"]:
+            case "stop" | "heal":
+                return {"ok": True}
+            case "partition":
+                return {"ok": True, "links": len(parted(self._sides(request)))}
+            case "kill" | "pause" | "resume":
+                return {"ok": True, "pid": self._running(self._child(str(request["node"])))}
+            case "restart":
+                return {"ok": True, "pid": self._child(str(request["node"])).pid}
+            case other:
+                return {"ok": False, "error": f"there is no dry run of '{other}'"}
+
+    def _sides(self, request: dict[str, Any]) -> list[list[NodePlan]]:
+        return [[self._child(str(one)).plan for one in side] for side in request["sides"]]
+
+    @staticmethod
+    def _running(child: Child) -> int:
+        """Its process. Raises UserError."""
+        if child.pid is None:
+            raise UserError(
+                f"{child.plan.name} is not running",
+                f"it is {child.state}",
+                f"trimaran chaos restart {child.plan.name} starts it",
+            )
+        return child.pid
+
     def _child(self, name: str) -> Child:
         for child in self._children.values():
             if name in {child.plan.name, str(child.plan.id)}:
@@ -309,9 +336,7 @@ class Supervisor:
         )
 
     def _signal(self, child: Child, command: str) -> dict[str, Any]:
-        if child.pid is None:
-            return {"ok": False, "error": f"{child.plan.name} is not running"}
-        pid = child.pid
+        pid = self._running(child)
         match command:
             case "kill":
                 child.send(signal.SIGKILL)
@@ -334,7 +359,9 @@ class Supervisor:
         try:
             # A port is let go before its node is forked, which must not inherit the hold.
             with FreePorts() as free_ports:
-                self._follow(grow(before, growth, free_ports))
+                grown = grow(before, growth, free_ports)
+                prepare(before, grown)
+                self._follow(grown)
             names = [node.name for node in added(before, self._plan)]
             self._grown = _Grown(before, names, undo)
             for name in names:

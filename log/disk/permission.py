@@ -1,0 +1,21 @@
+"""Whether a directory could be written, found out without writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from itertools import chain
+from pathlib import Path
+
+
+def ensure_can_be_made(path: Path) -> None:
+    """Of a directory that is there or is to be made: as far as the rights of files tell it.
+
+    Raises:
+        OSError: the one that making or writing it would end with.
+    """
+    there = next(one for one in chain([path], path.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))

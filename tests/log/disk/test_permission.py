@@ -1,0 +1,37 @@
+"""A directory that cannot be written is told before it is written."""
+
+import os
+
+import pytest
+
+from log.disk.permission import ensure_can_be_made
+
+needs_a_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+
+
+def test_what_is_there_or_can_be_made_is_found_so(tmp_path, monkeypatch):
+    ensure_can_be_made(tmp_path)
+    ensure_can_be_made(tmp_path / "a" / "b")
+    monkeypatch.chdir(tmp_path)
+    ensure_can_be_made(type(tmp_path)("relative"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "a/b"])
+def test_a_file_in_its_place_or_above_is_in_the_way(tmp_path, below):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        ensure_can_be_made(tmp_path / "file" / below)
+
+
+def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(NotADirectoryError):
+        ensure_can_be_made(tmp_path / "link")
+
+
+@needs_a_user
+def test_a_directory_of_somebody_else_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        ensure_can_be_made(tmp_path / "a")

@@ -1,0 +1,64 @@
+"""What `up` would start, found out without starting it: refused as `up` would refuse it, and nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from log.disk.permission import ensure_can_be_made
+from trimaran.local import lock
+from trimaran.local.formatting import ensure_can_be_formatted
+from trimaran.local.growing import added
+from trimaran.local.layout import FreePorts, NodePlan
+from trimaran.local.lock import ClusterLock
+from trimaran.local.start_failure import no_zookeeper
+from trimaran.local.starting import Wanted, decided, grows_while_it_runs, refuse_if_running
+from trimaran.ports import ensure_nobody_listens
+
+
+@dataclass(frozen=True, slots=True)
+class DryStart:
+    """Nodes that would be started; those of them that are new, and would be formatted before; whether others run."""
+
+    started: tuple[NodePlan, ...]
+    new: tuple[NodePlan, ...]
+    is_running: bool
+
+
+def dry_start(data: Path, wanted: Wanted) -> DryStart:
+    """What `starting`, or a growth while the cluster runs, would do in this directory.
+
+    Raises:
+        UserError: it cannot be as it is wanted; somebody listens on a port; there is no ZooKeeper to start.
+        OSError: a directory cannot be written.
+    """
+    is_running = grows_while_it_runs(data, wanted) is not None
+    if not is_running:
+        refuse_if_running(data)
+        _ensure_free(data)
+    with FreePorts() as free_ports:
+        before, plan = decided(data, wanted, free_ports)
+    new = tuple(plan.nodes if before is None else added(before, plan))
+    ensure_can_be_formatted(plan, new)
+    started = new if is_running else plan.nodes
+    for node in started:
+        _ensure_can_run(node)
+    return DryStart(started, new, is_running)
+
+
+def _ensure_free(data: Path) -> None:
+    ensure_can_be_made(data)
+    if (data / lock.FILE_NAME).exists():
+        with ClusterLock(data):
+            pass
+
+
+def _ensure_can_run(node: NodePlan) -> None:
+    for port in (node.port, node.metrics_port):
+        if port is not None:
+            ensure_nobody_listens(port)
+    if node.role == "zookeeper":
+        from zkcompat.zookeeper.server_process import missing_parts
+
+        if (why := missing_parts()) is not None:
+            raise no_zookeeper(why)
