@@ -106,26 +106,20 @@ class CoordinatorLoader(Generic[R]):
         Raises:
             RemoteProtocolError: a record is malformed, or of a version this coordinator does not know.
         """
+        decode, replay = self._serde.decode, shard.replay
         rows = sorted(self._last.values(), key=itemgetter(0))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             for offset, key, value in rows[start : start + ROWS_AT_ONCE]:
-                if value is not None or not self._compacted:
-                    self._replay(shard, offset, key, value, None)
+                if value is None and self._compacted:
+                    continue
+                record = decode(key, value)
+                if record is not None:
+                    replay(offset, record)
             self._long_lived.add(ROWS_AT_ONCE)
         for offset, producer, _, (key, value) in self._pending:
-            self._replay(shard, offset, key, value, producer)
-
-    def _replay(
-        self,
-        shard: CoordinatorShard[R],
-        offset: int,
-        key: bytes,
-        value: bytes | None,
-        producer: Producer | None,
-    ) -> None:
-        record = self._serde.decode(key, value)
-        if record is not None:
-            shard.replay(offset, record, producer)
+            record = decode(key, value)
+            if record is not None:
+                replay(offset, record, producer)
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:

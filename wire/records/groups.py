@@ -8,7 +8,6 @@ those of consumer groups are read and written here, too.
 
 import struct
 from collections.abc import Callable
-from functools import lru_cache
 
 from wire.declarations import Struct, data, field, int32, int64, string, uuid
 from wire.errors import RemoteProtocolError
@@ -97,7 +96,8 @@ def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    decode = _key_decoder(bytes(view[:2]))
+    prefix = view[:2]
+    decode = _KEY_DECODERS.get(prefix) or _key_decoder(prefix)
     return None if decode is None else decode(view[2:])
 
 
@@ -116,7 +116,8 @@ def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    return _offset_decoder(bytes(view[:2]))(view[2:])
+    prefix = view[:2]
+    return (_OFFSET_DECODERS.get(prefix) or _offset_decoder(prefix))(view[2:])
 
 
 def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
@@ -149,19 +150,27 @@ def decode_consumer_group_value(
     return CONSUMER_GROUP_RECORDS[key.KEY][1].decode(view[2:], _read_prefix(view))
 
 
-# A coordinator decodes millions of keys and offsets when it loads. As many decoders are kept as there are types of
-# records, and versions.
-@lru_cache(maxsize=32)
-def _key_decoder(prefix: bytes) -> Callable[[bytes | memoryview], ClassicKey] | None:
+# By the two bytes before them, made when first used: a coordinator decodes millions of keys and offsets when it loads.
+_KEY_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], ClassicKey]] = {}
+_OFFSET_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], OffsetCommitValue]] = {}
+
+
+def _key_decoder(prefix: bytes | memoryview) -> Callable[[bytes | memoryview], ClassicKey] | None:
     key_type = _read_prefix(prefix)
     if key_type in _OFFSET_KEYS:
-        return OffsetCommitKey.decoder(0)
-    return GroupMetadataKey.decoder(0) if key_type == GroupMetadataKey.KEY else None
+        decode: Callable[[bytes | memoryview], ClassicKey] = OffsetCommitKey.decoder(0)
+    elif key_type == GroupMetadataKey.KEY:
+        decode = GroupMetadataKey.decoder(0)
+    else:
+        return None
+    return _KEY_DECODERS.setdefault(bytes(prefix), decode)
 
 
-@lru_cache(maxsize=32)
-def _offset_decoder(prefix: bytes) -> Callable[[bytes | memoryview], OffsetCommitValue]:
-    return OffsetCommitValue.decoder(_read_prefix(prefix))
+def _offset_decoder(
+    prefix: bytes | memoryview,
+) -> Callable[[bytes | memoryview], OffsetCommitValue]:
+    decode = OffsetCommitValue.decoder(_read_prefix(prefix))
+    return _OFFSET_DECODERS.setdefault(bytes(prefix), decode)
 
 
 def _read_prefix(view: bytes | memoryview) -> int:
