@@ -6,7 +6,7 @@ The rules (`rebalance`, `joining`, `syncing`) are functions over a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from broker.groups.member import Member, Protocols
 from broker.groups.records import GroupRecord, group_record
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from wire.messages.leave_group import MemberIdentity, MemberResponse
 from wire.messages.sync_group import SyncGroupResponse
 from wire.records.groups import GroupMetadataValue
 from wire.schema import Message
@@ -88,6 +89,18 @@ class GroupWrite:
     @property
     def records(self) -> tuple[GroupRecord]:
         return (group_record(self.group_id, self.value),)
+
+    @property
+    def atomic(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Succession:
+    """The end of an empty consumer group, whose place a classic group has taken in memory; without it there is none."""
+
+    group_id: str
+    records: Sequence[GroupRecord]
 
     @property
     def atomic(self) -> bool:
@@ -198,3 +211,11 @@ def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+def leave_response(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
+    return MemberResponse(
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        error_code=code,
+    )

@@ -80,7 +80,10 @@ class Tombstones:
     """To be written in order, in one batch or several; nobody waits for them."""
 
     records: Sequence[GroupRecord]
-    atomic: bool = False
+
+    @property
+    def atomic(self) -> bool:
+        return False
 
 
 def _encode_value(value: GroupValue | None, offset_version: int) -> bytes | None:

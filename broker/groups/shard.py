@@ -28,9 +28,11 @@ from broker.groups.operation import (
     Answer,
     GroupOperation,
     GroupWrite,
+    Succession,
     Timer,
     TimerKey,
     join_error,
+    leave_response,
     sync_error,
 )
 from broker.groups.ports import KnowsTopic
@@ -141,7 +143,8 @@ class GroupCoordinatorShard:
             if not consumer.is_empty:
                 self._join_consumer_group(consumer, join, at)
                 return
-            self._remove(self.consumers.tombstones(consumer), atomic=True)
+            records = self.consumers.tombstones(consumer)
+            self._effects.writes.append(Succession(consumer.id, records))
         group = self.groups.get(request.group_id)
         if group is None:
             if request.member_id:
@@ -197,16 +200,8 @@ class GroupCoordinatorShard:
         members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
         if (consumer := self.consumer_group(request.group_id)) is not None:
             return self.consumers.leave(consumer, members, at)
-        group = self.groups.get(request.group_id)
-        if group is None:
-            return [
-                MemberResponse(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-                )
-                for member in members
-            ]
+        if (group := self.groups.get(request.group_id)) is None:
+            return [leave_response(member, ErrorCode.UNKNOWN_MEMBER_ID) for member in members]
         responses = syncing.leave(self._operation(group, at), members)
         self._forget_if_unused(group)
         return responses
@@ -377,18 +372,23 @@ class GroupCoordinatorShard:
             if code and isinstance(write, ConsumerGroupWrite):
                 events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
                 self.consumers.write_failed(write, at)
-            return
-        if not isinstance(write, GroupWrite):
-            if code:
-                events.GROUP_EXPIRY_POSTPONED.log(log, error=code.name)
-            return
-        group = self.groups.get(write.group_id)
-        if group is None:
-            return
-        if code is ErrorCode.NONE:
-            rebalance.committed(self._operation(group, at), write)
-        else:
-            rebalance.write_failed(self._operation(group, at), write, code)
+        elif isinstance(write, GroupWrite):
+            if (group := self.groups.get(write.group_id)) is None:
+                return
+            if code is ErrorCode.NONE:
+                rebalance.committed(self._operation(group, at), write)
+            else:
+                rebalance.write_failed(self._operation(group, at), write, code)
+        elif code and isinstance(write, Succession):
+            self._give_up_succession(write.group_id, code, at)
+        elif code:
+            events.GROUP_EXPIRY_POSTPONED.log(log, error=code.name)
+
+    def _give_up_succession(self, group_id: str, code: ErrorCode, at: Instant) -> None:
+        """The consumer group is still in the log: a classic one would hide it, and begin its epochs anew."""
+        events.GROUP_METADATA_WRITE_FAILED.log(log, group=group_id, error=code.name)
+        if group_id in self.store.consumer_groups and (group := self.groups.pop(group_id, None)):
+            rebalance.close(self._operation(group, at), code)
 
     # -- time
 
@@ -468,10 +468,10 @@ class GroupCoordinatorShard:
             del self.groups[group_id]
         return []
 
-    def _remove(self, tombstones: Iterable[GroupRecord], *, atomic: bool = False) -> None:
+    def _remove(self, tombstones: Iterable[GroupRecord]) -> None:
         records = tuple(tombstones)
         if records:
-            self._effects.writes.append(Tombstones(records, atomic))
+            self._effects.writes.append(Tombstones(records))
 
     def _write(self, write: ConsumerGroupWrite) -> None:
         """Without records there is only what the log has already to wait for."""

@@ -11,7 +11,14 @@ from __future__ import annotations
 from broker.coordination.shard import ResponseToken
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
-from broker.groups.operation import GroupOperation, GroupWrite, Purpose, Timer, sync_error
+from broker.groups.operation import (
+    GroupOperation,
+    GroupWrite,
+    Purpose,
+    Timer,
+    leave_response,
+    sync_error,
+)
 from broker.groups.rebalance import complete_if_all_joined, drop, prepare, synced
 from broker.groups.records import group_value
 from wire.errors import ErrorCode, KafkaError
@@ -120,8 +127,4 @@ def _leave_one(operation: GroupOperation, identity: MemberIdentity) -> MemberRes
             code = error.code
     if code is ErrorCode.NONE:
         drop(operation, member_id)
-    return MemberResponse(
-        member_id=identity.member_id,
-        group_instance_id=identity.group_instance_id,
-        error_code=code,
-    )
+    return leave_response(identity, code)

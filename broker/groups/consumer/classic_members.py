@@ -26,7 +26,7 @@ from broker.groups.consumer.migration import (
 from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
 from broker.groups.joining import MEMBER_ID_VERSION, Join
 from broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
-from broker.groups.operation import Timer, join_error
+from broker.groups.operation import Timer, join_error, leave_response
 from broker.groups.subscription import CONSUMER_PROTOCOL
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
@@ -222,13 +222,7 @@ def leave(operation: ConsumerOperation, identities: list[MemberIdentity]) -> lis
             leaving[member.id] = member
         except KafkaError as error:
             code = error.code
-        responses.append(
-            MemberResponse(
-                member_id=identity.member_id,
-                group_instance_id=identity.group_instance_id,
-                error_code=code,
-            )
-        )
+        responses.append(leave_response(identity, code))
     if leaving:
         fencing.remove(operation, list(leaving.values()))
     return responses

@@ -8,7 +8,6 @@ from typing import Any
 from broker.coordination.timers import Instant
 from broker.coordination.uncommitted import UncommittedWrites
 from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
-from broker.groups.consumer.operation import ConsumerGroupWrite
 from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.consumer.topics import Topic
 from broker.groups.joining import Join
@@ -139,7 +138,7 @@ class Driver:
                 return
 
     def store(self, write) -> None:
-        if self.failing is not None and isinstance(write, GroupWrite | ConsumerGroupWrite):
+        if self.failing is not None and write.records:
             self.shard.written(write, self.failing, self.at)
             return
         self.append(write.records)

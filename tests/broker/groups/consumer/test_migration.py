@@ -186,6 +186,33 @@ def test_an_empty_consumer_group_stays_one(driver):
     assert consumer(driver).has_epoch
 
 
+@pytest.mark.parametrize(
+    ("version", "told"), [(3, E.NOT_ENOUGH_REPLICAS), (4, E.MEMBER_ID_REQUIRED)]
+)
+def test_an_empty_consumer_group_stays_one_if_its_end_is_not_written(driver, version, told):
+    """Else a classic group would hide it, and the consumer group that comes of that one would begin at epoch 1."""
+    driver.consumer_heartbeat("n")
+    driver.consumer_heartbeat("n", -1)
+    epoch = consumer(driver).epoch
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.join("a", version=version)
+    driver.failing = None
+    assert driver.answers["a"].error_code == told
+    assert "g" not in driver.shard.groups
+    assert driver.deadline() == driver.limits.expiry_interval_ms / 1000, "a timer is left"
+    assert driver.consumer_heartbeat("n").member_epoch == consumer(driver).epoch == epoch + 1
+
+
+def test_an_end_that_is_not_committed_in_time_is_in_the_log(driver):
+    driver.consumer_heartbeat("n")
+    driver.consumer_heartbeat("n", -1)
+    driver.holding = True
+    driver.join("a")
+    driver.advance(driver.limits.commit_timeout_ms / 1000)
+    assert driver.answers["a"].member_id in driver.shard.groups["g"].pending
+    assert "g" not in driver.shard.store.consumer_groups
+
+
 # -- what members of the classic protocol are told
 
 
