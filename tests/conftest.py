@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.interop.suites import results
+
 settings.register_profile(
     "deterministic",
     max_examples=50,
@@ -62,6 +64,20 @@ def pytest_addoption(parser):
         action="store_true",
         help="keep what tests with clients say, for docs/compatibility.md",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`. What a client
+    does with Apache Kafka is not kept: it judges the test.
+    """
+    report = yield
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if item.config.getoption("--record") and (call.when == "call" or report.failed):
+        for mark in () if params.get("bootstrap") == "kafka" else item.iter_markers("client"):
+            version = mark.kwargs.get("version") or params["version"]
+            results.keep_client(mark.args[0], version, mark.args[1], item.nodeid, report.outcome)
+    return report
 
 
 class Scheduling(LoadFileScheduling):

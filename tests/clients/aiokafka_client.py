@@ -6,6 +6,7 @@ import asyncio  # noqa: TID251 - the client under test is made for it
 import threading
 import time
 from contextlib import contextmanager
+from importlib.metadata import version as version_of
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
@@ -76,7 +77,8 @@ class AiokafkaMember:
 
 
 class Aiokafka:
-    name = "aiokafka"
+    name = client = "aiokafka"
+    version = version_of(name)
     produces_null_headers = False
 
     def __init__(self, bootstrap):

@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, libversion
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -53,7 +53,7 @@ class ConfluentMember:
 
 
 class Confluent:
-    name = "confluent"
+    name, client, version = "confluent", "librdkafka", libversion()[0]
     produces_null_headers = True
 
     def __init__(self, bootstrap):

@@ -25,6 +25,15 @@ def pytest_collection_modifyitems(items):
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.cluster)
             item.add_marker(pytest.mark.slow)
+            for adapter in _adapters_of(item):
+                what = item.module.WHAT
+                item.add_marker(pytest.mark.client(adapter.client, what, version=adapter.version))
+
+
+def _adapters_of(item):
+    """The clients that a test is of, each once; their rows are in docs/compatibility.md."""
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return [adapter for name, adapter in ADAPTERS.items() if name in params]
 
 
 @pytest.fixture(scope="package")

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager, suppress
+from importlib.metadata import version as version_of
 
 from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
 
@@ -95,7 +96,8 @@ class KafkaPythonMember:
 
 
 class KafkaPython:
-    name = "kafka-python"
+    name = client = "kafka-python"
+    version = version_of(name)
     produces_null_headers = False
 
     def __init__(self, bootstrap):

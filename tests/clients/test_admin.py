@@ -17,6 +17,8 @@ from confluent_kafka.admin import (
 
 from tests.cluster.processes import until
 
+WHAT = "administration"
+
 
 def test_the_life_of_a_topic(client, judge, cluster):
     name = f"life-{client.name}-{judge.name}"

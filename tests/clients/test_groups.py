@@ -6,6 +6,8 @@ from tests.clients.conftest import ADAPTERS
 from tests.clients.records import Sent
 from tests.cluster.processes import until
 
+WHAT = "classic groups"
+
 PARTITIONS = 4
 KINDS = list(ADAPTERS)
 PAIRS = [(one, two) for one in KINDS for two in KINDS]

@@ -2,6 +2,8 @@
 
 from tests.clients.records import Sent
 
+WHAT = "offsets"
+
 BASE_MS = 1_700_000_000_000
 
 

@@ -5,6 +5,8 @@ import pytest
 from tests.clients.records import CODECS, Place, Sent
 from tests.cluster.processes import until
 
+WHAT = "records"
+
 PLAIN = [Sent(i % 2, b"value %d" % i * 20, b"key %d" % i) for i in range(40)]
 ODD = [
     Sent(0, b"no key"),

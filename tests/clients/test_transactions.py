@@ -4,6 +4,8 @@ from tests.clients.records import Outcome
 from tests.clients.test_produce import other_than
 from tests.cluster.processes import until
 
+WHAT = "transactions"
+
 OUTCOMES = [
     Outcome([b"a", b"b"], True, 2),
     Outcome([b"never"], False, 3),

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.interop import apache_kafka
-from tests.interop.suites import results
 
 HERE = Path(__file__).parent
 
@@ -17,17 +16,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`."""
-    report = yield
-    if call.when == "call" and item.config.getoption("--record"):
-        for mark in item.iter_markers("client"):
-            version = mark.kwargs.get("version") or item.callspec.params["version"]
-            results.keep_client(mark.args[0], version, mark.args[1], item.nodeid, report.outcome)
-    return report
 
 
 def trimaran(*words, data=None, check=True, stdin=None):

@@ -5,7 +5,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, libversion
 
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import apache_kafka
@@ -46,6 +46,7 @@ def of(cluster, client_id, name):
     return [value for found, labels, value in samples(cluster) if found == name and mine in labels]
 
 
+@pytest.mark.client("Java", "metrics", version=apache_kafka.VERSION)
 def test_a_java_producer_pushes(cluster):
     """While it runs: a last push at its end is left out where nothing is in flight then (Kafka's Sender.run)."""
     server = ("--bootstrap-server", cluster.bootstrap, "--topic", "t")
@@ -65,6 +66,7 @@ def test_a_java_producer_pushes(cluster):
             producer.terminate()
 
 
+@pytest.mark.client("librdkafka", "metrics", version=libversion()[0])
 def test_clients_of_librdkafka_push(cluster):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "c-shop"})
     consumer = Consumer(

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.cluster.processes import LocalCluster, until
-from tests.interop import java_programs
+from tests.interop import apache_kafka, java_programs
 from tests.interop.kills import Kills, seconds_of
 
 LINES_PER_SECOND = 40
@@ -155,6 +155,7 @@ def cluster(tmp_path):
         yield found
 
 
+@pytest.mark.client("Java", "Connect", version=apache_kafka.VERSION)
 def test_files_are_copied_exactly_while_nodes_die(cluster, tmp_path, minutes):
     worker = Worker(tmp_path, cluster.bootstrap)
     source, sink = InputFile(tmp_path / "source.txt"), tmp_path / "sink.txt"

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.processes import LocalCluster, until
-from tests.interop import java_programs
+from tests.interop import apache_kafka, java_programs
 from tests.interop.kills import Kills, seconds_of
 
 PARTITIONS = 3
@@ -118,6 +118,7 @@ def counts_of(records):
     return last, is_rising
 
 
+@pytest.mark.client("Java", "Streams", version=apache_kafka.VERSION)
 def test_results_are_exact_while_nodes_die(cluster, program, tmp_path, minutes):
     state, log = tmp_path / "state", tmp_path / "application.log"
     line = java_programs.command(

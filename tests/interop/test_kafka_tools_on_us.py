@@ -39,6 +39,7 @@ def test_metadata_quorum_describes_our_replication_through_a_broker(ours):
     assert sorted(row[-1] for row in rows) == ["Follower"] * 2 + ["Leader"] + ["Observer"] * 3, text
 
 
+@pytest.mark.client("Java", "administration", version=apache_kafka.VERSION)
 def test_topics_are_created_described_altered_and_deleted(ours):
     server = ("--bootstrap-server", ours.bootstrap)
     tool(
@@ -77,6 +78,7 @@ def test_topics_are_created_described_altered_and_deleted(ours):
     assert "by-tool" not in tool("topics", *server, "--list")
 
 
+@pytest.mark.client("Java", "classic groups", version=apache_kafka.VERSION)
 def test_a_jvm_producer_and_a_jvm_group_carry_records_through_us(ours):
     server = ("--bootstrap-server", ours.bootstrap)
     tool(
@@ -112,6 +114,7 @@ def test_a_jvm_producer_and_a_jvm_group_carry_records_through_us(ours):
     assert {row[5] for row in rows} == {"0"}, described
 
 
+@pytest.mark.client("Java", "records", version=apache_kafka.VERSION)
 def test_the_jvm_performance_producer_is_idempotent_with_acks_all(ours):
     server = ("--bootstrap-server", ours.bootstrap)
     tool(

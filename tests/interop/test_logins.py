@@ -91,6 +91,7 @@ def test_java(node, version, way):
     assert run_java(node, version, console(version, "consumer"), *consume).stdout.strip() == "hello"
 
 
+@pytest.mark.client("Java", "logins")
 @pytest.mark.parametrize("way", PASSWORDS)
 @pytest.mark.parametrize("version", JAVA)
 def test_java_is_told_that_its_password_is_wrong(node, version, way):
@@ -101,6 +102,7 @@ def test_java_is_told_that_its_password_is_wrong(node, version, way):
     assert "invalid credentials with SASL mechanism" in done.stdout + done.stderr
 
 
+@pytest.mark.client("Java", "logins", version=apache_kafka.VERSION)
 @pytest.mark.parametrize("way", PASSWORDS)
 def test_java_logs_in_again_while_it_produces(node, way, tmp_path):
     """Sessions of two seconds, records for seven (KIP-368)."""
@@ -154,6 +156,7 @@ def test_confluent_kafka(node, way):
     consumer.close()
 
 
+@pytest.mark.client("librdkafka", "logins", version=libversion()[0])
 @pytest.mark.parametrize("way", PASSWORDS)
 def test_confluent_kafka_with_a_wrong_password(node, way):
     producer = Producer({**confluent(node, way), "sasl.password": "wrong"})

@@ -138,6 +138,7 @@ def program(tmp_path_factory):
     return java_programs.compiled("Copiers", tmp_path_factory.mktemp("classes"))
 
 
+@pytest.mark.client("Java", "transactions", version=apache_kafka.VERSION)
 @pytest.mark.parametrize("odd", ["ours", "kafka"])
 def test_nothing_is_lost_or_doubled(tmp_path, program, odd, minutes):
     others = "kafka" if odd == "ours" else "ours"

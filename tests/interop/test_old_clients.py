@@ -35,6 +35,7 @@ def test_each_version_reads_what_all_versions_sent(ours, produced, version):
     assert found == produced
 
 
+@pytest.mark.client("Java", "records", version="0.8.2.2")
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_java_producer_of_0_8(ours, codec):
     topic = f"java-producer-of-0.8-{codec}"

@@ -113,6 +113,7 @@ def stored(node, user):
     return {row["mechanism"] for row in rows if row["user"] == user}
 
 
+@pytest.mark.client("Java", "users in ZooKeeper")
 @pytest.mark.parametrize("version", ["1.1.1", "2.8.2"])
 def test_users_are_made_changed_and_removed(node, zookeeper, version):
     """Few logins fail: a broker answers an address later and later where many do."""
