@@ -123,6 +123,8 @@ class Transformer(Reading):
         self._producer = TransactionalProducer(world, self.name, transactional_id)
         self._member = member(world, self.name, GROUP_ID, is_consumer=world.rules.consumer_protocol)
         self._positions: dict[int, int] = {}
+        # The member whose positions they are.
+        self._reads_as = ""
         self._must_begin_anew = True
         self._must_abort = False
 
@@ -157,7 +159,9 @@ class Transformer(Reading):
             await self._producer.begin_anew()
             self._must_begin_anew = False
         await self._member.settle()
-        owned = set(self._member.owned)
+        owned, member_id = set(self._member.owned), self._member.member_id
+        if member_id != self._reads_as:
+            self._reads_as, self._positions = member_id, {}
         self._positions = {at: one for at, one in self._positions.items() if at in owned}
         if fresh := owned - self._positions.keys():
             self._positions |= await self._member.positions(INPUT, fresh)
@@ -166,9 +170,8 @@ class Transformer(Reading):
         for index in sorted(owned):
             if records := await self._read(index):
                 found[index] = records
-        if (
-            found and identity.generation > 0
-        ):  # else it was put out a moment ago, and names no member
+        # Else it was put out meanwhile: it names no member, or another one, who has other partitions.
+        if found and identity.generation > 0 and identity.member_id == member_id:
             await self._transform(found, identity)
 
     async def _read(self, index: int) -> list[tuple[int, bytes]]:
