@@ -158,7 +158,14 @@ class GroupCoordinator:
         group_id = given.request.group_id
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
-        return epoch.submit(epoch.step(lambda shard, at: shard.consumer_heartbeat(given, at)))
+        result = epoch.step(lambda shard, at: shard.consumer_heartbeat(given, at))
+        try:
+            return epoch.submit(result)
+        except KafkaError:
+            epoch.step_when_loaded(
+                lambda shard, at: shard.consumers.heartbeat_failed(given.request, at)
+            )
+            raise
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
         """One response per member that is to go."""

@@ -20,7 +20,7 @@ from broker.groups.consumer import (
     regexes,
 )
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import JOINING_EPOCH, MemberState
+from broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember, MemberState
 from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
 from broker.groups.consumer.records import group_tombstones
 from broker.groups.consumer.settings import ConsumerGroupSettings
@@ -104,15 +104,7 @@ class ConsumerGroups:
         """Sets the timers that are not set: after loading, and after a write has failed."""
         operation = self.operation(group, at)
         for member in group.members.values():
-            if operation.key(Timer.SESSION, member.id) not in self._timers:
-                operation.expect_heartbeat(member)
-            if (
-                member.state is MemberState.UNREVOKED_PARTITIONS
-                and not member.uses_classic_protocol
-            ):
-                operation.set_timer_if_absent(
-                    Timer.REVOCATION, member.rebalance_timeout_ms, member.id
-                )
+            _expect(operation, member)
         if group.epoch > group.assignment_epoch and not group.is_empty:
             operation.set_timer_if_absent(Timer.TARGET, RETRY_MS, "")
 
@@ -220,6 +212,21 @@ class ConsumerGroups:
             self.forget(write.group_id)
             self.expect_members(group, at)
 
+    def heartbeat_failed(self, request: ConsumerGroupHeartbeatRequest, at: Instant) -> None:
+        """Nothing of it was written: who was to go is still there, and is put out when its session ends. What the group
+        was busy with may have ended with it, as when the last of the consumer protocol goes: that begins again.
+        """
+        group = self._groups.get(request.group_id)
+        if group is None or request.member_epoch < JOINING_EPOCH:
+            self.forget(request.group_id)
+        if group is None:
+            return
+        member = group.members.get(request.member_id)
+        if request.instance_id is not None:
+            member = group.static_member(request.instance_id)
+        if member is not None:
+            _expect(self.operation(group, at), member)
+
     def tombstones(self, group: ConsumerGroup) -> list[GroupRecord]:
         return list(group_tombstones(group))
 
@@ -228,6 +235,14 @@ class ConsumerGroups:
         self._works.pop(group_id, None)
         for kind in IN_PIECES:
             self._timers.cancel(TimerKey(kind, group_id))
+
+
+def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
+    """Sets the timers of a member that are not set."""
+    if operation.key(Timer.SESSION, member.id) not in operation.timers:
+        operation.expect_heartbeat(member)
+    if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
+        operation.set_timer_if_absent(Timer.REVOCATION, member.rebalance_timeout_ms, member.id)
 
 
 def _match(operation: ConsumerOperation) -> None:

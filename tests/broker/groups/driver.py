@@ -272,6 +272,9 @@ class Driver:
             self.settle()
             return error.code
         self.settle()
+        if self.failing is not None and result.records:
+            self.shard.consumers.heartbeat_failed(request, self.at)
+            return self.failing
         return self.submit(result)
 
     def sync(

@@ -80,12 +80,13 @@ def commit_request(offset, group="g", member_id="", generation=-1):
     )
 
 
-def new_member(member_id, group="g"):
+def new_member(member_id, group="g", instance=None):
     """The first heartbeat of a member of the consumer protocol."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,
         member_epoch=0,
+        instance_id=instance,
         rebalance_timeout_ms=60_000,
         subscribed_topic_names=["t"],
         topic_partitions=[],
@@ -675,6 +676,60 @@ async def test_a_classic_group_that_cannot_become_a_consumer_group_goes_on(tmp_p
         assert (await rig.groups.consumer_heartbeat(new_member("n")).wait()).member_id == "n"
         group = rig.epoch(index).active().store.consumer_groups["g"]
         assert set(group.members) == {joined.member_id, "n"}
+
+
+LEAVING, AWAY = -1, -2
+
+
+@pytest.mark.parametrize(("instance", "left"), [(None, LEAVING), ("i", LEAVING), ("i", AWAY)])
+async def test_who_cannot_leave_is_put_out_when_its_session_ends(
+    tmp_path, autojump_clock, instance, left
+):
+    """It says so once, and is gone; nothing may be left of it but the time that it had anyway."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        await rig.groups.consumer_heartbeat(new_member("n", instance=instance)).wait()
+        leader.failing = E.NOT_ENOUGH_REPLICAS
+        leaving = new_member("n", instance=instance)
+        leaving.request.member_epoch = left
+        with pytest.raises(KafkaError):
+            rig.groups.consumer_heartbeat(leaving)
+        leader.failing = None
+        group = rig.epoch(index).active().store.consumer_groups["g"]
+        assert set(group.members) == {"n"}
+        await trio.sleep(46)
+        assert not group.members
+
+
+async def test_who_could_not_be_replaced_is_put_out_when_its_session_ends(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        await rig.groups.consumer_heartbeat(new_member("n", instance="i")).wait()
+        away = new_member("n", instance="i")
+        away.request.member_epoch = AWAY
+        await rig.groups.consumer_heartbeat(away).wait()
+        leader.failing = E.NOT_ENOUGH_REPLICAS
+        with pytest.raises(KafkaError):
+            rig.groups.consumer_heartbeat(new_member("m", instance="i"))
+        leader.failing = None
+        group = rig.epoch(index).active().store.consumer_groups["g"]
+        assert set(group.members) == {"n"}
+        await trio.sleep(46)
+        assert not group.members
+
+
+async def test_of_a_group_that_cannot_be_written_nothing_is_left(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index).failing = E.NOT_ENOUGH_REPLICAS
+        await rig.loaded(index)
+        with pytest.raises(KafkaError):
+            rig.groups.consumer_heartbeat(new_member("n"))
+        assert not rig.epoch(index).active().consumers._works
 
 
 async def test_groups_go_by_the_partitions_that_there_are(tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.groups.consumer import regexes
 from broker.groups.consumer.member import ConsumerMember
 from broker.groups.consumer.migration import classic_assignment, classic_metadata
 from broker.groups.group import GroupState
@@ -211,6 +212,20 @@ def test_an_end_that_is_not_committed_in_time_is_in_the_log(driver):
     driver.advance(driver.limits.commit_timeout_ms / 1000)
     assert driver.answers["a"].member_id in driver.shard.groups["g"].pending
     assert "g" not in driver.shard.store.consumer_groups
+
+
+def test_a_pattern_is_begun_again_if_the_last_of_the_new_protocol_could_not_leave(
+    driver, monkeypatch
+):
+    monkeypatch.setattr(regexes, "INLINE_TOPICS_MAX", 0)
+    classic_group(driver, "a")
+    driver.consumer_heartbeat("n", regex="t.*")
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    assert driver.consumer_heartbeat("n", -1) is E.NOT_ENOUGH_REPLICAS
+    driver.failing = None
+    driver.consumer_heartbeat("m", regex="t.*")
+    driver.advance(1)
+    assert set(consumer(driver).regexes["t.*"].topics) == {"t"}
 
 
 # -- what members of the classic protocol are told
