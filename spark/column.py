@@ -56,7 +56,29 @@ def rows_to_arrow(
 
 def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Arrow of Python's values; timestamps are given in milliseconds."""
-    return _timestamps(values) if kind == TIMESTAMP else pa.array(values, kind)
+    if kind == TIMESTAMP:
+        return _timestamps(values)
+    if kind == INTS:
+        return _lists(values, kind)
+    return pa.array(values, kind)
+
+
+class Codes(dict[Any, int]):
+    """A number for each distinct value, from 0 in the order met."""
+
+    def __missing__(self, value: Any) -> int:
+        code = self[value] = len(self)
+        return code
+
+
+def _lists(values: Sequence[Sequence[int] | None], kind: pa.DataType) -> pa.Array:
+    """A column of replicas holds the same few again and again: each is converted once."""
+    codes = Codes()
+    try:
+        each = np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
+    except TypeError:  # lists have no hash
+        return pa.array(values, kind)
+    return pa.array(list(codes), kind).take(pa.array(each))
 
 
 _MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds

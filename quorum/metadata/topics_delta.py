@@ -89,6 +89,10 @@ class TopicDelta:
         return self._applied
 
 
+# A topic, the number of a partition, what it was (None: it is new) and what it became.
+PartitionChange = tuple[TopicDelta, int, PartitionImage | None, PartitionImage]
+
+
 class TopicsDelta:
     """`created` (id → name) is a subset of `changed` (id → delta); `deleted` maps ids to what was.
 
@@ -134,17 +138,22 @@ class TopicsDelta:
             self._id_of[record.name] = record.topic_id
         self.changed[record.topic_id] = self._last_added = added
 
-    def add_partition(self, record: PartitionRecord) -> None:
-        self._topic(record.topic_id).set_partition(record.partition_id, partition_of(record))
+    def add_partition(self, record: PartitionRecord) -> PartitionChange:
+        topic, index = self._topic(record.topic_id), record.partition_id
+        before, after = topic.partition(index), partition_of(record)
+        topic.set_partition(index, after)
+        return topic, index, before, after
 
-    def change_partition(self, record: PartitionChangeRecord) -> None:
-        topic = self._topic(record.topic_id)
-        partition = topic.partition(record.partition_id)
-        if partition is None:
+    def change_partition(self, record: PartitionChangeRecord) -> PartitionChange:
+        topic, index = self._topic(record.topic_id), record.partition_id
+        before = topic.partition(index)
+        if before is None:
             raise RemoteProtocolError(
-                f"the metadata log changes partition {record.partition_id} of {topic.name}, which does not exist"
+                f"the metadata log changes partition {index} of {topic.name}, which does not exist"
             )
-        topic.set_partition(record.partition_id, merge_change(partition, record))
+        after = merge_change(before, record)
+        topic.set_partition(index, after)
+        return topic, index, before, after
 
     def remove_topic(self, record: RemoveTopicRecord) -> str:
         """Returns the name of the topic."""
@@ -253,30 +262,54 @@ def partition_of(record: PartitionRecord) -> PartitionImage:
 
 def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
     """The partition after a change: every change is one partition epoch, one that names a leader one leader epoch."""
-    names_leader = record.leader != NO_LEADER_CHANGE
-    keeps_recovery = record.leader_recovery_state == NO_RECOVERY_CHANGE
-    replicas, directories = partition.replicas, partition.directories
-    if record.replicas is not None or record.directories is not None:
-        replicas = _or(record.replicas, replicas)
-        changed = directories if record.directories is None else tuple(record.directories)
-        directories = _directories(changed, len(replicas))
-    return PartitionImage(
+    (
         replicas,
         directories,
-        _or(record.isr, partition.isr),
-        _or(record.removing_replicas, partition.removing),
-        _or(record.adding_replicas, partition.adding),
-        _or(record.eligible_leader_replicas, partition.elr),
-        _or(record.last_known_elr, partition.last_known_elr),
-        record.leader if names_leader else partition.leader,
-        partition.leader_recovery_state if keeps_recovery else record.leader_recovery_state,
-        partition.leader_epoch + names_leader,
-        partition.partition_epoch + 1,
+        isr,
+        removing,
+        adding,
+        elr,
+        last_known_elr,
+        leader,
+        recovery,
+        leader_epoch,
+        partition_epoch,
+    ) = partition
+    if record.replicas is not None or record.directories is not None:
+        if record.replicas is not None:
+            replicas = shared(tuple(record.replicas))
+        changed = directories if record.directories is None else tuple(record.directories)
+        directories = _directories(changed, len(replicas))
+    if record.isr is not None:
+        isr = shared(tuple(record.isr))
+    if record.removing_replicas is not None:
+        removing = shared(tuple(record.removing_replicas))
+    if record.adding_replicas is not None:
+        adding = shared(tuple(record.adding_replicas))
+    if record.eligible_leader_replicas is not None:
+        elr = shared(tuple(record.eligible_leader_replicas))
+    if record.last_known_elr is not None:
+        last_known_elr = shared(tuple(record.last_known_elr))
+    if record.leader != NO_LEADER_CHANGE:
+        leader = record.leader
+        leader_epoch += 1
+    if record.leader_recovery_state != NO_RECOVERY_CHANGE:
+        recovery = record.leader_recovery_state
+    return PartitionImage._make(
+        (
+            replicas,
+            directories,
+            isr,
+            removing,
+            adding,
+            elr,
+            last_known_elr,
+            leader,
+            recovery,
+            leader_epoch,
+            partition_epoch + 1,
+        )
     )
-
-
-def _or(changed: list[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
-    return present if changed is None else shared(tuple(changed))
 
 
 @lru_cache(maxsize=SHARED_MAX)

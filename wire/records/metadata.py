@@ -75,12 +75,13 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
         RemoteProtocolError: unknown frame version, type or version, or a malformed body.
     """
     key, version, pos = _read_frame(view)
-    return _decoder(key, version)(view[pos:])
+    return metadata_decoder(key, version)(view[pos:])
 
 
 @cache
-def _decoder(key: int, version: int) -> Callable[[bytes | memoryview], Message]:
-    """There are few; what raises is not kept. Raises RemoteProtocolError."""
+def metadata_decoder(key: int, version: int) -> Callable[[bytes | memoryview], Message]:
+    """What reads the bodies of a type and version, for who looks at frames itself. Raises RemoteProtocolError."""
+    # There are few, and what raises is not kept.
     cls = METADATA_RECORDS.get(key)
     if cls is None:
         raise RemoteProtocolError(f"a metadata record has the unknown type {key}")

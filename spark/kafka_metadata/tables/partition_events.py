@@ -98,7 +98,7 @@ class PartitionEvents(EventFold):
     def take(self, step: Step) -> None:
         message = step.message
         if type(message) is PartitionChangeRecord:  # most of a log
-            self._changed(step, *self.topics.change(message))
+            self._changed(step, *self.topics.delta.topics.change_partition(message))
             return
         self._has_news |= isinstance(message, BROKER_RECORDS)
         for change in self.topics.changes(step):
@@ -114,17 +114,19 @@ class PartitionEvents(EventFold):
         after: PartitionImage,
     ) -> None:
         if before is not None and not step.from_snapshot and self.tells(before, after):
-            self._pending.append(Pending(step.moment, topic, number, before, after))
+            self._pending.append(Pending._make((step.moment, topic, number, before, after)))
 
     def settle(self) -> None:
         if self._waiting and (self._has_news or self._waits_in_vain()):
             self._tell()
         for one in self._pending:
-            self._waiting.append((one, None if self._is_open(one) else self.row(one)))
+            cells = None if self._is_open(one) else self.row(one)
+            if cells is None or self._waiting:
+                self._waiting.append((one, cells))
+            else:
+                self._tell_one(one, cells)
         self._pending.clear()
         self._has_news = False
-        if all(cells is not None for _, cells in self._waiting):
-            self._tell()
 
     def finish(self, last: Moment) -> None:
         super().finish(last)
@@ -143,10 +145,13 @@ class PartitionEvents(EventFold):
 
     def _tell(self) -> None:
         for one, cells in self._waiting:
-            topic = one.topic
-            place = (*one.moment, self.topics.id_text(topic.id), topic.name, one.number)
-            self.rows.append((*place, *(self.row(one) if cells is None else cells)))
+            self._tell_one(one, self.row(one) if cells is None else cells)
         self._waiting.clear()
+
+    def _tell_one(self, one: Pending, cells: Row) -> None:
+        name, topic_id, _ = one.topic.image
+        text = self.topics.id_text(topic_id)
+        self.rows.append((*one.moment, text, name, one.number, *cells))
 
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
         raise NotImplementedError
@@ -157,7 +162,8 @@ class PartitionEvents(EventFold):
 
 class IsrChanges(PartitionEvents):
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
-        return bool(without(before.isr, after.isr) or without(after.isr, before.isr))
+        isr = after.isr
+        return before.isr is not isr and bool(without(before.isr, isr) or without(isr, before.isr))
 
     def row(self, one: Pending) -> tuple[object, ...]:
         before, after = one.before, one.after

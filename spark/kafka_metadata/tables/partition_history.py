@@ -10,14 +10,15 @@ default is not in the log: 1 is taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
-from quorum.metadata.topics_delta import TopicDelta
 from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import Fold, Row, folded
 from spark.kafka_metadata.tables.partitions import (
@@ -211,6 +212,10 @@ class Interval(NamedTuple):
     before: PartitionImage | None
 
 
+# As the class does, without a look at names: there is one for every change of a partition.
+_interval: Callable[[tuple[object, ...]], Interval] = partial(tuple.__new__, Interval)
+
+
 class Parts:
     """Some rows taken apart, a sequence for each part of them: tuples in tuples cost more to look into one by one."""
 
@@ -234,9 +239,9 @@ class Parts:
         return [None if end is None else end.timestamp_ms for end in self._ends]
 
     @property
-    def seconds(self) -> list[float]:
-        times = zip(self.from_ms, self._ended_ms, strict=True)
-        return [max(0, end - begin) / 1000 for begin, end in times]
+    def seconds(self) -> npt.NDArray[np.float64]:
+        lasted = np.subtract(self._ended_ms, self.from_ms, dtype=np.float64)
+        return np.maximum(0, lasted) / 1000
 
     @property
     def leaders(self) -> list[int | None]:
@@ -248,13 +253,19 @@ class Parts:
 
     @property
     def isr_added(self) -> list[tuple[int, ...]]:
-        pairs = zip(self.now.isr, self._befores, strict=True)
-        return [() if was is None else without(isr, was.isr) for isr, was in pairs]
+        each = Memo(without)
+        return [each[pair] for pair in zip(self.now.isr, self._isrs_before, strict=True)]
 
     @property
     def isr_removed(self) -> list[tuple[int, ...]]:
+        each = Memo(without)
+        return [each[pair] for pair in zip(self._isrs_before, self.now.isr, strict=True)]
+
+    @property
+    def _isrs_before(self) -> list[tuple[int, ...]]:
+        """Of the first interval its own: nothing came or went."""
         pairs = zip(self.now.isr, self._befores, strict=True)
-        return [() if was is None else without(was.isr, isr) for isr, was in pairs]
+        return [isr if was is None else was.isr for isr, was in pairs]
 
     @property
     def states(self) -> list[str]:
@@ -262,10 +273,8 @@ class Parts:
         rows = zip(
             now.leader, now.isr, now.replicas, now.adding, self.min_isr, self._causes, strict=True
         )
-        return [
-            "deleted" if cause == "delete" else _state(leader == NO_LEADER, *sizes)
-            for leader, *sizes, cause in rows
-        ]
+        each = Memo(_state)
+        return [each[row] for row in rows]
 
     @property
     def causes(self) -> list[str]:
@@ -277,22 +286,43 @@ class Parts:
         return [state == RECOVERING for state in self.now.leader_recovery_state]
 
 
-# Those of most rows are the same few.
-@lru_cache(maxsize=1 << 12)
+class Memo(dict[Any, Any]):
+    """What a function gives, by its arguments: those of most rows are the same few."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, arguments: tuple[Any, ...]) -> Any:
+        made = self[arguments] = self._function(*arguments)
+        return made
+
+
 def _state(
-    is_offline: bool,
+    leader: int,
     isr: tuple[int, ...],
     replicas: tuple[int, ...],
     adding: tuple[int, ...],
     min_isr: int,
+    cause: str,
 ) -> str:
     """How good it is, as operators count it."""
-    if is_offline:
+    if cause == "delete":
+        return "deleted"
+    if leader == NO_LEADER:
         return "offline"
     if len(isr) < min_isr:
         return "under_min_isr"
     wanted = len(set(replicas) - set(adding)) if adding else len(replicas)
     return "under_replicated" if len(isr) < wanted else "ok"
+
+
+class OpenTopic(NamedTuple):
+    """A topic with the intervals that go on, by partition."""
+
+    id_text: str
+    name: str
+    intervals: dict[int, Interval]
 
 
 class PartitionHistory(Fold):
@@ -303,52 +333,56 @@ class PartitionHistory(Fold):
     def __init__(self) -> None:
         super().__init__()
         self._topics = Topics()
-        self._open: dict[bytes, dict[int, Interval]] = {}
+        self._open: dict[bytes, OpenTopic] = {}
 
     def replay(self, step: Step) -> None:
         message = step.message
         if type(message) is PartitionChangeRecord:  # most of a log
-            self._changed(step, *self._topics.change(message))
+            _, number, before, after = self._topics.delta.topics.change_partition(message)
+            self._followed(self._open[message.topic_id], number, before, after, step.moment)
             return
         if isinstance(message, RemoveTopicRecord):
             self._removed(message, step.moment)
         elif isinstance(message, ConfigRecord):
             self._configured(message, step.moment)
-        for change in self._topics.changes(step):
-            self._changed(step, *change)
+        for topic, number, before, after in self._topics.changes(step):
+            opened = self._open.get(topic.id)
+            if opened is None:
+                opened = OpenTopic(self._topics.id_text(topic.id), topic.name, {})
+                self._open[topic.id] = opened
+            if isinstance(message, PartitionRecord):
+                cause = "snapshot" if step.from_snapshot else "create"
+                minimum = self._min_isr(topic.name)
+                first = Interval(step.moment, after, minimum, cause, None)
+                opened.intervals[number] = first
+            else:
+                self._followed(opened, number, before, after, step.moment)
 
-    def _changed(
+    def _followed(
         self,
-        step: Step,
-        topic: TopicDelta,
+        topic: OpenTopic,
         number: int,
         before: PartitionImage | None,
         after: PartitionImage,
+        moment: Moment,
     ) -> None:
-        intervals = self._open.get(topic.id)
-        if intervals is None:
-            intervals = self._open[topic.id] = {}
-        old = intervals.get(number)
-        if old is None or before is None or isinstance(step.message, PartitionRecord):
-            cause = "snapshot" if step.from_snapshot else "create"
-            new = Interval(step.moment, after, self._min_isr(topic.name), cause, None)
-        else:
-            new = Interval(step.moment, after, old.min_isr, "", before)
-            self._close(topic, number, old, step.moment, step.moment)
-        intervals[number] = new
+        """One interval ends, and the next begins."""
+        intervals = topic.intervals
+        old = intervals[number]
+        intervals[number] = _interval((moment, after, old.min_isr, "", before))
+        self.rows.append((topic.id_text, topic.name, number, old, moment, moment.timestamp_ms))
 
     def finish(self, last: Moment) -> None:
         """The intervals that are still open, measured up to the last record."""
-        for topic_id, intervals in self._open.items():
-            topic = self._topics.topic(topic_id)
-            assert topic is not None  # removed ones leave `_open`
-            for number, interval in intervals.items():
+        for topic in self._open.values():
+            for number, interval in topic.intervals.items():
                 self._close(topic, number, interval, None, last)
 
     def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
-        topic = self._topics.topic(message.topic_id)
-        for number, old in self._open.pop(message.topic_id, {}).items():
-            assert topic is not None  # it has intervals
+        topic = self._open.pop(message.topic_id, None)
+        if topic is None:
+            return  # without partitions
+        for number, old in topic.intervals.items():
             self._close(topic, number, old, moment, moment)
             end = old._replace(since=moment, cause="delete", before=old.now)
             self._close(topic, number, end, moment, moment)
@@ -370,38 +404,33 @@ class PartitionHistory(Fold):
             return
         self._topics.delta.replay(record)
         is_default = (record.resource_type, record.resource_name) == EVERYWHERE
-        for topic_id, intervals in self._open.items():
-            topic = self._topics.topic(topic_id)
-            if topic is None or not (
-                is_default
-                or (record.resource_type, record.resource_name) == (TOPIC_RESOURCE, topic.name)
+        for topic in self._open.values():
+            if is_default or (record.resource_type, record.resource_name) == (
+                TOPIC_RESOURCE,
+                topic.name,
             ):
-                continue
-            self._reconfigure(topic, intervals, self._min_isr(topic.name), moment)
+                self._reconfigure(topic, self._min_isr(topic.name), moment)
 
-    def _reconfigure(
-        self, topic: TopicDelta, intervals: dict[int, Interval], minimum: int, moment: Moment
-    ) -> None:
-        for number, old in intervals.items():
+    def _reconfigure(self, topic: OpenTopic, minimum: int, moment: Moment) -> None:
+        for number, old in topic.intervals.items():
             if old.min_isr == minimum:
                 continue
             if old.since.timestamp_ms == moment.timestamp_ms:
-                intervals[number] = old._replace(min_isr=minimum)
+                topic.intervals[number] = old._replace(min_isr=minimum)
             else:
-                intervals[number] = Interval(moment, old.now, minimum, "config", old.now)
+                topic.intervals[number] = Interval(moment, old.now, minimum, "config", old.now)
                 self._close(topic, number, old, moment, moment)
 
     def _close(
         self,
-        topic: TopicDelta,
+        topic: OpenTopic,
         number: int,
         interval: Interval,
         end: Moment | None,
         measured_to: Moment,
     ) -> None:
         ended = measured_to.timestamp_ms
-        text = self._topics.id_text(topic.id)
-        self.rows.append((text, topic.name, number, interval, end, ended))
+        self.rows.append((topic.id_text, topic.name, number, interval, end, ended))
 
 
 TABLE = folded(

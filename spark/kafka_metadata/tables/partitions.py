@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
-from quorum.metadata.topics_delta import TopicDelta
+from quorum.metadata.topics_delta import PartitionChange, TopicDelta
 from spark.kafka_metadata.tables.walk import Step
 from wire.primitives import uuid_to_text
 from wire.records.brokers import (
@@ -41,8 +41,6 @@ BROKER_RECORDS = (
 )
 RECOVERING = 1  # leader_recovery_state after an unclean election
 
-Change = tuple[TopicDelta, int, PartitionImage | None, PartitionImage]
-
 
 class Topics:
     """The delta of the quorum over all that was read, and what a record changed in it."""
@@ -60,26 +58,19 @@ class Topics:
     def topic(self, topic_id: bytes) -> TopicDelta | None:
         return self.delta.topics.changed.get(topic_id)
 
-    def changes(self, step: Step) -> Iterator[Change]:
+    def changes(self, step: Step) -> Iterator[PartitionChange]:
         """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
         message = step.message
-        if isinstance(message, (PartitionChangeRecord, PartitionRecord)):
-            yield self.change(message)
+        if isinstance(message, PartitionChangeRecord):
+            yield self.delta.topics.change_partition(message)
+        elif isinstance(message, PartitionRecord):
+            yield self.delta.topics.add_partition(message)
         elif isinstance(message, ClearElrRecord):
             yield from self._cleared(message)
         else:
             self.delta.replay(message)
 
-    def change(self, message: PartitionChangeRecord | PartitionRecord) -> Change:
-        """As `changes`, of a record of one partition."""
-        topic_id, number = message.topic_id, message.partition_id
-        topic = self.delta.topics.changed.get(topic_id)
-        before = None if topic is None else topic.partition(number)
-        self.delta.replay(message)
-        topic = self.delta.topics.changed[topic_id]
-        return topic, number, before, topic.partitions[number]
-
-    def _cleared(self, message: ClearElrRecord) -> Iterator[Change]:
+    def _cleared(self, message: ClearElrRecord) -> Iterator[PartitionChange]:
         held = [
             (topic, number, partition)
             for topic in self.delta.topics.changed.values()
@@ -105,12 +96,13 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
     """Which kind of change it was, the gravest first."""
     if new.leader != old.leader:
         return "leader_change"
-    if (new.replicas, new.adding, new.removing) != (old.replicas, old.adding, old.removing):
+    if new.replicas != old.replicas or new.adding != old.adding or new.removing != old.removing:
         return "reassign"
-    if without(old.isr, new.isr):
-        return "isr_shrink"
-    if without(new.isr, old.isr):
-        return "isr_expand"
+    if new.isr != old.isr:
+        if without(old.isr, new.isr):
+            return "isr_shrink"
+        if without(new.isr, old.isr):
+            return "isr_expand"
     return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
 
 

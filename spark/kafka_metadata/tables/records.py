@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,22 @@ from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
 from log.batches.records import RECORDS_BYTES_MAX
 from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
-from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, schema_of, to_array
+from spark.column import (
+    BOOL,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Codes,
+    Column,
+    schema_of,
+    timestamps,
+    to_array,
+)
 from spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in, name_of
+from spark.kafka_metadata.tables.decoding import FRAME_BYTES, decode_messages
 from spark.kafka_metadata.tables.table import Table, without_collector
 from spark.kafka_metadata.tables.walk import snapshot_batches
 from spark.origins.origin import DataUnreadable
@@ -30,13 +43,13 @@ from wire.json_text import json_text
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
 from wire.primitives import read_uvarint, uuid_to_text
 from wire.records.configs import ConfigRecord
-from wire.records.metadata import decode_metadata_record
 from wire.records.topics import TopicRecord
 
 CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
 CHUNK_BATCHES = 2_000
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+_TOPIC_KEYS = frozenset((TopicRecord.KEY,))
 
 COLUMNS = (
     Column("node_id", INT, "whose log it is", "meta.properties"),
@@ -71,38 +84,43 @@ _WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TY
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of some batches, an element of each list a record; `messages` None where not decoded."""
+    """Records of some batches, an element of each column a record; `messages` is empty where they are not decoded."""
 
     task: MetadataTask
     source: str
     path: str
     batches: Sequence[tuple[int, BatchView]]
-    index: Ints
+    data: bytes  # in which keys and values lie
+    index: Ints  # of the batch
     offset: Ints
     timestamp_ms: Ints
-    values: list[bytes]
-    keys: list[bytes]
+    start: Ints  # of the value
+    size: Ints  # 0: null
+    keys: list[bytes]  # of control records; empty where there are none
     messages: list[Any]
 
     def __len__(self) -> int:
         return len(self.index)
 
     @property
-    def controls(self) -> list[bool]:
+    def controls(self) -> Flags:
         """Of each record, whether it is a control record."""
-        return _taken([batch.is_control for _, batch in self.batches], self.index)
+        return np.array([batch.is_control for _, batch in self.batches], np.bool_)[self.index]
 
     def keep(self, wanted: Sequence[bool] | Flags) -> None:
         flags = np.asarray(wanted, np.bool_)
-        self.index, self.offset = self.index[flags], self.offset[flags]
-        self.timestamp_ms = self.timestamp_ms[flags]
-        for name in ("values", "keys", "messages"):
-            kept = [item for item, yes in zip(getattr(self, name), flags, strict=True) if yes]
-            setattr(self, name, kept)
+        if flags.all():
+            return
+        for name in ("index", "offset", "timestamp_ms", "start", "size"):
+            setattr(self, name, getattr(self, name)[flags])
+        kept = flags.tolist()
+        self.keys = list(compress(self.keys, kept))
+        self.messages = list(compress(self.messages, kept))
 
-
-def _taken(each: Sequence[Any], index: Ints) -> list[Any]:
-    return [each[i] for i in index.tolist()]
+    @property
+    def values(self) -> Iterator[bytes]:
+        for start, size in zip(self.start.tolist(), self.size.tolist(), strict=True):
+            yield self.data[start : start + size]
 
 
 def read(
@@ -119,9 +137,10 @@ def read(
     with without_collector():
         for chunk in chunks:
             if options.record_types:
-                chunk.keep([kind in options.record_types for kind in _types(chunk)])
+                chunk.keep([kind in options.record_types for kind in _types(chunk).to_pylist()])
             if options.topics:
-                chunk.keep([topic in options.topics for topic in _topics(chunk)])
+                topics = _topics(chunk.messages, task.names)
+                chunk.keep([topic in options.topics for topic in topics])
             if len(chunk):
                 yield _arrow(chunk, wanted)
 
@@ -173,46 +192,37 @@ def _chunk(
 ) -> Chunk:
     try:
         columns = decode_columns([batch for _, batch in some], RECORDS_BYTES_MAX)
-        data = bytes(columns.data)
-        values = [
-            data[start : start + size] if size > 0 else b""
-            for start, size in zip(columns.value_start, columns.value_size, strict=True)
-        ]
-        keys = [
-            data[start : start + size] if size > 0 else b""
-            for start, size in zip(columns.key_start, columns.key_size, strict=True)
-        ]
-        index = np.frombuffer(columns.batch, np.int32).astype(np.int64)
+        has_controls = any(batch.is_control for _, batch in some)
         chunk = Chunk(
             task,
             source,
             path,
             some,
-            index,
+            bytes(columns.data),
+            np.frombuffer(columns.batch, np.int32).astype(np.int64),
             np.frombuffer(columns.offset, np.int64),
             np.frombuffer(columns.timestamp_ms, np.int64),
-            values,
-            keys,
-            [None] * len(index),
+            np.frombuffer(columns.value_start, np.int32).astype(np.int64),
+            np.maximum(0, np.frombuffer(columns.value_size, np.int32)).astype(np.int64),
+            [key or b"" for key in columns.keys()] if has_controls else [],  # noqa: SIM118 - no mapping  # noqa: SIM118 - no mapping
+            [],
         )
         chunk.keep((chunk.offset >= inside.start) & (chunk.offset < inside.stop))
         if decode:
-            rows = zip(chunk.controls, chunk.keys, chunk.values, strict=True)
-            chunk.messages = [
-                _control(key, value) if control else _metadata(value)
-                for control, key, value in rows
-            ]
+            chunk.messages = _messages(chunk)
         return chunk
     except (RemoteProtocolError, KafkaError) as error:
         raise DataUnreadable(f"{path}, position {some[0][0]}: {error}") from None
 
 
-def _metadata(value: bytes) -> Any:
-    """None for a record of a later Kafka: shown without payload, never an end of the analysis."""
-    try:
-        return decode_metadata_record(value)
-    except RemoteProtocolError:
-        return None
+def _messages(chunk: Chunk) -> list[Any]:
+    if not chunk.keys:
+        return decode_messages(chunk.data, chunk.start.tolist(), chunk.size.tolist())
+    rows = zip(chunk.controls.tolist(), chunk.keys, chunk.values, strict=True)
+    return [
+        _control(key, value) if is_control else decode_messages(value, (0,), (len(value),))[0]
+        for is_control, key, value in rows
+    ]
 
 
 def _control(key: bytes, value: bytes) -> Any:
@@ -225,11 +235,10 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
     names = {}
     for task in tasks:
         for chunk in each_chunk(task, decode=False):
-            for value in chunk.values:
-                if len(value) > 1 and value[1] == TopicRecord.KEY:
-                    message = _metadata(value)
-                    if isinstance(message, TopicRecord):
-                        names[message.topic_id] = message.name
+            values = chunk.start.tolist(), chunk.size.tolist()
+            for message in decode_messages(chunk.data, *values, _TOPIC_KEYS):
+                if message is not None:
+                    names[message.topic_id] = message.name
     return names
 
 
@@ -248,10 +257,18 @@ def _array(chunk: Chunk, name: str, kind: pa.DataType) -> pa.Array:
     if name in _OF_BATCH:
         each = to_array([_OF_BATCH[name](located) for located in chunk.batches], kind)
         return each.take(pa.array(chunk.index))
-    if name in ("offset", "timestamp"):
-        numbers = chunk.offset if name == "offset" else chunk.timestamp_ms * 1000
-        return pa.array(numbers, pa.int64()).cast(kind)
-    return to_array(_CELLS[name](chunk), kind)
+    if name in _NUMBERS:
+        return pa.array(_NUMBERS[name](chunk), pa.int64()).cast(kind)
+    if name == "timestamp":
+        return timestamps(chunk.timestamp_ms, absent=-1)
+    if name in _OF_FRAME:
+        return _frame_numbers(chunk, _OF_FRAME[name]).cast(kind)
+    if name == "type":
+        return _types(chunk)
+    if name in _CELLS:
+        made = _of_messages(chunk, *_CELLS[name])
+        return pa.nulls(len(chunk), kind) if made is None else to_array(made, kind)
+    return to_array(_committed(chunk), kind)
 
 
 _SAME: dict[str, Callable[[Chunk], Any]] = {
@@ -265,25 +282,29 @@ _OF_BATCH: dict[str, Callable[[tuple[int, BatchView]], Any]] = {
     "epoch": lambda located: located[1].leader_epoch,
     "control": lambda located: located[1].is_control,
 }
+_NUMBERS: dict[str, Callable[[Chunk], Ints]] = {
+    "offset": lambda c: c.offset,
+    "size": lambda c: c.size,
+}
+_OF_FRAME = {"api_key": 1, "version": 2}  # which of its numbers; the first is its own version
 
 
-def _attribute(name: str) -> Callable[[Chunk], list[Any]]:
-    return lambda chunk: [getattr(message, name, None) for message in chunk.messages]
-
-
-def _frame_number(at: int) -> Callable[[Chunk], list[int | None]]:
-    """A number of the frame of metadata records: 0 frame version, 1 type, 2 version."""
-
-    def cells(chunk: Chunk) -> list[int | None]:
-        rows = zip(chunk.controls, chunk.values, strict=True)
-        return [None if control else _frame(value, at) for control, value in rows]
-
-    return cells
+def _frame_numbers(chunk: Chunk, at: int) -> pa.Array:
+    """Of metadata records; null for control records, and where there is no such number."""
+    data = np.frombuffer(chunk.data, np.uint8)
+    is_short = chunk.size < FRAME_BYTES
+    starts = np.where(is_short, 0, chunk.start)
+    numbers = [data[starts + i].astype(np.int64) if len(data) else chunk.size * 0 for i in (1, 2)]
+    is_odd = is_short | (numbers[0] > 0x7F) | (numbers[1] > 0x7F)
+    found, absent = numbers[at - 1], chunk.controls
+    for row in np.flatnonzero(is_odd & ~absent).tolist():
+        start = int(chunk.start[row])
+        number = _frame(chunk.data[start : start + int(chunk.size[row])], at)
+        absent[row], found[row] = number is None, number or 0
+    return pa.array(found, mask=absent)
 
 
 def _frame(value: bytes, at: int) -> int | None:
-    if len(value) > 2 and value[1] < 0x80 and value[2] < 0x80:
-        return value[at]  # every record that exists so far
     position, number = 0, None
     try:
         for _ in range(at + 1):
@@ -293,34 +314,63 @@ def _frame(value: bytes, at: int) -> int | None:
     return number
 
 
-def _types(chunk: Chunk) -> list[str]:
-    rows = zip(chunk.controls, chunk.messages, chunk.values, chunk.keys, strict=True)
-    return [
-        decode_control_key(key).name
-        if control
-        else f"UNKNOWN_{_frame(value, 1)}"
-        if message is None
-        else type(message).__name__
-        for control, message, value, key in rows
-    ]
+def _types(chunk: Chunk) -> pa.Array:
+    """Mostly a few: each name is written once for a chunk."""
+    kinds = list(map(type, chunk.messages))
+    names = Codes()
+    each = np.fromiter(map(names.__getitem__, [kind.__name__ for kind in kinds]), np.int32)
+    shown = pa.array(list(names), pa.string()).take(pa.array(each))
+    if type(None) not in kinds and not chunk.keys:
+        return shown
+    numbers = _frame_numbers(chunk, 1).to_pylist()
+    keys = chunk.keys or [b""] * len(chunk)
+    rows = zip(chunk.controls.tolist(), chunk.messages, kinds, numbers, keys, strict=True)
+    return pa.array(
+        [
+            decode_control_key(key).name
+            if is_control
+            else f"UNKNOWN_{number}"
+            if message is None
+            else kind.__name__
+            for is_control, message, kind, number, key in rows
+        ],
+        pa.string(),
+    )
 
 
-def _topics(chunk: Chunk) -> list[str | None]:
-    names = chunk.task.names
-    return [_topic(message, names) for message in chunk.messages]
+Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]  # messages, names of topics
+
+
+def _of_messages(chunk: Chunk, has: Callable[[type], bool], cells: Cells) -> Sequence[Any] | None:
+    """None where none of the messages' classes has it."""
+    if not any(map(has, set(map(type, chunk.messages)))):
+        return None
+    return cells(chunk.messages, chunk.task.names)
+
+
+def _has(*fields: str) -> Callable[[type], bool]:
+    return lambda kind: any(hasattr(kind, field) for field in fields)
+
+
+def _attribute(field: str) -> tuple[Callable[[type], bool], Cells]:
+    return _has(field), lambda messages, _: [getattr(message, field, None) for message in messages]
+
+
+def _topics(messages: Sequence[Any], names: Mapping[bytes, str]) -> list[str | None]:
+    return [_topic(message, names) for message in messages]
 
 
 def _topic(message: Any, names: Mapping[bytes, str]) -> str | None:
     topic_id = getattr(message, "topic_id", None)
     if topic_id is not None:
-        return message.name if isinstance(message, TopicRecord) else names.get(topic_id)
+        return message.name if type(message) is TopicRecord else names.get(topic_id)
     if isinstance(message, ConfigRecord):
         return message.resource_name if message.resource_type == TOPIC_RESOURCE else None
     return getattr(message, "topic_name", None)
 
 
-def _topic_ids(chunk: Chunk) -> list[str | None]:
-    return [_id_text(getattr(message, "topic_id", None)) for message in chunk.messages]
+def _topic_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
+    return [_id_text(getattr(message, "topic_id", None)) for message in messages]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -328,8 +378,12 @@ def _id_text(topic_id: bytes | None) -> str | None:
     return None if topic_id is None else uuid_to_text(topic_id)
 
 
-def _broker_ids(chunk: Chunk) -> list[int | None]:
-    return [_broker_id(message) for message in chunk.messages]
+def _is_broker(kind: type) -> bool:
+    return hasattr(kind, "broker_id") or "Broker" in kind.__name__
+
+
+def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[int | None]:
+    return [_broker_id(message) for message in messages]
 
 
 def _broker_id(message: Any) -> int | None:
@@ -338,17 +392,17 @@ def _broker_id(message: Any) -> int | None:
     return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
 
 
-def _resource_types(chunk: Chunk) -> list[str | None]:
+def _resource_types(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
     return [
         _WORDS.get(message.resource_type, str(message.resource_type))
         if isinstance(message, ConfigRecord)
         else None
-        for message in chunk.messages
+        for message in messages
     ]
 
 
-def _payloads(chunk: Chunk) -> list[str | None]:
-    return [None if message is None else json_text(message) for message in chunk.messages]
+def _payloads(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
+    return [None if message is None else json_text(message) for message in messages]
 
 
 def _committed(chunk: Chunk) -> list[bool | None]:
@@ -360,20 +414,15 @@ def _committed(chunk: Chunk) -> list[bool | None]:
     return list((chunk.offset < end).tolist())
 
 
-_CELLS: dict[str, Callable[[Chunk], Sequence[Any]]] = {
-    "committed": _committed,
-    "type": _types,
-    "api_key": _frame_number(1),
-    "version": _frame_number(2),
-    "topic_id": _topic_ids,
-    "topic": _topics,
+_CELLS: dict[str, tuple[Callable[[type], bool], Cells]] = {
+    "topic_id": (_has("topic_id"), _topic_ids),
+    "topic": (lambda kind: kind is ConfigRecord or _has("topic_id", "topic_name")(kind), _topics),
     "partition": _attribute("partition_id"),
-    "broker_id": _broker_ids,
-    "resource_type": _resource_types,
+    "broker_id": (_is_broker, _broker_ids),
+    "resource_type": (lambda kind: kind is ConfigRecord, _resource_types),
     "resource_name": _attribute("resource_name"),
     "name": _attribute("name"),
-    "payload": _payloads,
-    "size": lambda c: [len(value) for value in c.values],
+    "payload": (lambda kind: kind is not type(None), _payloads),
 }
 
 

@@ -6,18 +6,21 @@ told when it has ended, and not at all when it was aborted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from log.batches.batch import BatchView
-from log.batches.columns import decode_columns
+from log.batches.columns import Columns, decode_columns
 from log.batches.records import RECORDS_BYTES_MAX, decode_records
 from spark.kafka_metadata.plan import MetadataTask, Snapshot
 from spark.kafka_metadata.reading import batches_in, name_of
+from spark.kafka_metadata.tables.decoding import decode_messages
 from spark.origins.origin import DataUnreadable
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
-from wire.records.metadata import decode_metadata_record
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -25,8 +28,8 @@ from wire.records.transactions import (
 )
 from wire.schema import Message
 
-CHUNK_BATCHES = 2_000  # decoded in one call; metadata batches are small
-CHUNK_BYTES = 4 << 20
+CHUNK_BATCHES = 500  # decoded in one call; metadata batches are small
+CHUNK_BYTES = 1 << 20
 
 _TRANSACTIONS: frozenset[type[Message]] = frozenset(
     (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
@@ -54,6 +57,11 @@ class Step(NamedTuple):
     from_snapshot: bool
 
 
+# As the classes do, without their checks of names and counts: there is one of each for every record.
+_moment: Callable[[tuple[int, int, int]], Moment] = partial(tuple.__new__, Moment)
+_step: Callable[[tuple[Moment, Any, int, bool]], Step] = partial(tuple.__new__, Step)
+
+
 class Walk:
     """One pass over a task; `last` is the moment of the last record passed, of whatever type.
 
@@ -76,6 +84,7 @@ class Walk:
         self._control = control
         self._until_ms = until_ms
         self._open: list[Step] | None = None
+        self._is_over = False  # a later record was met
         self.last = NEVER
 
     def __iter__(self) -> Iterator[Step]:
@@ -85,15 +94,24 @@ class Walk:
         for piece in self._task.ranges:
             batches = (batch for _, batch in batches_in(piece))
             inside = range(piece.start_offset, piece.end_offset)
-            for step in _explained(name_of(piece), self._log(batches, inside)):
-                if self._until_ms is not None and step.moment.timestamp_ms > self._until_ms:
+            for steps in _explained(name_of(piece), self._log(batches, inside)):
+                yield from self._visible(steps)
+                if self._is_over:
                     return
-                if type(step.message) in _TRANSACTIONS:
-                    yield from self._ended(step)
-                elif self._open is None:
-                    yield step
-                else:
-                    self._open.append(step)
+
+    def _visible(self, steps: list[Step]) -> Iterable[Step]:
+        """What of some steps, and of earlier ones that waited, is visible after them."""
+        if self._open is None and _TRANSACTIONS.isdisjoint([type(s.message) for s in steps]):
+            return steps
+        visible: list[Step] = []
+        for step in steps:
+            if type(step.message) in _TRANSACTIONS:
+                visible += self._ended(step)
+            elif self._open is None:
+                visible.append(step)
+            else:
+                self._open.append(step)
+        return visible
 
     def _ended(self, step: Step) -> list[Step]:
         """What becomes visible as a transaction of records begins or ends."""
@@ -111,82 +129,83 @@ class Walk:
         self.last = moment
         batches = (batch for _, batch in snapshot_batches(snapshot))
         everything = range(1 << 63)
-        for step in _explained(snapshot.path, self._log(batches, everything)):
-            yield step._replace(moment=moment, group=-1, from_snapshot=True)
+        for steps in _explained(snapshot.path, self._log(batches, everything)):
+            for step in steps:
+                yield step._replace(moment=moment, group=-1, from_snapshot=True)
         self.last = moment
 
-    def _log(self, batches: Iterator[BatchView], inside: range) -> Iterator[Step]:
-        chunk: list[BatchView] = []
-        size = 0
-        for batch in batches:
-            if batch.is_control:
-                yield from self._decoded(chunk, inside)
-                chunk, size = [], 0
-                yield from self._controls(batch, inside)
-                continue
-            chunk.append(batch)
-            size += batch.size
-            if len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES:
-                yield from self._decoded(chunk, inside)
-                chunk, size = [], 0
-        yield from self._decoded(chunk, inside)
+    def _log(self, batches: Iterator[BatchView], inside: range) -> Iterator[list[Step]]:
+        for some in _grouped(batches):
+            yield (
+                self._controls(some[0], inside)
+                if some[0].is_control
+                else self._decoded(some, inside)
+            )
+            if self._is_over:
+                return
 
-    def _controls(self, batch: BatchView, inside: range) -> Iterator[Step]:
+    def _controls(self, batch: BatchView, inside: range) -> list[Step]:
+        steps = []
         for record in decode_records(batch):
             if record.offset not in inside:
                 continue
+            if self._is_later(record.timestamp_ms):
+                break
             self.last = Moment(record.offset, record.timestamp_ms, batch.leader_epoch)
             kind = decode_control_key(record.key or b"")
             if self._control and kind is not ControlType.UNKNOWN:
                 message = decode_control_value(kind, record.value or b"")
-                yield Step(self.last, message, batch.base_offset, False)
+                steps.append(Step(self.last, message, batch.base_offset, False))
+        return steps
 
-    def _decoded(self, batches: list[BatchView], inside: range) -> Iterator[Step]:
-        if not batches:
-            return
+    def _is_later(self, timestamp_ms: int) -> bool:
+        if self._until_ms is not None and timestamp_ms > self._until_ms:
+            self._is_over = True
+        return self._is_over
+
+    def _decoded(self, batches: list[BatchView], inside: range) -> list[Step]:
         columns = decode_columns(batches, RECORDS_BYTES_MAX)
+        first, end = self._rows(columns, inside)
+        if first == end:
+            return []
         data = bytes(columns.data)
-        keys, until = self._keys, self._until_ms
-        passed: tuple[int, int, int] | None = None  # the last: index of its batch, offset, time
-        rows = zip(
-            columns.batch,
-            columns.offset,
-            columns.timestamp_ms,
-            columns.value_start,
-            columns.value_size,
-            strict=True,
-        )
-        for index, offset, timestamp_ms, start, size in rows:
-            if offset not in inside:
-                continue
-            if until is not None and timestamp_ms > until:
-                self._pass(batches, passed)
-                yield Step(Moment(offset, timestamp_ms, -1), None, -1, False)  # ends the walk
-                return
-            passed = index, offset, timestamp_ms
-            if size > 2 and (data[start + 1] in keys or data[start + 1] > 0x7F):
-                message = _message(data[start : start + size])
-                if message is not None and message.KEY in keys:
-                    batch = batches[index]
-                    moment = Moment(offset, timestamp_ms, batch.leader_epoch)
-                    yield Step(moment, message, batch.base_offset, False)
-        self._pass(batches, passed)
+        index, starts = columns.batch[first:end], columns.value_start[first:end]
+        offsets, times = columns.offset[first:end], columns.timestamp_ms[first:end]
+        messages = decode_messages(data, starts, columns.value_size[first:end], self._keys)
+        epochs = [batch.leader_epoch for batch in batches]
+        groups = [batch.base_offset for batch in batches]
+        moments = map(_moment, zip(offsets, times, map(epochs.__getitem__, index), strict=True))
+        steps = zip(moments, messages, map(groups.__getitem__, index), repeat(False), strict=False)
+        self.last = Moment(offsets[-1], times[-1], epochs[index[-1]])
+        return [_step(cells) for cells in steps if cells[1] is not None]
 
-    def _pass(self, batches: list[BatchView], passed: tuple[int, int, int] | None) -> None:
-        if passed is not None:
-            index, offset, timestamp_ms = passed
-            self.last = Moment(offset, timestamp_ms, batches[index].leader_epoch)
+    def _rows(self, columns: Columns, inside: range) -> tuple[int, int]:
+        """[first, end) of the rows that are wanted: offsets ascend."""
+        first = bisect_left(columns.offset, inside.start)
+        end = bisect_left(columns.offset, inside.stop)
+        if self._until_ms is not None:
+            for row in range(first, end):
+                if self._is_later(columns.timestamp_ms[row]):
+                    return first, row
+        return first, end
 
 
-def _message(value: bytes) -> Any:
-    """None for a record of a later Kafka: it is no end of an analysis."""
-    try:
-        return decode_metadata_record(value)
-    except RemoteProtocolError:
-        return None
+def _grouped(batches: Iterable[BatchView]) -> Iterator[list[BatchView]]:
+    """Batches that are decoded in one call, one at the least; a control batch is alone."""
+    some: list[BatchView] = []
+    size = 0
+    for batch in batches:
+        is_full = len(some) >= CHUNK_BATCHES or size >= CHUNK_BYTES
+        if some and (is_full or batch.is_control or some[0].is_control):
+            yield some
+            some, size = [], 0
+        some.append(batch)
+        size += batch.size
+    if some:
+        yield some
 
 
-def _explained(path: str, steps: Iterator[Step]) -> Iterator[Step]:
+def _explained(path: str, steps: Iterator[list[Step]]) -> Iterator[list[Step]]:
     try:
         yield from steps
     except (RemoteProtocolError, KafkaError) as error:
