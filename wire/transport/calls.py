@@ -126,15 +126,17 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
+    # When it was decoded, on the clock of `time.monotonic`.
+    began: float = field(default_factory=time.monotonic)
+    # Bytes of the request as it came, its header with it.
+    frame_bytes: int = 0
+    # What it holds in memory, about.
+    held: int = 0
     # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
     # (`heavy.run_apart`).
     heavy: bool = False
     # For how long the connection is muted on account of this request.
     throttle_ms: int = 0
-    # Bytes of the request as it came, its header with it.
-    frame_bytes: int = 0
-    # When it was decoded, on the clock of `time.monotonic`.
-    began: float = field(default_factory=time.monotonic)
     # What it takes of the event loop counts for no quota.
     is_exempt: bool = False
 

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import math
 import ssl
-import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import trio
@@ -34,6 +32,7 @@ from wire.transport.calls import CloseConnection, ConnectionInfo
 from wire.transport.dispatch import DeferredFrame
 from wire.transport.endpoint import Endpoint
 from wire.transport.events import AutoResetEvent, yield_to_loop
+from wire.transport.failed_logins import DelayedAnswer
 from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
@@ -43,7 +42,7 @@ from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
 from wire.transport.sending import NOTHING, SendQueue
 from wire.transport.session import Session
-from wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
+from wire.transport.turn import TURN_SECONDS, LoopTurns, Turn, TurnQueue
 
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
@@ -54,23 +53,6 @@ _STALLED_BYTES = 65536
 FRAME_BYTES_BEFORE_LOGIN_MAX = 28 << 10
 # Logins that wait for somebody, of all connections; more wait for those.
 _LOGIN_THREADS = trio.CapacityLimiter(16)
-
-
-@dataclass(slots=True)
-class _DelayedAnswer:
-    """An answer that leaves after a while, though it is known; None: only the while."""
-
-    answer: Outgoing | None
-    seconds: float
-
-    held = 0
-
-    def ready(self) -> bool:
-        return False
-
-    async def finish(self) -> Outgoing | None:
-        await trio.sleep(self.seconds)
-        return self.answer
 
 
 class Connection:
@@ -115,7 +97,7 @@ class Connection:
             frame_bytes_max = min(before_login, frame_bytes_max)
         self._frames = FrameBuffer(frame_bytes_max)
         # Answers behind the first deferred one, which is at the front; at most `in_flight_max`.
-        self._owed: deque[Outgoing | DeferredFrame | _DelayedAnswer] = NOTHING
+        self._owed: deque[Outgoing | DeferredFrame | DelayedAnswer] = NOTHING
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
@@ -125,9 +107,7 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
-        self._turn = Turn(turns or TurnQueue(), info.loop_time)
-        # On the clock of `time.perf_counter`.
-        self.received_at = time.perf_counter()
+        self._turn = Turn(turns or TurnQueue(LoopTurns()), info.loop_time)
 
     async def serve(self) -> None:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""
@@ -181,6 +161,11 @@ class Connection:
     def abort(self) -> None:
         """Closes without answering."""
         self._serving.cancel()
+
+    @property
+    def received_at(self) -> float:
+        """When something came last, on the clock of `time.perf_counter`."""
+        return self._endpoint.received_at
 
     @property
     def is_closing(self) -> bool:
@@ -237,31 +222,34 @@ class Connection:
         self._writer_wanted.set()
 
     async def _read_requests(self) -> None:
-        while await self._endpoint.receive(self._frames):
-            self.received_at = time.perf_counter()
-            self._turn.add(self._endpoint.take_seconds())
-            await self._turn.begin()
+        endpoint, frames, turn, share = self._endpoint, self._frames, self._turn, self._share
+        while await endpoint.receive(frames):
+            if endpoint.seconds:
+                turn.add(endpoint.seconds)
+                endpoint.seconds = 0.0
+            await turn.begin(endpoint.received_at)
             await self._begin_received()
-            if self._frames.coming > self._share.frame:
-                self._frames.shrink()
-                await self._share.acquire_frame(self._frames.coming)
-            elif self._share.frame > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
+            if frames.unread and frames.coming > share.frame:
+                frames.shrink()
+                await share.acquire_frame(frames.coming)
+            elif share.frame > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
                 self.shrink()
             if self.info.muted_until is not None:
                 await self._wait_unmuted()
 
     async def _begin_received(self) -> None:
         try:
-            memory = self._memory
-            while (frame := self._frames.next_frame()) is not None:
+            memory, frames, turn = self._memory, self._frames, self._turn
+            while (frame := frames.next_frame()) is not None:
                 self._has_frame = True
                 if self.info.muted_until is not None:
                     await self._wait_unmuted()
-                    await self._turn.begin()
-                if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
+                    await turn.begin()
+                size = len(frame)
+                if memory.answers.is_full or (size > SMALL_BYTES and memory.requests.is_full):
                     await self._wait_for_memory()
-                    await self._turn.begin()
-                if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
+                    await turn.begin()
+                if size > HEAVY_BYTES and self._registry.is_heavy(frame):
                     await self._begin_heavy(frame)
                 elif self._sasl is not None and self._sasl.blocks and self._is_at_login(frame):
                     await self._begin_login(frame)
@@ -269,10 +257,13 @@ class Connection:
                     self._begin(frame)
                 frame = None
                 self._has_frame = False
-                if self._is_full() or self._turn.is_over():
+                if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
-                    await self._turn.begin()
+                    await turn.begin()
+                elif frames.unread and turn.is_over():
+                    self._send_or_wake()
+                    await turn.begin()
         finally:
             frame = None  # a traceback would keep it
             self._send_or_wake()
@@ -346,7 +337,7 @@ class Connection:
         else:
             self._take(reply, frame)
 
-    def _owe(self, answer: Outgoing | DeferredFrame | _DelayedAnswer | None) -> None:
+    def _owe(self, answer: Outgoing | DeferredFrame | DelayedAnswer | None) -> None:
         if answer is None:
             return
         if isinstance(answer, Outgoing):
@@ -366,7 +357,7 @@ class Connection:
             self._owe(self._registry.refuse(frame, reply.refused, reply.closes or ""))
         elif reply.delayed:
             self._failure_delay_seconds = self._delay_of_failure()
-            self._owe(_DelayedAnswer(reply.answer, self._failure_delay_seconds))
+            self._owe(DelayedAnswer(reply.answer, self._failure_delay_seconds))
         else:
             self._owe(reply.answer)
         if reply.login is not None:
@@ -415,9 +406,9 @@ class Connection:
 
     def _send_or_wake(self) -> None:
         """Ends what is begun for now: the reader is about to wait."""
-        if self._unsent and not self._writer_sends:
+        if self._unsent.size and not self._writer_sends:
             self._endpoint.send_nowait(self._unsent)
-        if self._owed or self._unsent:
+        if self._owed or self._unsent.size:
             self._writer_wanted.set()
             self._count_answers()
         elif self._share.answers:

@@ -7,6 +7,7 @@ decoded and encoded in a thread, and handled in slices.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -73,27 +74,21 @@ class DeferredFrame:
 Answer = Outgoing | DeferredFrame | None
 
 
-@dataclass(slots=True)
-class Decoded:
-    """A request with its header. Not frozen: that takes a microsecond more to make, and each request makes one."""
-
-    header: RequestHeader
-    # A Message; its frame, as bytes, for a handler that takes no more.
-    request: Any
-    # What it holds in memory, about.
-    size: int
-    frame_bytes: int
-
-
-def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
-    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by then.
+def decode(
+    route: Route, frame: memoryview, budget: DecodeBudget, connection: ConnectionInfo
+) -> tuple[Call, Any]:
+    """The request in `frame`, or for a handler that takes no more the bytes of that; that of an async handler on bytes
+    of its own, as the receive buffer has moved on by then.
 
     What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three
     bytes too many.
     """
     header, start = decode_request_header(frame, budget)
+    size = len(frame)
     if route.takes_frame:
-        return Decoded(header, bytes(frame), len(frame), len(frame))
+        return Call(header, connection, time.monotonic(), size, size, size > HEAVY_BYTES), bytes(
+            frame
+        )
     if budget is DECODE_BUDGET:
         budget = route.budget
     elif budget.elements_max > route.elements_max:
@@ -102,57 +97,48 @@ def decode(route: Route, frame: memoryview, budget: DecodeBudget) -> Decoded:
     request, _, elements = route.request.decode_counted(body, header.api_version, budget)
     if elements >= FROZEN_ELEMENTS_MIN:
         gc.freeze()
-    return Decoded(header, request, len(frame) + elements * ELEMENT_BYTES, len(frame))
+    held = size + elements * ELEMENT_BYTES
+    return Call(header, connection, time.monotonic(), size, held), request
 
 
-def _call(
-    route: Route, decoded: Decoded, connection: ConnectionInfo, *, heavy: bool = False
-) -> Call:
-    call = Call(decoded.header, connection, heavy, frame_bytes=decoded.frame_bytes)
-    if route.takes_frame:
-        call.heavy = decoded.size > HEAVY_BYTES
+def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
+    """Stage one of the handler, and the answer if that gives it."""
     if route.hooks is not None:
         route.hooks.begin(call)
-    return call
-
-
-def begin(route: Route, decoded: Decoded, context: Any, connection: ConnectionInfo) -> Answer:
-    """Stage one of the handler, and the answer if that gives it."""
-    call = _call(route, decoded, connection)
-    found = _stage_one(route, decoded, context, call)
+    found = _stage_one(route, request, context, call)
     if isinstance(found, DeferredFrame):
         return found
     if isinstance(found, KafkaError):
-        found = route.error_response_to(decoded.request, found, decoded.header.api_version)
+        found = route.error_response_to(request, found, call.header.api_version)
     route.ended(call, found)
-    return _encode(found, decoded.header)
+    return _encode(found, call.header)
 
 
-async def begin_heavy(
-    route: Route, decoded: Decoded, context: Any, connection: ConnectionInfo
-) -> Answer:
+async def begin_heavy(route: Route, call: Call, request: Any, context: Any) -> Answer:
     """As `begin`; the answer is made in a thread, and hooks are called here."""
-    call = _call(route, decoded, connection, heavy=True)
-    if route.slices is not None and route.slices.count(decoded.request) > ITEMS_PER_SLICE:
-        handling = _handling_slices(route, route.slices, decoded.request, context, call)
-        return DeferredFrame(handling, route, call, decoded.size, alone=True)
-    found = _stage_one(route, decoded, context, call)
+    if route.hooks is not None:
+        route.hooks.begin(call)
+    if not route.takes_frame:
+        call.heavy = True
+    if route.slices is not None and route.slices.count(request) > ITEMS_PER_SLICE:
+        handling = _handling_slices(route, route.slices, request, context, call)
+        return DeferredFrame(handling, route, call, call.held, alone=True)
+    found = _stage_one(route, request, context, call)
     if isinstance(found, DeferredFrame):
         return found
     if isinstance(found, KafkaError):
-        version = decoded.header.api_version
-        found = await run_apart(route.error_response_to, decoded.request, found, version)
+        version = call.header.api_version
+        found = await run_apart(route.error_response_to, request, found, version)
     route.ended(call, found)
-    return await run_apart(_encode, found, decoded.header)
+    return await run_apart(_encode, found, call.header)
 
 
 def _stage_one(
-    route: Route, decoded: Decoded, context: Any, call: Call
+    route: Route, request: Any, context: Any, call: Call
 ) -> Message | Outgoing | DeferredFrame | KafkaError | None:
     """What the handler returns, or raises."""
-    request = decoded.request
     if route.is_async:
-        return DeferredFrame(_handling(route, request, context, call), route, call, decoded.size)
+        return DeferredFrame(_handling(route, request, context, call), route, call, call.held)
     try:
         response = route.handler(request, context, call)
     except (CloseConnection, RemoteProtocolError):
@@ -160,9 +146,9 @@ def _stage_one(
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         return route.as_kafka_error(error)
     if isinstance(response, DeferredResponse):
-        held = decoded.size if response.holds_request else 0
-        return DeferredFrame(response, route, call, held)
-    return cast(Message | Outgoing | None, response)
+        return DeferredFrame(response, route, call, call.held if response.holds_request else 0)
+    found: Message | Outgoing | None = response
+    return found
 
 
 def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredResponse[Any]:

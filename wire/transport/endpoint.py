@@ -52,6 +52,11 @@ class _Next(enum.Enum):
 class Endpoint(Protocol):
     """Errors of the connection come out as OSError or `trio.BrokenResourceError`."""
 
+    # When it began to keep the loop with what `receive` returned last, on the clock of `time.perf_counter`.
+    received_at: float
+    # For how long `receive`, before that, and `send` kept the loop; who has counted it sets it to 0.
+    seconds: float
+
     async def handshake(self) -> Principal:
         """Comes to terms with the peer before anything else; who it is, ANONYMOUS if that does not show.
 
@@ -67,9 +72,6 @@ class Endpoint(Protocol):
 
     async def send(self, queue: SendQueue) -> None:
         """Sends until the queue is empty, what is added meanwhile included; no checkpoint where one turn is enough."""
-
-    def take_seconds(self) -> float:
-        """For how long `receive` and `send` kept the loop since this was last asked."""
 
     def peer_is_gone(self) -> bool:
         """Whether the peer will send no more, as far as that shows without reading."""
@@ -87,32 +89,31 @@ class SocketEndpoint:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._fd = sock.fileno()
-        self._seconds = 0.0
+        self.seconds = 0.0
+        self.received_at = time.perf_counter()
 
     async def receive(self, frames: FrameBuffer) -> int:
+        clock = time.perf_counter
+        began = clock()
         try:
-            count = self._receive_some(frames)
+            count = self._socket.recv_into(frames.room())
         except BlockingIOError:
             frames.rest()
         else:
             frames.received(count)
+            self.seconds += clock() - began
             await yield_to_loop()  # a peer that never lets us wait must not keep the others waiting
+            self.received_at = clock()
             return count
         while True:
             await trio.lowlevel.wait_readable(self._socket)
+            self.received_at = clock()
             try:
-                count = self._receive_some(frames)
+                count = self._socket.recv_into(frames.room())
             except BlockingIOError:
                 continue
             frames.received(count)
             return count
-
-    def _receive_some(self, frames: FrameBuffer) -> int:
-        began = time.perf_counter()
-        try:
-            return self._socket.recv_into(frames.room())
-        finally:
-            self._seconds += time.perf_counter() - began
 
     async def handshake(self) -> Principal:
         return ANONYMOUS
@@ -124,7 +125,7 @@ class SocketEndpoint:
         while queue:
             began = time.perf_counter()
             wanted = self._send_some(queue)
-            self._seconds += time.perf_counter() - began
+            self.seconds += time.perf_counter() - began
             if queue:
                 await _wait(self._socket, wanted, queue)
 
@@ -165,10 +166,6 @@ class SocketEndpoint:
             raise OSError("a file ends before the end of a slice of it")
         queue.sent_of_file(sent)
 
-    def take_seconds(self) -> float:
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
-
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
 
@@ -207,7 +204,8 @@ class TlsEndpoint:
             server_hostname=server_name,
             do_handshake_on_connect=False,
         )
-        self._seconds = 0.0
+        self.seconds = 0.0
+        self.received_at = time.perf_counter()
 
     async def handshake(self) -> Principal:
         while True:
@@ -234,7 +232,6 @@ class TlsEndpoint:
             began = time.perf_counter()
             try:
                 count = self._socket.recv_into(frames.room())
-                self._seconds += time.perf_counter() - began
             except ssl.SSLWantReadError:
                 frames.rest()
                 await trio.lowlevel.wait_readable(self._socket)
@@ -242,8 +239,12 @@ class TlsEndpoint:
                 await trio.lowlevel.wait_writable(self._socket)
             else:
                 frames.received(count)
-                if not waited:
+                if waited:
+                    self.received_at = began
+                else:
+                    self.seconds += time.perf_counter() - began
                     await yield_to_loop()
+                    self.received_at = time.perf_counter()
                 return count
             waited = True
 
@@ -254,7 +255,7 @@ class TlsEndpoint:
         while queue:
             began = time.perf_counter()
             wanted = self._send_some(queue)
-            self._seconds += time.perf_counter() - began
+            self.seconds += time.perf_counter() - began
             if queue:
                 await _wait(self._socket, wanted, queue)
 
@@ -280,10 +281,6 @@ class TlsEndpoint:
                 return _Next.READABLE
             queue.sent_bytes(sent)
         return _Next.TURN
-
-    def take_seconds(self) -> float:
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
 
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
@@ -328,12 +325,15 @@ class StreamEndpoint:
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
+        self.seconds = 0.0
+        self.received_at = time.perf_counter()
 
     async def handshake(self) -> Principal:
         return ANONYMOUS
 
     async def receive(self, frames: FrameBuffer) -> int:
         data = await self._stream.receive_some(_BYTES_PER_READ)
+        self.received_at = time.perf_counter()
         view = memoryview(data)
         while view:
             room = frames.room()
@@ -361,9 +361,6 @@ class StreamEndpoint:
                 size = len(piece)
                 await self._stream.send_all(bytes(piece))
                 queue.sent_bytes(size)
-
-    def take_seconds(self) -> float:
-        return 0.0
 
     def peer_is_gone(self) -> bool:
         return False

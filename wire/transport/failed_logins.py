@@ -8,6 +8,11 @@ share with a guesser serves them as before. Time is seconds of any clock, passed
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
+
+import trio
+
+from wire.outgoing import Outgoing
 
 # Below the ten seconds that a connection has for its login.
 DELAY_SECONDS_MAX = 5.0
@@ -44,3 +49,20 @@ def _network(address: str) -> str:
     if ":" not in address:
         return address
     return ":".join(address.split(":")[:4])
+
+
+@dataclass(slots=True)
+class DelayedAnswer:
+    """An answer that leaves after a while, though it is known; None: only the while."""
+
+    answer: Outgoing | None
+    seconds: float
+
+    held = 0
+
+    def ready(self) -> bool:
+        return False
+
+    async def finish(self) -> Outgoing | None:
+        await trio.sleep(self.seconds)
+        return self.answer

@@ -32,11 +32,10 @@ class Hooks:
     after: Callable[[Call, Response], None] | None = None
 
     def begin(self, call: Call) -> None:
-        if self.before is None:
-            return
-        seconds = self.before(call)
-        if seconds > 0:
-            call.throttle(seconds)
+        if self.before is not None:
+            seconds = self.before(call)
+            if seconds > 0:
+                call.throttle(seconds)
 
     def end(self, call: Call, response: Response) -> None:
         if self.charge is not None:

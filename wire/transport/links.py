@@ -7,6 +7,7 @@ each other by their ports (`trimaran.local.links`). Elsewhere no port is ever cu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import trio
@@ -50,6 +51,8 @@ class _GuardedEndpoint:
     def __init__(self, endpoint: Endpoint, port: int) -> None:
         self._endpoint = endpoint
         self._port = port
+        self.received_at = endpoint.received_at
+        self.seconds = 0.0
 
     async def handshake(self) -> Principal:
         await until_open(self._port)
@@ -59,6 +62,7 @@ class _GuardedEndpoint:
         """Nobody looks into `frames` before this returns."""
         count = await self._endpoint.receive(frames)
         await until_open(self._port)
+        self.received_at = time.perf_counter()
         return count
 
     def send_nowait(self, queue: SendQueue) -> None:
@@ -68,9 +72,6 @@ class _GuardedEndpoint:
     async def send(self, queue: SendQueue) -> None:
         await until_open(self._port)
         await self._endpoint.send(queue)
-
-    def take_seconds(self) -> float:
-        return self._endpoint.take_seconds()
 
     def peer_is_gone(self) -> bool:
         return not is_cut(self._port) and self._endpoint.peer_is_gone()

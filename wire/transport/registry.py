@@ -160,7 +160,7 @@ class Registry(Generic[C]):
         route = self._route(frame)
         if isinstance(route, Outgoing):
             return route
-        return begin(route, decode(route, frame, budget), context, connection)
+        return begin(route, *decode(route, frame, budget, connection), context)
 
     async def dispatch_heavy(
         self,
@@ -173,8 +173,8 @@ class Registry(Generic[C]):
         route = self._route(frame)
         if isinstance(route, Outgoing):
             return route
-        decoded = await run_apart(decode, route, frame, budget)
-        return await begin_heavy(route, decoded, context, connection)
+        call, request = await run_apart(decode, route, frame, budget, connection)
+        return await begin_heavy(route, call, request, context)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
@@ -195,7 +195,7 @@ class Registry(Generic[C]):
         route = self._routes.get(key)
         if route is None:
             raise UnsupportedRequest(f"api key {key} is not served here")
-        if version not in route.versions:
+        if not route.versions.low <= version <= route.versions.high:
             return self._unsupported(route, version, correlation_id)
         return route
 

@@ -67,8 +67,9 @@ class Route:
     def ended(self, call: Call, response: Message | Outgoing | None) -> None:
         """The answer to a request is known: it is counted, and hooks are told before it is encoded."""
         self.metrics.ended(call.header.api_version, call.began, response)
-        if self.hooks is not None:
-            self.hooks.end(call, response)
+        hooks = self.hooks
+        if hooks is not None:
+            hooks.end(call, response)
 
     def error_response(
         self,

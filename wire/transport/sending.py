@@ -48,12 +48,14 @@ class SendQueue:
 
     def add_frame(self, frame: Outgoing) -> None:
         """Appends a frame, with its size in front. The queue owns `frame` from here on."""
-        size = frame.wire_size
+        size = frame.wire_size if frame.splices else len(frame)
         self._add_small(size.to_bytes(4, "big"))
-        if not frame.splices:
-            self._add_bytes(frame)
-        else:
+        if frame.splices:
             self._add_spliced(frame)
+        elif size <= _COPY_BYTES_MAX:
+            self._add_small(frame)
+        else:
+            self._append(memoryview(frame))
         self.size += size + 4
 
     def _add_spliced(self, frame: Outgoing) -> None:

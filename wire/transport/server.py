@@ -25,7 +25,7 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
 from wire.transport.registry import Registry
-from wire.transport.turn import TurnQueue, counting_turns
+from wire.transport.turn import LoopTurns, TurnQueue
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,8 @@ class Server:
         self._drained = trio.Event()
         self._drain_seconds = 0.0
         # For clients and for nodes: neither waits for the other.
-        self._turns = {for_nodes: TurnQueue() for for_nodes in (False, True)}
+        self.loop_turns = LoopTurns()
+        self._turns = {for_nodes: TurnQueue(self.loop_turns) for for_nodes in (False, True)}
         self._memory = {
             for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
             for for_nodes in (False, True)
@@ -148,10 +149,6 @@ class Server:
     def pools(self) -> list[MemoryPool]:
         """All memory that connections may wait for."""
         return [pool for memory in self._memory.values() for pool in memory.pools()]
-
-    def turn_queues(self) -> list[TurnQueue]:
-        """To be told of the turns of the loop."""
-        return [*self._turns.values()]
 
     async def drain(self, seconds: float) -> None:
         """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
@@ -399,7 +396,7 @@ async def serve_listener(
         listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
     )
     try:
-        with counting_turns(acceptor.turn_queues()):
+        with acceptor.loop_turns.counting():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(acceptor.accept_all, listeners, nursery)
                 nursery.start_soon(acceptor.close_idle)

@@ -13,8 +13,8 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import trio
 
@@ -23,10 +23,35 @@ from wire.transport.loop_time import LoopTime
 # For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
 # the loop itself takes some 40 µs; and a request waits for some five turns.
 TURN_SECONDS = 0.00025
+# The slice of a connection beside which no other was served for `MEMORY_SECONDS`: a shorter one would serve nobody, and
+# cost a turn of the loop and a packet of answers each.
+ALONE_SECONDS = 0.001
 # What a connection took so long ago counts a third of what it takes now: some hundred slices.
 MEMORY_SECONDS = 0.1
 # Taken for who took nothing.
 _LEAST_SECONDS = 1e-6
+
+
+class LoopTurns(trio.abc.Instrument):
+    """Counts the turns of a loop, as its instrument; one for all queues, for whoever is told costs each turn."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def after_io_wait(self, _timeout: float) -> None:
+        """trio: another turn of the loop."""
+        self.number += 1
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """In the block it is told of each turn."""
+        trio.lowlevel.add_instrument(self)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self)
 
 
 class _Waiting:
@@ -39,12 +64,20 @@ class _Waiting:
         self.expected = expected
 
 
-class TurnQueue(trio.abc.Instrument):
-    """Of the connections that share a loop: each has a `Turn`. Counts the turns of the loop as its instrument."""
+class TurnQueue:
+    """Of the connections that share a loop, whose turns `loop` counts: each has a `Turn`."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    __slots__ = (
+        *("_granted", "_in_line", "_loop", "_number", "_numbers", "_taken", "_waiting"),
+        *("clock", "last", "shared_at"),
+    )
+
+    def __init__(self, loop: LoopTurns, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        # Seconds of this turn of the loop, with those that are expected of who was let in and has not run.
+        self._loop = loop
+        # The turn that `_taken` is of.
+        self._number = loop.number
+        # Seconds of that turn of the loop, with those that are expected of who was let in and has not run.
         self._taken = 0.0
         # The same of the next one.
         self._granted = 0.0
@@ -52,19 +85,29 @@ class TurnQueue(trio.abc.Instrument):
         self._waiting: list[tuple[float, int, _Waiting]] = []
         self._in_line = 0
         self._numbers = itertools.count()
+        # Who had the last step, and when that was another one than before.
+        self.last: Turn | None = None
+        self.shared_at = -math.inf
 
-    def after_io_wait(self, _timeout: float) -> None:
-        """trio: another turn of the loop."""
-        self._taken, self._granted = self._granted, 0.0
+    def _begin_turn(self) -> None:
+        """The loop has gone on since this was last called."""
+        number = self._loop.number
+        self._taken = self._granted if number == self._number + 1 else 0.0
+        self._granted = 0.0
+        self._number = number
 
     def has_room(self) -> bool:
         """Whether one more may begin in this turn."""
+        if self._number != self._loop.number:
+            self._begin_turn()
         return self._taken < TURN_SECONDS and not self._in_line
 
     async def enter(self, order: float, expected: float) -> None:
         """Waits in line for another turn of the loop: those with the least `order` go first. It is then expected to
         take so many seconds, until `took` says how many it took.
         """
+        if self._number != self._loop.number:
+            self._begin_turn()
         if not self._granted and not self._in_line:
             self._granted += expected
             try:
@@ -88,6 +131,8 @@ class TurnQueue(trio.abc.Instrument):
         """So much of this turn is taken, where so much was expected; lets in who may run in the next turn. Whoever
         entered says this in that turn, so nobody is forgotten.
         """
+        if self._number != self._loop.number:
+            self._begin_turn()
         self._taken += seconds - expected
         while self._waiting and self._granted < TURN_SECONDS:
             waiting = heapq.heappop(self._waiting)[2]
@@ -95,16 +140,6 @@ class TurnQueue(trio.abc.Instrument):
                 self._in_line -= 1
                 self._granted += waiting.expected
                 trio.lowlevel.reschedule(waiting.task)
-
-
-@contextmanager
-def counting_turns(queues: Iterable[TurnQueue]) -> Iterator[None]:
-    """In the block they are told of each turn of the loop."""
-    with ExitStack() as stack:
-        for queue in queues:
-            trio.lowlevel.add_instrument(queue)
-            stack.callback(trio.lowlevel.remove_instrument, queue)
-        yield
 
 
 class Turn:
@@ -122,14 +157,21 @@ class Turn:
         self._entered = 0.0
         self._last = TURN_SECONDS
 
-    async def begin(self) -> None:
-        """Begins a slice; no checkpoint where there is room for it."""
+    async def begin(self, since: float | None = None) -> None:
+        """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then."""
         queue = self._queue
         if not queue.has_room():
+            if since is not None:
+                now = queue.clock()
+                self._count(now - since, now)
+                since = None
             expected = min(self._last, TURN_SECONDS)
             await queue.enter(self._order(), expected)
             self._entered = expected
-        self.resume()
+        now = queue.clock() if since is None else since
+        self.loop_time.began = now
+        is_shared = now - queue.shared_at < MEMORY_SECONDS
+        self._ends = now + (TURN_SECONDS if is_shared else ALONE_SECONDS)
 
     def is_over(self) -> bool:
         """Whether others are to have their turn, as a slice has ended, or none began."""
@@ -137,35 +179,42 @@ class Turn:
 
     def end(self) -> None:
         """Ends a slice, if one runs."""
-        if self.loop_time.began is not None:
-            self._last = self.pause()
+        began = self.loop_time.began
+        if began is None:
+            return
+        now = self._queue.clock()
+        self.loop_time.began = None
+        self._ends = 0.0
+        self._last = now - began
+        self._count(self._last, now)
 
     def resume(self) -> None:
         """A step begins."""
-        now = self._queue.clock()
-        self.loop_time.began = now
-        self._ends = now + TURN_SECONDS
+        self.loop_time.began = self._queue.clock()
 
     def pause(self) -> float:
         """It has ended; answers how long it took."""
         began, now = self.loop_time.began, self._queue.clock()
         assert began is not None
         self.loop_time.began = None
-        self._ends = 0.0
         self._count(now - began, now)
         return now - began
 
     def add(self, seconds: float) -> None:
         """What it took of the loop beside its slices and steps."""
-        if seconds:
-            self._count(seconds, self._queue.clock())
+        self._count(seconds, self._queue.clock())
 
     def _count(self, seconds: float, now: float) -> None:
+        queue = self._queue
         self.loop_time.seconds += seconds
         self._lately = self._lately * math.exp((self._at - now) / MEMORY_SECONDS) + seconds
         self._at = now
+        if queue.last is not self:
+            if queue.last is not None:
+                queue.shared_at = now
+            queue.last = self
         entered, self._entered = self._entered, 0.0
-        self._queue.took(seconds, entered)
+        queue.took(seconds, entered)
 
     def _order(self) -> float:
         """Greater for who took more lately, at whatever time it is asked: all fade alike."""

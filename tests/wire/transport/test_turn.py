@@ -8,7 +8,14 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.checks import check_each
 from wire.transport.loop_time import LoopTime
-from wire.transport.turn import MEMORY_SECONDS, TURN_SECONDS, Turn, TurnQueue, counting_turns
+from wire.transport.turn import (
+    ALONE_SECONDS,
+    MEMORY_SECONDS,
+    TURN_SECONDS,
+    LoopTurns,
+    Turn,
+    TurnQueue,
+)
 
 LITTLE = TURN_SECONDS / 10
 # What a turn of the loop may take: what was begun in time may end later, and one more was let in.
@@ -34,9 +41,9 @@ def clock():
 
 @pytest.fixture
 async def queue(clock):
-    queue = TurnQueue(clock)
-    with counting_turns([queue]):
-        yield queue
+    loop = LoopTurns()
+    with loop.counting():
+        yield TurnQueue(loop, clock)
 
 
 async def work(turn, clock, seconds):
@@ -125,18 +132,50 @@ async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
 
 async def test_who_is_alone_does_not_wait(queue, clock):
     turn = made(queue)
+    for _ in range(3):
+        await turn.begin()
+        assert not turn.is_over()
+        clock.now += ALONE_SECONDS * 0.9
+        assert not turn.is_over()
+        clock.now += ALONE_SECONDS * 0.2
+        assert turn.is_over()
+        turn.end()
+        assert turn.is_over()
+
+
+async def test_who_is_not_alone_has_shorter_slices_for_a_while(queue, clock):
+    turn, other = made(queue), made(queue)
+    for one in (turn, other):
+        await work(one, clock, LITTLE)
     await turn.begin()
-    assert not turn.is_over()
     clock.now += TURN_SECONDS * 1.1
     assert turn.is_over()
     turn.end()
-    assert turn.is_over()
+    clock.now += MEMORY_SECONDS
+    await trio.lowlevel.checkpoint()
     await turn.begin()
+    clock.now += TURN_SECONDS * 1.1
     assert not turn.is_over()
 
 
+async def test_what_came_before_a_slice_is_of_it(queue, clock):
+    """Also where the slice must wait, but not the wait."""
+    turn, other = made(queue), made(queue)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since)
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(LITTLE)
+    await work(other, clock, 2 * TURN_SECONDS)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since)
+    clock.now += LITTLE
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(3 * LITTLE)
+
+
 async def test_who_took_least_lately_is_next(clock):
-    queue = TurnQueue(clock)
+    loop = LoopTurns()
+    queue = TurnQueue(loop, clock)
     turns = [made(queue) for _ in range(4)]
     for seconds, turn in zip((0.9, 0.1, 0.5, 0.3), turns, strict=True):
         turn.add(seconds)
@@ -155,7 +194,7 @@ async def test_who_took_least_lately_is_next(clock):
             nursery.start_soon(ask, number)
         for _ in turns:
             await wait_all_tasks_blocked()
-            queue.after_io_wait(0.0)
+            loop.after_io_wait(0.0)
             queue.took(0.0, 0.0)
     assert went == [1, 3, 2, 0]
 
