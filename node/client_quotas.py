@@ -36,19 +36,17 @@ class ClientLimits(Generic[T]):
         self._limits: Mapping[Entity, float] = {}
         # The one used last at the end.
         self._used: dict[Owner, tuple[T, float]] = {}
+        # Whether there is a quota for anybody.
+        self.is_set = False
 
     def __len__(self) -> int:
         """Clients whose use is remembered."""
         return len(self._used)
 
-    @property
-    def is_set(self) -> bool:
-        """Whether there is a quota for anybody."""
-        return bool(self._limits)
-
     def set_limits(self, limits: Mapping[Entity, float]) -> None:
         """These hold from now on, for what was used before as well."""
         self._limits = limits
+        self.is_set = bool(limits)
         if not limits:
             self._used.clear()
 

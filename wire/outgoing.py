@@ -4,8 +4,7 @@ Record batches travel from log segments to sockets without passing through Pytho
 an encoded message is bytes with marked places where a piece of a file belongs.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
 from wire.errors import LocalProtocolError
 from wire.primitives import write_uvarint
@@ -24,7 +23,7 @@ class Splice(Protocol):
 
 
 Piece = bytes | bytearray | memoryview | Splice
-Records = Piece | Sequence[Piece]
+Records = Piece | list[Piece] | tuple[Piece, ...]
 
 
 class Outgoing(bytearray):
@@ -68,10 +67,9 @@ def write_records(out: bytearray, value: Records, flexible: bool) -> None:
         else:
             out += size.to_bytes(4, "big")
         out += value
-    elif isinstance(value, Sequence):
-        pieces = cast(Sequence[Piece], value)
-        _write_size(out, sum(map(_size, pieces)), flexible)
-        for piece in pieces:
+    elif isinstance(value, (list, tuple)):
+        _write_size(out, sum(map(_size, value)), flexible)
+        for piece in value:
             if isinstance(piece, (bytes, memoryview, bytearray)):
                 out += piece
             else:

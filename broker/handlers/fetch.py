@@ -153,11 +153,17 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
     version = call.header.api_version
     replica_id, epoch = _replica(request)
     most = min(request.max_bytes, ctx.limits.fetch_bytes_max)
-    if replica_id < 0:
+    refused = ErrorCode.NONE
+    if replica_id >= 0:
+        refused = _refusal(replica_id, epoch, ctx, call)
+    elif ctx.quotas.fetch.is_set:
         most = ctx.quotas.fetch_bytes_max(call, most)
-    refused = _refusal(replica_id, epoch, ctx, call)
     if replica_id >= 0 and not refused:
         call.is_exempt = True  # replication is not to wait for what clients may have
+    # Only where it was asked for: `replica.selector.class`.
+    reads_followers = (
+        replica_id < 0 and ctx.replica_selector is not None and version >= VERSION_READING_FOLLOWERS
+    )
     return FetchTerms(
         min_bytes=request.min_bytes,
         max_bytes=max(0, most),
@@ -170,8 +176,8 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE
         if version >= VERSION_KNOWING_OFFSET_NOT_AVAILABLE
         else ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        reads_followers=replica_id < 0 and _reads_followers(ctx, version),
-        prefer=None if replica_id >= 0 else _preference(request, ctx, call),
+        reads_followers=reads_followers,
+        prefer=_preference(request, ctx, call) if reads_followers else None,
         may_read=None if replica_id >= 0 or ctx.authorizer is None else _reading(ctx, call),
         throttle=ctx.throttles.leader if replica_id >= 0 and ctx.throttles.leader.is_set else None,
     )
@@ -186,18 +192,12 @@ def _acl_epoch(ctx: Context) -> int:
     return 0 if ctx.authorizer is None else ctx.authorizer.epoch
 
 
-def _reads_followers(ctx: Context, version: int) -> bool:
-    """Only where it was asked for: `replica.selector.class`."""
-    return ctx.replica_selector is not None and version >= VERSION_READING_FOLLOWERS
-
-
 def _preference(
     request: FetchRequest, ctx: Context, call: Call
-) -> Callable[[LeaderEpoch, int], int] | None:
+) -> Callable[[LeaderEpoch, int], int]:
     """Whom this consumer should read from, asked of each partition that is led here."""
     selector = ctx.replica_selector
-    if selector is None or call.header.api_version < VERSION_READING_FOLLOWERS:
-        return None
+    assert selector is not None
     client = Client(request.rack_id, call.connection.listener)
     cluster = ctx.metadata.image.cluster
     return lambda leader, offset: selector(leader, offset, client, cluster, ctx.node_id)
@@ -213,8 +213,6 @@ def _replica(request: FetchRequest) -> tuple[int, int]:
 
 def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> ErrorCode:
     """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
-    if replica_id < 0:
-        return ErrorCode.NONE
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
@@ -266,21 +264,29 @@ def _full(
 
     if session is not None:
         session.begin(fetch)
-    return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
+    return _prepared(prepare, call, fetch, reader, proceed)
 
 
 def _prepared(
     prepare: Steps[None],
     call: Call,
+    fetch: Fetch,
+    reader: FetchReader,
     proceed: Callable[[], FetchResponse | DeferredResponse[FetchResponse]],
 ) -> FetchResponse | DeferredResponse[FetchResponse]:
-    """What `proceed` gives when the partitions asked for are noted: those of a large request some at a time."""
+    """What `proceed` gives when the partitions asked for are noted: those of a large request some at a time. Where
+    there are many to look at, looks at them before, a few at a time.
+    """
     if not call.heavy:
-        at_once(prepare)
-        return proceed()
+        for _ in prepare:
+            pass
+        if len(reader.changed) <= SLOTS_PER_TURN:
+            return proceed()
 
     async def finish() -> FetchResponse:
         await in_turns(prepare, NOTED_PER_TURN)
+        if len(reader.changed) > SLOTS_PER_TURN:
+            await fetch.look_ahead()
         response = proceed()
         return await response.finish() if isinstance(response, DeferredResponse) else response
 
@@ -295,23 +301,6 @@ def _answered(
         if fetch.is_small
         else DeferredResponse(lambda: with_checkpoints(answer(), ANSWERED_PER_TURN))
     )
-
-
-def _look_first(
-    fetch: Fetch,
-    reader: FetchReader,
-    proceed: Callable[[], FetchResponse | DeferredResponse[FetchResponse]],
-) -> FetchResponse | DeferredResponse[FetchResponse]:
-    """What `proceed` gives; before, where there are many partitions to look at, looks at them a few at a time."""
-    if len(reader.changed) <= SLOTS_PER_TURN:
-        return proceed()
-
-    async def finish() -> FetchResponse:
-        await fetch.look_ahead()
-        response = proceed()
-        return await response.finish() if isinstance(response, DeferredResponse) else response
-
-    return DeferredResponse(finish)
 
 
 def _open_session(
@@ -373,11 +362,12 @@ def _incremental(
     session.begin(fetch)
     session.heed(_acl_epoch(ctx))
     prepare = session.update(request.topics, request.forgotten_topics_data)
-    return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
+    return _prepared(prepare, call, fetch, reader, proceed)
 
 
 def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: Context, call: Call) -> bool:
-    return not terms.is_follower and ctx.quotas.fetched(call, fetch.size) > 0
+    is_metered = ctx.quotas.fetch.is_set and not terms.is_follower
+    return is_metered and ctx.quotas.fetched(call, fetch.size) > 0
 
 
 def _throttled(call: Call, session_id: int) -> FetchResponse:

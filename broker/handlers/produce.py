@@ -113,9 +113,10 @@ def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 
 
 def _takes_one_turn(work: _Produce) -> bool:
-    return len(work.appends) <= APPENDS_PER_TURN and takes_one_turn(
-        _unopened(work, for_writing=True)
-    )
+    if len(work.appends) > APPENDS_PER_TURN:
+        return False
+    found = _unopened(work, for_writing=True)
+    return not found or takes_one_turn(found)
 
 
 async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceResponse | None:
@@ -152,7 +153,7 @@ async def _verify(work: _Produce) -> None:
 
 
 def _unopened(work: _Produce, *, for_writing: bool = False) -> list[Partition]:
-    keys = ((one.topic, one.index) for one in work.appends if not one.failed)
+    keys = [(one.topic, one.index) for one in work.appends if not one.failed]
     return unopened(work.ctx.partitions, keys, for_writing=for_writing)
 
 

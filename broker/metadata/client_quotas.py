@@ -97,8 +97,12 @@ class ClientQuotas:
         A request pays for itself, but for encoding and sending its answer: for those the next one of its connection
         does.
         """
-        taken = call.connection.loop_time.take(self.loop_clock())
-        if not self.requests.is_set or response is None:
+        loop_time = call.connection.loop_time
+        if not self.requests.is_set:
+            loop_time.taken = loop_time.seconds  # is not charged later either
+            return 0.0
+        taken = loop_time.take(self.loop_clock())
+        if response is None:
             return 0.0
         if call.is_exempt or call.header.api_key in EXEMPT:
             return 0.0

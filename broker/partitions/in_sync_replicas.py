@@ -46,17 +46,18 @@ class InSyncReplicas:
     @property
     def is_under_min(self) -> bool:
         """Fewer are in sync than min.insync.replicas asks for."""
-        return self._is_too_few(len(self.isr.isr))
+        members = len(self.isr.isr)
+        return members <= len(self.followers) and self._is_too_few(members)
 
     @property
     def may_be_under_min(self) -> bool:
         """The same of all that may be in the ISR already."""
-        return self._is_too_few(len(self.maximal))
+        members = len(self.maximal)
+        return members <= len(self.followers) and self._is_too_few(members)
 
     def _is_too_few(self, members: int) -> bool:
-        """No more can be asked for than there are replicas."""
-        count = len(self.followers) + 1
-        return members < count and members < min(count, self._replica.settings.min_insync_replicas)
+        """Asked only where some are missing: no more can be asked for than there are replicas."""
+        return members < self._replica.settings.min_insync_replicas
 
     # -- what metadata says
 

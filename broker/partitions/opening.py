@@ -46,10 +46,12 @@ def unopened(
         except KafkaError:
             continue  # whoever asks for it is told
         partition = partitions.find(name, index)
-        if partition is None or not partition.leads or partition.is_untouched_for(follower_id):
+        if partition is None:
             continue
         leader = partition.leader_or_none
-        if leader is None or (for_writing and not leader.log.knows_producers):
+        if leader is not None and not (for_writing and not leader.log.knows_producers):
+            continue
+        if partition.leads and not partition.is_untouched_for(follower_id):
             found.append(partition)
     return found
 
@@ -96,7 +98,7 @@ def opened_first(
     opened before.
     """
     found = unopened(partitions, keys, follower_id=follower_id)
-    if takes_one_turn(found):
+    if not found or takes_one_turn(found):
         return answer()
 
     async def finish() -> R:

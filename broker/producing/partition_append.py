@@ -25,6 +25,7 @@ class PartitionAppend:
 
     __slots__ = (
         "batches",
+        "failed",
         "index",
         "leader",
         "records",
@@ -45,11 +46,8 @@ class PartitionAppend:
         self.batches: Sequence[BatchView] = ()
         self.required_offset = -1
         self.verified_from = -1
-
-    @property
-    def failed(self) -> bool:
-        """It is answered with an error, and goes through no further stage."""
-        return self.response.error_code != 0
+        # It is answered with an error, and goes through no further stage.
+        self.failed = False
 
     def fail(self, error: KafkaError) -> None:
         """Takes over what `error` says, and its frames from it.
@@ -57,6 +55,7 @@ class PartitionAppend:
         They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a
         collection.
         """
+        self.failed = True
         self.response.error_code = error.code
         self.response.error_message = error.message
         if isinstance(error, RejectedRecords):

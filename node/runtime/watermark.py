@@ -38,42 +38,37 @@ class _Waiter:
 
 
 class Watermark:
-    """`advance` costs O(woken · log waiting): a thousand waiters for other offsets are not disturbed."""
+    """`advance` costs O(woken · log waiting): a thousand waiters for other offsets are not disturbed.
 
-    __slots__ = ("_closed", "_dead", "_heap", "_offset", "_serial")
+    `offset` and `closed` are for others to read: several times for each Produce, so they are no properties.
+    """
+
+    __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
 
     def __init__(self, offset: int = 0) -> None:
-        self._offset = offset
-        self._closed = False
+        self.offset = offset
+        self.closed = False
         # (offset waited for, serial, waiter). As many as there are requests in flight, which the transport bounds,
         # plus at most as many dead entries of waiters that were cancelled or woken by another watermark.
         self._heap: list[tuple[int, int, _Waiter]] = []
         self._dead = 0
         self._serial = 0
 
-    @property
-    def offset(self) -> int:
-        return self._offset
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def reached(self, offset: int) -> bool:
         """True if `wait_reached(offset)` would return without waiting."""
-        return self._offset >= offset
+        return self.offset >= offset
 
     def advance(self, offset: int) -> None:
         """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
-        assert not self._closed, "the epoch has ended"
-        assert offset >= self._offset, (offset, self._offset)
-        self._offset = offset
+        assert not self.closed, "the epoch has ended"
+        assert offset >= self.offset, (offset, self.offset)
+        self.offset = offset
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 
     def close(self) -> None:
         """Ends every wait for an offset not reached, now and later, with NotLeaderError."""
-        self._closed = True
+        self.closed = True
         while self._heap:
             self._pop()
 
@@ -87,11 +82,11 @@ class Watermark:
         Raises:
             NotLeaderError: closed before it was reached.
         """
-        if self._offset >= offset:
+        if self.offset >= offset:
             await trio.lowlevel.checkpoint()
             return
         await wait_any_reached([(self, offset)])
-        if self._offset < offset:
+        if self.offset < offset:
             raise NotLeaderError
 
     def _add(self, offset: int, waiter: _Waiter) -> None:

@@ -44,12 +44,11 @@ def decode_request_header(
         RemoteProtocolError: the frame is too short for what it says, or not UTF-8, or has more tags than `budget`.
     """
     try:
-        if view[:4] == _HAS_HEADER_V0:
-            key, version, correlation_id = _HEADER_V0.unpack_from(view, 0)
-            return RequestHeader(key, version, correlation_id, None), _HEADER_V0.size
         key, version, correlation_id, size = _START.unpack_from(view, 0)
     except struct.error as error:
         raise RemoteProtocolError("a request is too short for its header") from error
+    if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        return RequestHeader(key, version, correlation_id, None), _HEADER_V0.size
     pos = _START.size
     client_id = None
     if size >= 0:
@@ -64,7 +63,8 @@ def decode_request_header(
         raise RemoteProtocolError(f"the client id has size {size}")
     if _has_tags(key, version):
         pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
-    return RequestHeader(key, version, correlation_id, client_id), pos
+    # Without the function of its own that a NamedTuple is made by: each request makes one.
+    return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id)), pos
 
 
 # What `_has_tags` found for declared keys and versions; a few hundred at the most.
@@ -113,7 +113,8 @@ def encode_response(response: Message, version: int, correlation_id: int) -> Out
     """
     out = Outgoing()
     out += _CORRELATION_ID.pack(correlation_id)
-    if version in response.FLEXIBLE and response.KEY != ApiKey.API_VERSIONS:
+    flexible = response.FLEXIBLE
+    if flexible.low <= version <= flexible.high and response.KEY != ApiKey.API_VERSIONS:
         out.append(0)
     response.encode_into(out, version)
     return out
