@@ -1,14 +1,16 @@
-"""One round of fdatasync makes everything durable that was appended before it began.
+"""One fdatasync of a log makes everything durable that was appended to it before it began.
 
-A round takes all logs of a directory that were marked dirty, asks each on the loop what must be synced, does it all in
-a few threads, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more
-is written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
+A few threads flush the dirty logs of a directory, each its share of those that no other has: asks each on the loop what
+must be synced, does it all, and tells each on the loop how far it is durable. Appends during the flush of their log
+wait for its next one: so the more is written, the more share an fsync. A log waits for no other as long as a thread is
+free: behind megabytes of somebody else an honest client's record would wait for the rest of their flush, and for more
+of them in its own. Left out: retrying a failed fsync, which would lie; the directory goes offline.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -22,7 +24,8 @@ from wire.transport.events import AutoResetEvent, yield_to_loop
 
 OnFlushed = Callable[[int], object]
 
-# Six files of 1 MiB: 6 to 12 ms one after another, 3 ms by three threads, and hardly less by six.
+# Six files of 1 MiB: 6 to 12 ms one after another, 3 ms by three threads, and hardly less by six: the file system joins
+# them into one commit of its journal.
 THREADS_MAX = 3
 # Logs between two checkpoints: what must be synced may have to be opened, 0.1 to 1 ms; who waits is only woken.
 PREPARED_PER_TURN = 16
@@ -64,6 +67,8 @@ class Directory(Protocol):
 class _Dirty:
     log: FlushableLog
     on_flushed: list[OnFlushed] = field(default_factory=list)
+    # While a thread has it.
+    forgotten: bool = False
 
 
 class GroupCommit:
@@ -78,9 +83,13 @@ class GroupCommit:
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
-        # Of the round that runs: who is to be told.
-        self._in_round: dict[int, _Dirty] = {}
-        self._wanted = AutoResetEvent()
+        # What threads have: who is to be told.
+        self._flushing: dict[int, _Dirty] = {}
+        # Of the workers that have nothing to do.
+        self._idle: list[AutoResetEvent] = []
+        self._busy = 0
+        self._failure: StorageFailure | None = None
+        # How often a thread flushed its share, and for how long.
         self.rounds = 0
         self.times = CumulativeHistogram()
 
@@ -88,32 +97,34 @@ class GroupCommit:
         """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are
         durable.
 
-        The same callback given twice before a round is called once. Write-behind calls it before this returns.
+        The same callback given twice before a flush is called once. Write-behind calls it before this returns.
         """
         if not self._fsync:
             on_flushed(log.log_end_offset)
             if log.must_flush:
-                self._dirty.setdefault(id(log), _Dirty(log))
-                self._wanted.set()
+                self.flush_soon(log)
             return
-        dirty = self._dirty.get(id(log))
-        if dirty is None:
-            dirty = self._dirty[id(log)] = _Dirty(log)
+        dirty = self._dirty.get(id(log)) or self._wanted(log)
         if on_flushed not in dirty.on_flushed:
             dirty.on_flushed.append(on_flushed)
-        self._wanted.set()
 
     def flush_soon(self, log: FlushableLog) -> None:
-        """Has the next round sync `log`, whether somebody waits for it or not."""
-        self._dirty.setdefault(id(log), _Dirty(log))
-        self._wanted.set()
+        """Has `log` synced, whether somebody waits for it or not."""
+        if id(log) not in self._dirty:
+            self._wanted(log)
+
+    def _wanted(self, log: FlushableLog) -> _Dirty:
+        """It is dirty from now on. The worker that has it looks again when it is done."""
+        dirty = self._dirty[id(log)] = _Dirty(log)
+        if self._idle and id(log) not in self._flushing:
+            self._idle.pop().set()
+        return dirty
 
     def forget(self, log: FlushableLog) -> None:
-        """Nobody is told about this log any more, by the next round or by the one that runs; that one
-        still syncs it.
-        """
+        """Nobody is told about this log any more, not by a flush that runs either, which still syncs it."""
         self._dirty.pop(id(log), None)
-        self._in_round.pop(id(log), None)
+        if (flushing := self._flushing.get(id(log))) is not None:
+            flushing.forgotten = True
 
     async def run(self) -> None:
         """Flushes for ever.
@@ -121,62 +132,67 @@ class GroupCommit:
         Raises:
             StorageFailure: an OSError; the directory is marked offline before it is raised.
         """
-        while True:
-            await self._wanted.wait()
-            self._in_round, self._dirty = self._dirty, {}
-            try:
-                await self._round(list(self._in_round.values()))
-            finally:
-                self._in_round = {}
+        async with trio.open_nursery() as nursery:
+            for _ in range(THREADS_MAX):
+                nursery.start_soon(self._work, nursery.cancel_scope)
+        assert self._failure is not None
+        raise self._failure
 
-    async def _round(self, dirty: Sequence[_Dirty]) -> None:
+    async def _work(self, workers: trio.CancelScope) -> None:
+        wanted = AutoResetEvent()
+        while True:
+            share = self._take_share()
+            if not share:
+                self._idle.append(wanted)
+                await wanted.wait()
+                continue
+            self._busy += 1
+            try:
+                await self._flush(share.values())
+            except OSError as error:
+                self._directory.offline = f"fsync failed: {error}"
+                failure = StorageFailure(self._directory.offline)
+                failure.__cause__ = error
+                self._failure = self._failure or failure
+                workers.cancel()
+                return
+            finally:
+                self._busy -= 1
+                for key in share:
+                    del self._flushing[key]
+            if self._dirty:
+                await yield_to_loop()  # who was told, and appends at once, shares the next
+
+    def _take_share(self) -> dict[int, _Dirty]:
+        """Of what no thread has, as much as leaves others theirs: those who have nothing to do were woken, too."""
+        free = [key for key in self._dirty if key not in self._flushing]
+        count = -(-len(free) // (THREADS_MAX - self._busy))
+        share = {key: self._dirty.pop(key) for key in free[:count]}
+        self._flushing.update(share)
+        return share
+
+    async def _flush(self, share: Iterable[_Dirty]) -> None:
+        """Raises OSError; then nobody of `share` is told anything."""
         flushes = []
-        try:
-            for one in dirty:
-                if id(one.log) not in self._in_round:
-                    continue  # forgotten meanwhile: its files may have other names now
-                flushes.append((one, one.log.prepare_flush()))
-                if len(flushes) % PREPARED_PER_TURN == 0:
-                    await yield_to_loop()
-            began = time.monotonic()
-            await _run_side_by_side([flush for _, flush in flushes])
-            self.times.observe(time.monotonic() - began)
-        except OSError as error:
-            self._directory.offline = f"fsync failed: {error}"
-            raise StorageFailure(self._directory.offline) from error
+        for one in share:
+            if one.forgotten:
+                continue  # while others were prepared: its files may have other names now
+            flushes.append((one, one.log.prepare_flush()))
+            if len(flushes) % PREPARED_PER_TURN == 0:
+                await yield_to_loop()
+        began = time.monotonic()
+        await run_in_own_thread(partial(_run_all, [flush for _, flush in flushes]))
+        if self._failure is not None:
+            return  # of another: who waits hears of the directory
+        self.times.observe(time.monotonic() - began)
         self.rounds += 1
         for count, (one, flush) in enumerate(flushes, 1):
             one.log.finish_flush(flush)
-            if id(one.log) in self._in_round:
+            if not one.forgotten:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
             if count % FINISHED_PER_TURN == 0:
                 await yield_to_loop()
-
-
-async def _run_side_by_side(flushes: Sequence[Flush]) -> None:
-    """Syncs in a few threads: the disk takes several at once, and the file system joins them into one commit of its
-    journal.
-
-    Raises the first OSError, when all threads are done.
-    """
-    failures: list[OSError] = []
-
-    async def run_share(share: Sequence[Flush]) -> None:
-        try:
-            await run_in_own_thread(partial(_run_all, share))
-        except OSError as error:
-            failures.append(error)
-
-    threads = min(THREADS_MAX, len(flushes))
-    if threads == 1:
-        await run_share(flushes)
-    else:
-        async with trio.open_nursery() as nursery:
-            for number in range(threads):
-                nursery.start_soon(run_share, flushes[number::threads])
-    if failures:
-        raise failures[0]
 
 
 def _run_all(flushes: Sequence[Flush]) -> None:

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked as settled
 
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import GroupCommit
+from node.runtime.group_commit import THREADS_MAX, GroupCommit
 from node.runtime.threads import run_blocking
 
 
@@ -59,7 +59,7 @@ def logs(tmp_path):
         os.close(log.fd)
 
 
-async def test_appends_during_a_round_share_the_next(logs):
+async def test_appends_during_a_flush_share_the_next(logs):
     commit = GroupCommit(Directory())
     log = logs[0]
     flushed = []
@@ -87,7 +87,7 @@ async def test_appends_during_a_round_share_the_next(logs):
     assert log.flushes == commit.rounds == 2
 
 
-async def test_a_round_takes_all_dirty_logs_and_tells_each(logs):
+async def test_all_dirty_logs_are_flushed_once_and_each_is_told(logs):
     commit = GroupCommit(Directory())
     told = {}
     all_told = trio.Event()
@@ -110,8 +110,53 @@ async def test_a_round_takes_all_dirty_logs_and_tells_each(logs):
         await all_told.wait()
         nursery.cancel_scope.cancel()
     assert told == {0: 1, 1: 2, 2: 3, "again": 1}
-    assert commit.rounds == 1
     assert [log.flushes for log in logs] == [1, 1, 1]
+
+
+async def test_a_log_does_not_wait_for_the_flush_of_another(logs):
+    """B3: nor does it wait again for those that are dirty anew meanwhile."""
+    commit = GroupCommit(Directory())
+    honest, *others = logs
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        for log in others:
+            log.hold.clear()
+            log.append()
+            commit.mark_dirty(log, lambda offset: None)
+        await settled()
+        for log in others:
+            log.append()
+            commit.mark_dirty(log, lambda offset: None)
+        for number in range(1, 4):
+            told = trio.Event()
+            honest.append()
+            commit.mark_dirty(honest, lambda offset, told=told: told.set())
+            await told.wait()
+            assert honest.flushed_offset == number
+        assert [log.flushes for log in others] == [0, 0]
+        for log in others:
+            log.hold.set()
+        while any(log.flushed_offset < 2 for log in others):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert [log.flushes for log in others] == [2, 2]
+
+
+async def test_many_logs_share_the_threads(tmp_path, logs):
+    """Not a thread each, and nobody is left out."""
+    more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
+    commit = GroupCommit(Directory())
+    for log in more:
+        log.append()
+        commit.mark_dirty(log, lambda offset: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        while any(log.flushed_offset < 1 for log in more):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert commit.rounds == THREADS_MAX
+    for log in more:
+        os.close(log.fd)
 
 
 async def test_a_forgotten_log_is_not_flushed(logs):
@@ -127,7 +172,7 @@ async def test_a_forgotten_log_is_not_flushed(logs):
     assert logs[0].flushes == 0
 
 
-async def test_nobody_is_told_of_a_log_that_is_forgotten_in_its_round(logs):
+async def test_nobody_is_told_of_a_log_that_is_forgotten_during_its_flush(logs):
     commit = GroupCommit(Directory())
     log, other = logs[:2]
     log.hold.clear()
@@ -148,12 +193,26 @@ async def test_nobody_is_told_of_a_log_that_is_forgotten_in_its_round(logs):
 async def test_an_error_takes_the_directory_offline_and_nothing_is_acknowledged(logs):
     directory = Directory()
     commit = GroupCommit(directory)
-    logs[1].error = OSError(5, "Input/output error")
-    for log in logs:
+    failing, slow, _ = logs
+    failing.error = OSError(5, "Input/output error")
+    slow.hold.clear()
+    for log in (failing, slow):
         log.append()
-        commit.mark_dirty(log, lambda offset: pytest.fail("not durable"))
-    with pytest.raises(StorageFailure, match="Input/output"):
-        await commit.run()
+        commit.mark_dirty(log, lambda offset: pytest.fail("not durable, or not known to be"))
+    failed = []
+
+    async def run():
+        with pytest.raises(StorageFailure, match="Input/output"):
+            await commit.run()
+        failed.append(True)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        while directory.offline is None:
+            await trio.lowlevel.checkpoint()
+        await settled()
+        assert not failed, "a flush that runs is waited for"
+        slow.hold.set()
     assert "Input/output" in directory.offline
     assert [log.flushed_offset for log in logs] == [0, 0, 0]
 
