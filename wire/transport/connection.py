@@ -410,8 +410,7 @@ class Connection:
             self._endpoint.send_nowait(self._unsent)
         if self._owed or self._unsent.size:
             self._writer_wanted.set()
-            self._count_answers()
-        elif self._share.answers:
+        if self._unsent.size or self._owed_bytes or self._share.answers:
             self._count_answers()
         self._turn.end()
 
@@ -423,7 +422,9 @@ class Connection:
         )
 
     def _count_answers(self) -> None:
-        self._share.set_answers(self._unsent.in_memory + self._owed_bytes)
+        held = self._unsent.in_memory + self._owed_bytes
+        if held != self._share.answers:
+            self._share.set_answers(held)
 
     async def _wait_for_room(self) -> None:
         while self._is_full():

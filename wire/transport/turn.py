@@ -28,6 +28,8 @@ TURN_SECONDS = 0.00025
 ALONE_SECONDS = 0.001
 # What a connection took so long ago counts a third of what it takes now: some hundred slices.
 MEMORY_SECONDS = 0.1
+# What was taken fades in steps of so long: each request of each connection has several steps.
+_FADING_SECONDS = MEMORY_SECONDS / 20
 # Taken for who took nothing.
 _LEAST_SECONDS = 1e-6
 
@@ -207,8 +209,10 @@ class Turn:
     def _count(self, seconds: float, now: float) -> None:
         queue = self._queue
         self.loop_time.seconds += seconds
-        self._lately = self._lately * math.exp((self._at - now) / MEMORY_SECONDS) + seconds
-        self._at = now
+        if now - self._at > _FADING_SECONDS:
+            self._lately *= math.exp((self._at - now) / MEMORY_SECONDS)
+            self._at = now
+        self._lately += seconds
         if queue.last is not self:
             if queue.last is not None:
                 queue.shared_at = now
