@@ -20,7 +20,6 @@ from spark.origins.directories import DirectorySettings
 from spark.origins.discovery import STORAGE
 from spark.origins.origin import BATCH_BYTES_MAX
 
-SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
 # Levels that decode an internal topic, which they name themselves.
 DECODED_TOPICS = {
     "group_offsets": "__consumer_offsets",
@@ -64,7 +63,7 @@ class LogOptions:
     verify_crc: bool
     fail_on_data_loss: bool
     batch_bytes_max: int
-    split_bytes: int
+    split_bytes: int | None  # as the origin thinks best
     min_partitions: int
     columns: tuple[str, ...]
 
@@ -97,7 +96,7 @@ class LogOptions:
             verify_crc=o.flag("verifyCrc", True),
             fail_on_data_loss=fail,
             batch_bytes_max=o.parse("maxBatchBytes", positive, BATCH_BYTES_MAX, "a number above 0"),
-            split_bytes=o.parse("splitBytes", positive, SPLIT_BYTES, "a number above 0"),
+            split_bytes=o.parse("splitBytes", positive, None, "a number above 0"),
             min_partitions=o.parse("minPartitions", positive, 1, "a number above 0"),
             columns=o.parse("columns", names_of, NO_NAMES, "column names parted by commas"),
         )

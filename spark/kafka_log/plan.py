@@ -11,7 +11,7 @@ from spark.kafka_log.options import LogOptions
 from spark.kafka_log.segments import SegmentTask, segment_tasks
 from spark.options import TopicsWanted
 from spark.origins.brokers import BrokerOrigin
-from spark.origins.directories import DirectoryOrigin
+from spark.origins.directories import SHARE_BYTES_MIN, DirectoryOrigin
 from spark.origins.origin import Bounds, DataUnreadable, Origin, Range, TopicPartition
 
 Task = tuple[Range, ...]
@@ -65,7 +65,8 @@ def plan_segments(options: LogOptions) -> Sequence[tuple[SegmentTask, ...]]:
     origin = open_origin(options)
     assert isinstance(origin, DirectoryOrigin)  # brokers are refused with this level
     keys = wanted_partitions(origin, options.topics)
-    return segment_tasks((r for key in keys for r in origin.copies(key)), options.split_bytes)
+    share = options.split_bytes or SHARE_BYTES_MIN
+    return segment_tasks((r for key in keys for r in origin.copies(key)), share)
 
 
 def resolve(

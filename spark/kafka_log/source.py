@@ -25,7 +25,8 @@ includeHeaders, includeControl      false            headers; control batches (t
 includeBatchInfo                    false            columns of the batch that a record lies in
 columns                             all              names, parted by commas; as a schema of the user's
 verifyCrc                           true             false: damage is shown in crc_valid instead of raised
-splitBytes, minPartitions           32 MiB, 1        the size and number of Spark's tasks
+splitBytes, minPartitions           128 MiB, 1       the size and number of Spark's tasks; down to 32 MiB where the
+                                                     driver's machine has more cores than that makes tasks
 maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 ```
 """

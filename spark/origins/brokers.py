@@ -131,7 +131,7 @@ class BrokerOrigin:
     def tasks(
         self,
         spans: Mapping[TopicPartition, tuple[int, int]],
-        split_bytes: int,  # noqa: ARG002 - brokers tell no sizes
+        split_bytes: int | None,  # noqa: ARG002 - brokers tell no sizes
         tasks_min: int,
     ) -> list[tuple[BrokerRange, ...]]:
         """A task a partition; with `tasks_min`, large ones in several, each of about as many offsets."""

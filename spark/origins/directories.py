@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from spark.origins.origin import Bounds, DataUnreadable, TopicPartition
 from spark.origins.outcomes import OpenTransactions
 from spark.origins.replicas import Checkpoints, Replica, choose, examine
 
+# A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
+SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
 TASK_RANGES_MAX = 256  # ranges of one task: bounds what is lost by a retry
 OFFSET_BYTES_MAX = 256 << 20  # of one batch, decompressed to find an offset in it
 
@@ -148,11 +151,12 @@ class DirectoryOrigin:
     def tasks(
         self,
         spans: Mapping[TopicPartition, tuple[int, int]],
-        split_bytes: int,
+        split_bytes: int | None,
         tasks_min: int,
     ) -> list[tuple[FileRange, ...]]:
         total = sum(s.size for key in spans for r in self.copies(key) for s in r.segments)
-        target = max(1, min(split_bytes, total // tasks_min))
+        share = share_of(total, os.cpu_count() or 1) if split_bytes is None else split_bytes
+        target = max(1, min(share, total // tasks_min))
         return pack(self._ranges(spans, target), target)
 
     def _ranges(
@@ -165,6 +169,14 @@ class DirectoryOrigin:
                     bounds = self._bounds_of(replica)
                     own = Bounds(max(start, bounds.start), min(end, bounds.end))
                 yield from split(replica, own.start, own.end, target_bytes)
+
+
+def share_of(total_bytes: int, cores: int) -> int:
+    """Of a task, as Spark shares out files (`spark.sql.files.maxPartitionBytes`): large ones, but one a core.
+
+    The cores are those of the planning machine; of a cluster's nobody tells a source.
+    """
+    return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
 
 
 def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange, ...]]:
@@ -218,13 +230,18 @@ def split(
 def _pieces(
     replica: Replica, segment: SegmentFile, start_offset: int, end_offset: int, target_bytes: int
 ) -> Iterator[tuple[int, int, Boundary | None]]:
-    """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened."""
+    """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened.
+
+    They are about equal: what little is left over would be a task of its own.
+    """
     if segment.size <= target_bytes:
         if segment.size:
             yield 0, segment.size, None
         return
     try:
-        found = segment_boundaries(segment, target_bytes, replica.found.storage.files)
+        pieces = -(-segment.size // target_bytes)
+        each = -(-segment.size // pieces)
+        found = segment_boundaries(segment, each, replica.found.storage.files)
     except FileNotFoundError:
         raise DataUnreadable(f"{segment.path} was deleted while it was read; read again") from None
     for index, first in enumerate(found):

@@ -110,12 +110,12 @@ class Origin(Protocol):
     def tasks(
         self,
         spans: Mapping[TopicPartition, tuple[int, int]],
-        split_bytes: int,
+        split_bytes: int | None,
         tasks_min: int,
     ) -> Sequence[tuple[Range, ...]]:
         """Ranges that together hold the offsets [start, end) of each partition, grouped for executors.
 
         Args:
-            split_bytes: a task's share, where the origin knows sizes.
+            split_bytes: a task's share, where the origin knows sizes; None leaves it to the origin.
             tasks_min: if there is so much to read.
         """

@@ -16,7 +16,7 @@ from spark.kafka_log.plan import plan_log
 from spark.kafka_log.records import RECORD_SCHEMA, read_records
 from spark.kafka_log.source import wanted_of
 from spark.kafka_log.wanted import Wanted
-from spark.origins.directories import pack
+from spark.origins.directories import pack, share_of
 from spark.origins.origin import DataUnreadable
 from tests.spark.directories import (
     checkpoint,
@@ -82,6 +82,23 @@ def test_splitting_without_indexes_changes_nothing(node):
     for index in (node / "my-topic-3").glob("*.index"):
         index.write_bytes(b"\x00\x00\x00\x07\xff\xff\xff\xff")
     assert rows_of(read(node, splitBytes="500")) == expected(BATCHES)
+
+
+def test_a_segment_is_split_evenly(node):
+    [task] = plan_log(LogOptions.parse({"path": str(node)}))
+    largest = max(piece.size for piece in task)
+    split = LogOptions.parse({"path": str(node), "splitBytes": str(largest * 9 // 10)})
+    sizes = [piece.size for t in plan_log(split) for piece in t]
+    assert len(sizes) > len(task)
+    assert min(sizes) > largest // 4  # not a tenth
+
+
+@pytest.mark.parametrize(
+    ("total", "cores", "share"),
+    [(0, 2, 32), (100, 2, 50), (1024, 2, 128), (1024, 16, 64), (1024, 64, 32), (1 << 20, 64, 128)],
+)
+def test_tasks_are_large_but_no_core_is_left_without(total, cores, share):
+    assert share_of(total << 20, cores) == share << 20
 
 
 def test_min_partitions(node):
