@@ -67,7 +67,7 @@ def test_what_is_in_the_way_is_told(tmp_path):
     (tmp_path / "broker-11").write_text("somebody's")
     with pytest.raises(NotADirectoryError, match="broker-11"):
         dry_start(tmp_path, WANTED)
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(UserError, match="cannot use the directory"):
         dry_start(tmp_path / "broker-11", WANTED)
 
 

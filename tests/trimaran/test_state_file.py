@@ -1,11 +1,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from trimaran.errors import UserError
 from trimaran.local import state_file
+from trimaran.local.start_failure import error_at_its_end
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
 
 
@@ -44,6 +46,16 @@ def test_nodes_of_a_supervisor_that_died_are_shown_as_stopped(tmp_path):
     assert (found.nodes[0].pid, found.nodes[0].state) == (None, "stopped")
 
 
+def test_a_node_that_is_gone_is_dead_though_its_supervisor_could_not_write_it(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    written = state(os.getpid(), start_time(os.getpid()))
+    nodes = (replace(written.nodes[0], pid=gone.pid, started=1), *written.nodes)
+    state_file.write(tmp_path, replace(written, nodes=nodes))
+    found = state_file.read(tmp_path).nodes
+    assert [(one.pid, one.state) for one in found] == [(None, "dead"), (os.getpid(), "running")]
+
+
 def test_a_directory_without_a_cluster_says_how_to_start_one(tmp_path):
     with pytest.raises(UserError, match="no local cluster") as caught:
         state_file.read(tmp_path)
@@ -67,3 +79,12 @@ def test_a_file_of_somebody_else_is_told(tmp_path, text):
     (tmp_path / state_file.FILE_NAME).write_text(text)
     with pytest.raises(UserError, match="is not what trimaran up wrote"):
         state_file.read(tmp_path)
+
+
+def test_why_a_node_ended_is_at_the_end_of_its_log(tmp_path):
+    log = tmp_path / "broker-11.log"
+    assert error_at_its_end(log) is None
+    log.write_text("started\n")
+    assert error_at_its_end(log) is None, "it was killed"
+    log.write_text("started\nerror: its log directory failed\n  why: disk full\n  fix: free it\n")
+    assert error_at_its_end(log) == "its log directory failed: disk full"

@@ -29,7 +29,7 @@ from trimaran.local.grow_running import grow_running
 from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.removing import kept_in, remove_cluster
-from trimaran.local.start_failure import StoppedWhileStarting, last_words
+from trimaran.local.start_failure import StoppedWhileStarting, error_at_its_end, last_words
 from trimaran.local.starting import (
     Beginning,
     Wanted,
@@ -116,7 +116,7 @@ def _say_started(data: Path, wanted: Wanted, where: str) -> None:
         is_known = wanted.fixed_ports or node not in found.new
         at = "" if node.port is None else f" at {node.address if is_known else 'a free port'}"
         say(f"would {verb} {node.name}{at}")
-    say(f"{'in the cluster that runs in' if found.is_running else 'in'} {where}")
+    say(f"the cluster in {where} runs on" if found.is_running else f"its directory is {where}")
 
 
 @contextlib.contextmanager
@@ -298,13 +298,18 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     """Shows the nodes of the local cluster; exit code 1 when one that should run does not."""
     from trimaran.local.readiness import roles_now
 
-    state = roles_now(state_file.read(state_file.nearest(data)))
+    path = state_file.nearest(data)
+    state = roles_now(state_file.read(path))
     if not show_data(_as_json(state), output):
         show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
     if orphans_of(state):
         say(
             f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
         )
+    for node in state_file.plan_of(path, state).nodes:
+        found = state.node(node.name)
+        if found is not None and found.state == "dead" and (why := error_at_its_end(node.log_file)):
+            say(f"{node.name} ended by itself: {why}; {node.log_file} has the whole story")
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 

@@ -12,7 +12,13 @@ from trimaran.local.growing import added
 from trimaran.local.layout import FreePorts, NodePlan
 from trimaran.local.lock import ClusterLock
 from trimaran.local.start_failure import no_zookeeper
-from trimaran.local.starting import Wanted, decided, grows_while_it_runs, refuse_if_running
+from trimaran.local.starting import (
+    Wanted,
+    decided,
+    grows_while_it_runs,
+    refusals_of,
+    refuse_if_running,
+)
 from trimaran.ports import ensure_nobody_listens
 
 
@@ -47,10 +53,11 @@ def dry_start(data: Path, wanted: Wanted) -> DryStart:
 
 
 def _ensure_free(data: Path) -> None:
-    ensure_can_be_made(data)
-    if (data / lock.FILE_NAME).exists():
-        with ClusterLock(data):
-            pass
+    with refusals_of(data):
+        ensure_can_be_made(data)
+        if (data / lock.FILE_NAME).exists():
+            with ClusterLock(data):
+                pass
 
 
 def _ensure_can_run(node: NodePlan) -> None:

@@ -39,9 +39,18 @@ def no_zookeeper(why: str) -> UserError:
 def last_words(log: Path) -> str:
     """What a node said about its end: its error in two of three lines, or its last line."""
     lines = _tail(log).strip().splitlines()
-    if len(lines) >= 3 and lines[-3].startswith("error: "):
-        return f"{lines[-3].removeprefix('error: ')}: {lines[-2].strip().removeprefix('why: ')}"
-    return lines[-1] if lines else "it wrote nothing"
+    return _error(lines) or (lines[-1] if lines else "it wrote nothing")
+
+
+def error_at_its_end(log: Path) -> str | None:
+    """Of a node that ended by itself; None of one that was killed."""
+    return _error(_tail(log).strip().splitlines())
+
+
+def _error(lines: list[str]) -> str | None:
+    if len(lines) < 3 or not lines[-3].startswith("error: "):
+        return None
+    return f"{lines[-3].removeprefix('error: ')}: {lines[-2].strip().removeprefix('why: ')}"
 
 
 def _tail(log: Path) -> str:

@@ -110,9 +110,16 @@ def grows_while_it_runs(data: Path, wanted: Wanted) -> ClusterState | None:
 
 def lock_directory(data: Path) -> ClusterLock:
     """Makes the directory if need be and locks it."""
-    try:
+    with refusals_of(data):
         data.mkdir(parents=True, exist_ok=True)
         return ClusterLock(data)
+
+
+@contextmanager
+def refusals_of(data: Path) -> Iterator[None]:
+    """An OSError of the directory is the user's."""
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"cannot use the directory {data}",

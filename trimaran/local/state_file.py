@@ -135,14 +135,20 @@ def _parse(text: str) -> ClusterState:
 
 
 def as_seen_now(state: ClusterState) -> ClusterState:
-    """The same state with nodes that are gone marked `dead`, for when the supervisor was killed."""
-    if state.is_up():
-        return state
-    nodes = (
-        n if n.pid and is_alive(n.pid, n.started) else replace(n, pid=None, state="stopped")
-        for n in state.nodes
-    )
-    return replace(state, nodes=tuple(nodes))
+    """The same state with what the supervisor could not write: it was killed, or its disk is full.
+
+    Nodes that are gone are `dead`; without a supervisor, which would have stopped them, they are `stopped`.
+    """
+    is_up = state.is_up()
+
+    def seen(node: NodeState) -> NodeState:
+        if node.pid is not None:
+            is_gone = not is_alive(node.pid, node.started)
+        else:
+            is_gone = not is_up
+        return replace(node, pid=None, state="dead" if is_up else "stopped") if is_gone else node
+
+    return replace(state, nodes=tuple(map(seen, state.nodes)))
 
 
 def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
