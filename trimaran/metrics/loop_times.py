@@ -1,49 +1,63 @@
-"""How busy the event loop is, and how long those wait who are ready to run. A trio instrument; about a microsecond a
-turn.
+"""How busy the event loop is, and how long those wait who are ready to run. A trio instrument.
+
+A turn of the loop costs what it must: two readings of the clock and a number kept. They are counted once a second.
 """
 
 from __future__ import annotations
 
-import time
+from time import monotonic
 
 import trio
 
 from wire.transport.rate import Rate, Windows
-from wire.transport.time_histogram import TimeHistogram
+from wire.transport.time_histogram import TimeHistogram, TimeSummary
 
 _WINDOWS = Windows(2, 30.0)
-_RECORDED_SECONDS = 1.0  # not each turn: that took a third of what a turn costs here
+_COUNTED_SECONDS = 1.0  # some ten thousand turns at most, which is as many numbers
 
 
 class LoopTimes(trio.abc.Instrument):
     """`turns` are the times from one look at the sockets to the next: what becomes ready waits at most so long."""
 
+    __slots__ = ("_began", "_due", "_histogram", "_idle", "_idle_seconds", "_turns", "_woken")
+
     def __init__(self) -> None:
-        self.turns = TimeHistogram()
+        self._histogram = TimeHistogram()
         self._idle = Rate(_WINDOWS)
-        self._woken = self._began = self._recorded = time.monotonic()
-        self._idle_seconds = 0.0  # since `_recorded`
+        self._woken = self._began = monotonic()
+        self._due = self._began + _COUNTED_SECONDS
+        # Since they were counted last.
+        self._turns: list[float] = []
+        self._idle_seconds = 0.0
 
     def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - of the interface
-        now = time.monotonic()
-        self.turns.observe(now - self._woken, now)
+        now = monotonic()
+        self._turns.append(now - self._woken)
         self._woken = now
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - of the interface
-        now = time.monotonic()
+        now = monotonic()
         self._idle_seconds += now - self._woken
         self._woken = now
-        if now - self._recorded >= _RECORDED_SECONDS:
-            self._record(now)
+        if now >= self._due:
+            self._count(now)
 
-    def _record(self, now: float) -> None:
+    def _count(self, now: float) -> None:
+        self._histogram.observe_all(self._turns, now)
         self._idle.record(self._idle_seconds, now)
-        self._idle_seconds, self._recorded = 0.0, now
+        self._turns, self._idle_seconds = [], 0.0
+        self._due = now + _COUNTED_SECONDS
+
+    def turns(self) -> TimeSummary:
+        """How long they took, from waking up to looking at the sockets again."""
+        now = monotonic()
+        self._count(now)
+        return self._histogram.summary(now)
 
     def idle_share(self) -> float:
         """From 0, never idle, to 1, over the last 30 to 60 s."""
-        now = time.monotonic()
-        self._record(now)
+        now = monotonic()
+        self._count(now)
         lived = now - self._began
         share = self._idle.per_second(now)
         # A rate of a young process is over the whole of the first window.

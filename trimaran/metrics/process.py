@@ -60,7 +60,7 @@ def loop_metrics(loop: LoopTimes) -> Families:
     yield times(
         "trimaran_trio_loop_lag_seconds",
         "Time of a turn of the event loop: who becomes ready in it waits at most so long.",
-        [({}, loop.turns.summary())],
+        [({}, loop.turns())],
     )
     yield gauge(
         "trimaran_trio_tasks", "Tasks that live.", trio.lowlevel.current_statistics().tasks_living

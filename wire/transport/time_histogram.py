@@ -8,6 +8,7 @@ Kafka's histograms, which look back at about five minutes.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,13 +25,20 @@ def bucket_of(microseconds: int) -> int:
     return ((bits - 2) << 2) + ((microseconds >> (bits - 3)) & 3)
 
 
+def low_of(bucket: int) -> int:
+    """The least microseconds of a bucket."""
+    return bucket if bucket < 4 else (4 + (bucket & 3)) << ((bucket >> 2) - 1)
+
+
 def middle_of(bucket: int) -> float:
     """The middle of a bucket, in microseconds."""
     if bucket < 4:
         return float(bucket)
-    shift = (bucket >> 2) - 1
-    low = (4 + (bucket & 3)) << shift
-    return low + ((1 << shift) - 1) / 2
+    return low_of(bucket) + ((1 << ((bucket >> 2) - 1)) - 1) / 2
+
+
+def _microseconds(seconds: float) -> int:
+    return min(max(0, int(seconds * 1e6)), _MICROSECONDS_MAX)
 
 
 BUCKETS = bucket_of(_MICROSECONDS_MAX) + 1
@@ -96,6 +104,20 @@ class TimeHistogram:
             self._now[((bits - 2) << 2) + ((microseconds >> (bits - 3)) & 3)] += 1
         else:
             self._now[bucket_of(min(max(0, microseconds), _MICROSECONDS_MAX))] += 1
+
+    def observe_all(self, seconds: list[float], now: float) -> None:
+        """The same for many at once, a tenth of the work; the list is sorted by it."""
+        if now >= self._ends:
+            self._turn(now)
+        self.count += len(seconds)
+        self.seconds += sum(seconds)
+        seconds.sort()
+        start = 0
+        while start < len(seconds):
+            bucket = bucket_of(_microseconds(seconds[start]))
+            end = bisect_left(seconds, low_of(bucket + 1), start, key=_microseconds)
+            self._now[bucket] += end - start
+            start = end
 
     def summary(self, now: float | None = None) -> TimeSummary:
         """What was observed, with the times of the last one to two minutes."""

@@ -91,3 +91,14 @@ def test_mean_and_longest_are_within_an_eighth(values):
 
 def test_nothing_has_no_mean():
     assert TimeHistogram().summary().mean_and_longest() == (0.0, 0.0)
+
+
+@given(st.lists(st.one_of(seconds, st.integers(-2, 2**40).map(lambda n: n / 2**20)), max_size=200))
+def test_many_at_once_are_counted_as_one_by_one(values):
+    one_by_one, at_once = TimeHistogram(), TimeHistogram()
+    for one in values:
+        one_by_one.observe(one, 100.0)
+    at_once.observe_all([*values], 100.0)
+    assert at_once.summary(100.0).counts == one_by_one.summary(100.0).counts
+    assert at_once.count == one_by_one.count
+    assert math.isclose(at_once.seconds, one_by_one.seconds, rel_tol=1e-9, abs_tol=1e-9)

@@ -1,0 +1,50 @@
+"""The loop is seen as it was: how long its turns took, and how much of the time it waited."""
+
+import pytest
+
+from trimaran.metrics import loop_times
+from trimaran.metrics.loop_times import LoopTimes
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(loop_times, "monotonic", lambda: now[0])
+
+    def passed(seconds):
+        now[0] += seconds
+
+    return passed
+
+
+def live(loop, clock, turns, busy, idle):
+    for _ in range(turns):
+        clock(busy)
+        loop.before_io_wait(0)
+        clock(idle)
+        loop.after_io_wait(0)
+
+
+def test_turns_are_told_whether_a_second_has_passed_or_not(clock):
+    loop = LoopTimes()
+    live(loop, clock, 3, busy=0.01, idle=0.02)
+    assert loop.turns().count == 3
+    live(loop, clock, 100, busy=0.01, idle=0.02)
+    found = loop.turns()
+    assert found.count == 103
+    assert found.seconds == pytest.approx(1.03)
+    assert found.quantiles((0.5,))[0] == pytest.approx(0.01, rel=0.125)
+
+
+def test_the_share_of_idle_time(clock):
+    loop = LoopTimes()
+    live(loop, clock, 2000, busy=0.01, idle=0.03)
+    assert loop.idle_share() == pytest.approx(0.75, abs=0.02)
+    live(loop, clock, 12000, busy=0.01, idle=0.0)
+    assert loop.idle_share() == pytest.approx(0.0, abs=0.02)
+
+
+def test_a_quiet_second_keeps_nothing(clock):
+    loop = LoopTimes()
+    live(loop, clock, 1000, busy=0.0001, idle=0.01)
+    assert len(loop._turns) < 200
