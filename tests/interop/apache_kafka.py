@@ -152,6 +152,7 @@ class ApacheKafka:
     brokers: list[Node]
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "1g"
+    jvm: tuple[str, ...] = ()  # further options of each node's
 
     @property
     def nodes(self) -> list[Node]:
@@ -180,7 +181,7 @@ class ApacheKafka:
         command = java("kafka.Kafka", str(self.file(node)), level="info", heap=self.heap)
         with (self.directory / f"{node.id}.log").open("ab") as log:
             node.process = subprocess.Popen(
-                [command[0], *JVM, *command[1:]], stdout=log, stderr=log
+                [command[0], *JVM, *self.jvm, *command[1:]], stdout=log, stderr=log
             )
 
     def start(self) -> None:

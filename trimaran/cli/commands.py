@@ -346,6 +346,11 @@ COMMANDS = (
     (("generate", "alerts"), "trimaran.cli.generate:alerts", "Print alerts for Prometheus."),
     (("generate", "grafana"), "trimaran.cli.generate:grafana", "Print a dashboard for Grafana."),
     (
+        ("generate", "jmx-exporter"),
+        "trimaran.cli.generate:jmx_exporter",
+        "Print rules for the JMX exporter in an Apache Kafka.",
+    ),
+    (
         ("generate", "completion"),
         "trimaran.cli.completion:completion",
         "Print a script that completes commands and names, for bash, zsh or fish.",

@@ -1,4 +1,6 @@
-"""`generate prometheus|alerts|grafana|systemd|compose|k8s`: files for who watches or runs a cluster, on stdout."""
+"""`generate prometheus|alerts|grafana|jmx-exporter|systemd|compose|k8s`: files for who watches or runs a cluster, on
+stdout.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +57,16 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
     from trimaran.metrics.dashboard import dashboard
 
     sys.stdout.write(dashboard(title))
+
+
+def jmx_exporter() -> None:
+    """Prints rules for the JMX exporter in an Apache Kafka: its metrics then have the names that ours have.
+
+    With them work the console's charts, trimaran metrics, and the alerts and the dashboard that generate prints.
+    """
+    from trimaran.metrics.jmx_rules import jmx_rules
+
+    sys.stdout.write(jmx_rules())
 
 
 def systemd(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trimaran.errors import Exit, UserError
 
 TIMEOUT_SECONDS = 10.0
@@ -9,13 +11,20 @@ TIMEOUT_SECONDS = 10.0
 BYTES_MAX = 128 << 20
 
 
-def text_of(address: str, timeout: float = TIMEOUT_SECONDS) -> str:
-    """In the format of Prometheus. Raises UserError: nobody answers at HOST:PORT, or something else does."""
+def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str] = ()) -> str:
+    """In the format of Prometheus, of all metrics or of those named.
+
+    Raises:
+        UserError: nobody answers at HOST:PORT, or something else does.
+    """
     import http.client
     import urllib.request
+    from urllib.parse import urlencode
 
+    query = urlencode([("name[]", name) for name in names])
+    url = f"http://{address}/metrics" + (f"?{query}" if query else "")
     try:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=timeout) as response:
+        with urllib.request.urlopen(url, timeout=timeout) as response:
             return str(response.read(BYTES_MAX), "utf-8")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UserError(

@@ -69,6 +69,10 @@ SERIES = (
         "loop-lag", "Event loop lag, 99 %", "trimaran_trio_loop_lag_seconds", _P99, "ms", times=1000
     ),
 )
+# A JMX exporter leaves the end away of what counts up.
+_NAMES = tuple(
+    dict.fromkeys(n for one in SERIES for n in (one.metric, one.metric.removesuffix("_total")))
+)
 Values = dict[str, float]
 
 
@@ -94,6 +98,7 @@ class Samples:
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
         self._looked_at = time.monotonic()
         self._lock = threading.Lock()
+        self.silent: list[str] = []  # nodes that did not answer when they were asked last
 
     def look(self) -> bool:
         """Somebody does, so that samples are taken. Whether anybody said where metrics are."""
@@ -104,16 +109,20 @@ class Samples:
     def is_looked_at(self) -> bool:
         return time.monotonic() - self._looked_at < LOOKED_SECONDS
 
-    def take(self) -> None:
-        """Asks every node once. One that does not answer is left out."""
-        found = {}
+    def take(self) -> float:
+        """Asks every node once; how many seconds the slowest took. One that does not answer is left out."""
+        found, silent, slowest = {}, [], 0.0
         for name, address in list(self._sources().items())[:NODES_MAX]:
+            began = time.monotonic()
             try:
-                found[name] = values_of(text_of(address, ANSWER_SECONDS))
+                found[name] = values_of(text_of(address, ANSWER_SECONDS, _NAMES))
             except UserError:
-                continue
+                silent.append(name)
+            slowest = max(slowest, time.monotonic() - began)
         with self._lock:
             self._samples.append(_Sample(now_ms(), found))
+        self.silent = silent
+        return slowest
 
     def of(self, series: Series, since_ms: int = 0) -> dict[str, list[Point]]:
         """By the node, the oldest first; only nodes that told it."""
@@ -174,7 +183,8 @@ async def keep_sampling(samples: Samples) -> None:
     """Until it is cancelled."""
     while True:
         started = trio.current_time()
+        slowest = 0.0
         if samples.is_looked_at:
-            await trio.to_thread.run_sync(samples.take, abandon_on_cancel=True)
+            slowest = await trio.to_thread.run_sync(samples.take, abandon_on_cancel=True)
         took = trio.current_time() - started
-        await trio.sleep(max(SAMPLE_SECONDS - took, took * PAUSE_PER_SECOND))
+        await trio.sleep(max(SAMPLE_SECONDS - took, slowest * PAUSE_PER_SECOND))

@@ -9,6 +9,10 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+# Of a query: only metrics of these names, as every exporter of Prometheus' clients has it.
+NAMES = "name[]"
+_ENDS = ("", "_total", "_count", "_sum", "_bucket")  # of a sample, after the name of its family
+
 
 class Text(NamedTuple):
     content_type: str
@@ -23,6 +27,13 @@ class _Collected(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._families
+
+
+def restricted(families: Iterable[Metric], names: frozenset[str]) -> Iterable[Metric]:
+    """Families of which a sample is named; all of them where nothing is."""
+    if not names:
+        return families
+    return [one for one in families if any(f"{one.name}{end}" in names for end in _ENDS)]
 
 
 def text_of(families: Iterable[Metric], accept: str) -> Text:

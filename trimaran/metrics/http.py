@@ -32,6 +32,7 @@ class Request:
 
     path: str
     headers: dict[str, str]
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,10 @@ class _Connection:
             self._http.receive_data(await self._stream.receive_some(_RECEIVE_BYTES))
 
     async def _answer(self, request: h11.Request) -> Response:
-        path = request.target.split(b"?", 1)[0].decode("ascii", "replace")
+        path, _, query = request.target.decode("ascii", "replace").partition("?")
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         try:
-            return await self._respond(Request(path, headers))
+            return await self._respond(Request(path, headers, query))
         except Exception as error:  # noqa: BLE001 - it must not end the node
             self._log.log(events.METRICS_FAILED, exc_info=error, path=path)
             return _error(500, "it failed, see the log of the node")

@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import trio
 from prometheus_client.core import Metric
 
 from node.config.config_def import ConfigError
 from node.runtime.threads import run_computing
-from trimaran.metrics.exposition import Text, text_of
+from trimaran.metrics.exposition import NAMES, Text, restricted, text_of
 from trimaran.metrics.families import Families
 from trimaran.metrics.http import Request, Response, serve_http
 from trimaran.metrics.process import process_metrics
@@ -83,7 +83,7 @@ class MetricsServer:
     async def respond(self, request: Request) -> Response:
         match request.path:
             case "/metrics":
-                return await self._metrics(request.headers)
+                return await self._metrics(request)
             case "/healthz":
                 return Response(200, b"ok\n")
             case "/readyz":
@@ -93,11 +93,12 @@ class MetricsServer:
             case _:
                 return Response(404, _PATHS)
 
-    async def _metrics(self, headers: dict[str, str]) -> Response:
-        zips = "gzip" in headers.get("accept-encoding", "")
+    async def _metrics(self, request: Request) -> Response:
+        zips = "gzip" in request.headers.get("accept-encoding", "")
+        wanted = frozenset(parse_qs(request.query).get(NAMES, ()))
         async with self._scraping:
             families = await _collected(self._monitor.families())
-            make = partial(_text, families, headers.get("accept", ""), zips=zips)
+            make = partial(_text, families, request.headers.get("accept", ""), wanted, zips=zips)
             text = await run_computing(make)
         encoding = [("Content-Encoding", "gzip")] if zips else []
         return Response(200, text.body, text.content_type, encoding)
@@ -114,6 +115,6 @@ async def _collected(families: Families) -> list[Metric]:
     return found
 
 
-def _text(families: Sequence[Metric], accept: str, *, zips: bool) -> Text:
-    text = text_of([*families, *process_metrics()], accept)
+def _text(families: Sequence[Metric], accept: str, wanted: frozenset[str], *, zips: bool) -> Text:
+    text = text_of(restricted([*families, *process_metrics()], wanted), accept)
     return text._replace(body=gzip.compress(text.body, _GZIP_LEVEL)) if zips else text

@@ -41,7 +41,8 @@ def samples(monkeypatch):
     """Takes the totals that are given, a second after the other; a node without a number does not answer."""
     texts, now = {}, [0]
 
-    def text_of(address, timeout):
+    def text_of(address, timeout, names):
+        assert BYTES_IN.metric in names
         if texts[address] is None:
             raise UserError("away", "", "")
         return f"{BYTES_IN.metric} {texts[address]}\n"
@@ -126,6 +127,7 @@ def test_what_a_node_tells_is_drawn(kafka, monkeypatch):
             )
             page = browser.get("/charts").body
             assert re.search(r'<path class="line c0" d="M0\.0 [\d.]+L', page)
+            assert "No metrics from away when asked last." in page
             assert 'class="spark"' in browser.get("/").body
         exporter.shutdown()
 

@@ -5,6 +5,8 @@ import re
 
 from trimaran.metrics.alerts import ALERTS, alert_rules
 from trimaran.metrics.dashboard import PANELS, dashboard
+from trimaran.metrics.exposition import restricted
+from trimaran.metrics.families import counter, gauge, times
 from trimaran.metrics.scrape_config import scrape_config
 
 
@@ -30,3 +32,10 @@ def test_panels_do_not_lie_on_each_other():
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len(panels) == len(PANELS)
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
+
+
+def test_a_query_names_metrics_by_their_samples():
+    found = [gauge("a", "", 1), counter("b", "", 2), times("c", "", [])]
+    assert restricted(found, frozenset()) == found
+    for name, place in (("a", 0), ("b_total", 1), ("c", 2), ("c_count", 2)):
+        assert restricted(found, frozenset({name, "no_such"})) == [found[place]]

@@ -135,6 +135,10 @@ async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
             names = {family.name for family in parse_openmetrics(text)}
             assert "trimaran_fsync_seconds" in names
             assert (await get(server, "/"))[0] == 404
+            one = (await get(server, "/metrics?name[]=trimaran_fsync_seconds_count"))[2].decode()
+            assert set(re.findall("^[a-z]+_[a-z]+_[a-z]+", one, re.MULTILINE)) == {
+                "trimaran_fsync_seconds"
+            }
 
 
 async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):

@@ -25,6 +25,7 @@ def view(question: Question) -> dict[str, Any]:
         "minutes": minutes,
         "choices": sorted(map(int, MINUTES)),
         "has_sources": has_sources,
+        "silent": samples.silent,
         "charts": [one for one in found if one is not None],
     }
 

@@ -1,0 +1,97 @@
+"""Metrics of an Apache Kafka by the JMX exporter, with our rules: charts of the console, and `trimaran metrics`."""
+
+import socket
+import urllib.request
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.processes import until
+from tests.interop import apache_kafka, maven
+from tests.interop.conftest import trimaran
+from tests.trimaran.console.conftest import console_before
+from trimaran.console import samples
+from trimaran.console.cluster import Cluster
+
+VERSION = "1.0.1"
+SECONDS = 240.0  # three answers, each of a JVM that has just begun
+# Of what Strimzi's dashboards and our alerts ask, one of each kind of rule.
+NAMES = (
+    'kafka_server_raftmetrics_current_state{current_state="leader"',
+    "kafka_server_raftmetrics_high_watermark",
+    "kafka_server_brokermetadatametrics_last_applied_record_offset",
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "kafka_server_replicamanager_underreplicatedpartitions",
+    'kafka_server_brokertopicmetrics_bytesin_total{topic="t"',
+    'kafka_network_requestmetrics_requests_total{request="Produce"',
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"',
+    'kafka_log_log_size{partition="0",topic="t"',
+)
+CHARTS = {"Bytes in", "Bytes out", "Messages in", "Produce, 99 %", "Metadata commit"}
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """A Kafka with the exporter, and its address."""
+    directory = tmp_path_factory.mktemp("jmx")
+    rules = directory / "rules.yml"
+    rules.write_text(trimaran("generate", "jmx-exporter").stdout)
+    artifact = f"io.prometheus.jmx:jmx_prometheus_javaagent:{VERSION}"
+    (jar,) = maven.libraries(f"jmx-exporter-{VERSION}", [artifact]).glob("*javaagent*.jar")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    kafka = apache_kafka.plan(directory, controllers=0, brokers=1)
+    kafka.jvm = (f"-javaagent:{jar}={address}:{rules}",)
+    kafka.format()
+    kafka.start()
+    try:
+        kafka.wait_ready()
+        yield kafka, address
+    finally:
+        kafka.stop()
+
+
+def work(bootstrap):
+    """Something of all that is charted."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(100):
+        producer.produce("t", f"{number}")
+    assert producer.flush(30) == 0
+    settings = {"group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer.subscribe(["t"])
+    assert consumer.consume(10, timeout=60)
+    consumer.close()
+
+
+def test_rules_give_kafkas_metrics_the_names_of_ours(watched, monkeypatch):
+    kafka, address = watched
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result()
+    work(kafka.bootstrap)
+    # It asks a node that takes two seconds to answer every forty.
+    monkeypatch.setattr(samples, "PAUSE_PER_SECOND", 1.0)
+    cluster = Cluster(
+        kafka.bootstrap, kafka.controller_bootstrap, metrics=lambda: {"broker-1": address}
+    )
+
+    def titles():
+        work(kafka.bootstrap)
+        return {one["title"] for one in browser.json("/charts")["charts"]}
+
+    with console_before(cluster) as browser:
+        until(lambda: titles() >= CHARTS, "the charts have lines", SECONDS)
+        assert browser.json("/")["sparks"], "the overview draws them, too"
+    rows = trimaran("metrics", "-a", address, "-o", "json").stdout
+    assert "kafka_server_replicamanager_underreplicatedpartitions" in rows
+
+
+def test_every_kind_of_rule_has_data(watched):
+    _, address = watched
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=60).read().decode()
+    assert [
+        name for name in NAMES if not any(line.startswith(name) for line in text.splitlines())
+    ] == []

@@ -1,0 +1,104 @@
+"""Rules for Prometheus' JMX exporter in front of Apache Kafka, which give its metrics the names that ours have.
+
+They are the names of Strimzi's rules, so its dashboards work as well. A rule is matched against
+`domain<type=…, name=…, key=value><>attribute: value`; the first that matches counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """`value` stands for what is not a number."""
+
+    pattern: str
+    name: str
+    kind: str = "GAUGE"
+    labels: tuple[tuple[str, str], ...] = ()
+    value: str | None = None
+
+
+# What is not here costs the exporter nothing; it reads every attribute of a bean that is.
+DOMAINS = ("kafka.cluster", "kafka.controller", "kafka.log", "kafka.network", "kafka.server")
+# Four fifths of all numbers are parts of the time of a request, for each API; the whole is `TotalTimeMs`.
+PARTS_OF_REQUESTS = (
+    *("LocalTimeMs", "RemoteTimeMs", "ThrottleTimeMs", "RequestQueueTimeMs", "ResponseQueueTimeMs"),
+    *("ResponseSendTimeMs", "MessageConversionsTimeMs", "RequestBytes", "TemporaryMemoryBytes"),
+)
+_BEAN = r"kafka.(\w+)<type=(.+), name=(.+)"
+_KEYS_MAX = 2  # of a bean beside its type and name, as request and version
+
+
+def _with_keys(
+    attribute: str, suffix: str, kind: str, *, tail: str = "", quantile: bool = False
+) -> Iterator[Rule]:
+    """A rule for each number of further keys, which become labels; `tail` ends the bean's name."""
+    for count in range(_KEYS_MAX, -1, -1):
+        keys = "".join(", (.+)=(.+)" for _ in range(count))
+        labels = tuple((f"${4 + 2 * i}", f"${5 + 2 * i}") for i in range(count))
+        if quantile:
+            labels = (*labels, ("quantile", f"0.${4 + 2 * count}"))
+        yield Rule(f"{_BEAN}{tail}{keys}><>{attribute}", f"kafka_$1_$2_$3{suffix}", kind, labels)
+
+
+def _of_clients(kind: str, prefix: str) -> Iterator[Rule]:
+    """Kafka has two ways of counting; of these beans the attributes are the metrics."""
+    yield Rule(rf"kafka.server<type={kind}><>(.+-total):", f"{prefix}_$1", "COUNTER")
+    yield Rule(rf"kafka.server<type={kind}><>(.+):", f"{prefix}_$1")
+
+
+_PROCESSOR = r"kafka.server<type=socket-server-metrics, listener=(.+), networkProcessor=(.+)><>"
+_OF_PROCESSOR = (("listener", "$1"), ("network_processor", "$2"))
+RULES = (
+    Rule(
+        r"kafka.server<type=raft-metrics><>current-state: ([a-z-]+)",
+        "kafka_server_raftmetrics_current_state",
+        labels=(("current_state", "$1"),),
+        value="1",
+    ),
+    *_of_clients("raft-metrics", "kafka_server_raftmetrics"),
+    *_of_clients("raft-channel-metrics", "kafka_server_raftchannelmetrics"),
+    *_of_clients("broker-metadata-metrics", "kafka_server_brokermetadatametrics"),
+    Rule(
+        rf"{_PROCESSOR}(.+-total):",
+        "kafka_server_socket_server_metrics_$3",
+        "COUNTER",
+        _OF_PROCESSOR,
+    ),
+    Rule(rf"{_PROCESSOR}(.+):", "kafka_server_socket_server_metrics_$3", "GAUGE", _OF_PROCESSOR),
+    *_with_keys("Count", "_total", "COUNTER", tail="PerSec"),
+    *_with_keys("(?:MeanRate|Value)", "_percent", "GAUGE", tail="Percent"),
+    *_with_keys(r"(\d+)thPercentile", "", "GAUGE", quantile=True),
+    *_with_keys("Count", "_count", "COUNTER"),
+    *_with_keys("Value", "", "GAUGE"),
+)
+
+
+def jmx_rules() -> str:
+    """As the exporter's file, which is YAML."""
+    left_out = (f"kafka.network:type=RequestMetrics,name={name},*" for name in PARTS_OF_REQUESTS)
+    lines = [
+        "lowercaseOutputName: true",
+        f"includeObjectNames: {json.dumps([f'{domain}:*' for domain in DOMAINS])}",
+        f"excludeObjectNames: {json.dumps([*left_out])}",
+        "rules:",
+        *map(_written, RULES),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _written(rule: Rule) -> str:
+    lines = [
+        f"  - pattern: {json.dumps(rule.pattern)}",
+        f"    name: {json.dumps(rule.name)}",
+        f"    type: {rule.kind}",
+    ]
+    if rule.value is not None:
+        lines.append(f"    value: {rule.value}")
+    if rule.labels:
+        pairs = ", ".join(f"{json.dumps(key)}: {json.dumps(text)}" for key, text in rule.labels)
+        lines.append(f"    labels: {{{pairs}}}")
+    return "\n".join(lines)
