@@ -13,7 +13,7 @@ from tests.checks import check_each
 from tests.cluster.processes import until
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
-from trimaran.console.pages import zookeeper
+from trimaran.console.pages import brokers, zookeeper
 from trimaran.console.pages.messages import shown
 from trimaran.console.pages.registry import PAGES
 from trimaran.testing import EmbeddedKafka
@@ -266,3 +266,19 @@ def test_a_change_of_metadata_is_told_at_once(browser, kafka):
             assert b"event: changed\n" in lines
     finally:
         connection.close()
+
+
+def test_sizes_of_too_many_replicas_are_not_asked_and_that_is_said(browser, monkeypatch):
+    assert "not asked for their sizes" not in browser.get("/brokers/1").body
+    monkeypatch.setattr(brokers, "SIZED_REPLICAS_MAX", -1)
+    assert "not asked for their sizes" in browser.get("/brokers/1").body
+    assert [one["bytes"] for one in browser.json("/brokers/1")["directories"]] == [None]
+
+
+def test_an_event_leads_to_the_cluster_as_it_was_then(browser, orders):
+    rows = browser.json(f"/events?filter={orders}")["rows"]
+    event = next(one for one in rows if one["link"] == f"/topics/{orders}")
+    page = browser.get(f"/events?filter={orders}").body
+    then = f"/metadata?offset={event['offset']}"
+    assert f'href="{then}"' in page
+    assert browser.get(then).status == 200

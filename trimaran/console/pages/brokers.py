@@ -48,6 +48,7 @@ def view_one(question: Question) -> dict[str, Any]:
         return {
             "broker": row,
             "directories": _directories(client, row),
+            "sized_max": SIZED_REPLICAS_MAX,
             "rows": configs,
             **_registration(question),
         }
