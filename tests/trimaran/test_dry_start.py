@@ -71,6 +71,24 @@ def test_what_is_in_the_way_is_told(tmp_path):
         dry_start(tmp_path / "broker-11", WANTED)
 
 
+@pytest.mark.parametrize("name", ["a\\b", "Übung 1", "a=b#c!", "𝄞"])
+def test_a_cluster_lies_where_it_was_wanted_whatever_the_name(tmp_path, name):
+    (tmp_path / name).mkdir()
+    plan = made(tmp_path / name)
+    assert (plan.nodes[0].directory / "meta.properties").exists()
+    assert names(tmp_path) == [name]
+
+
+def test_a_comma_in_the_path_is_refused_as_it_separates_directories(tmp_path):
+    data = tmp_path / "a,b"
+    data.mkdir()
+    for start in (made, lambda path: dry_start(path, WANTED)):
+        with pytest.raises(UserError, match="comma"):
+            start(data)
+    assert names(tmp_path) == ["a,b"]
+    assert names(data) == []
+
+
 def test_a_port_that_is_taken_is_told(tmp_path):
     plan = made(tmp_path)
     with socket.create_server(("127.0.0.1", plan.nodes[0].port)):

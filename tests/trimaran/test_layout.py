@@ -1,9 +1,12 @@
 from itertools import islice
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from quorum.formatting.storage import inspect_directories
 from quorum.raft.types import ReplicaKey
 from trimaran.local.formatting import format_cluster
-from trimaran.local.layout import FREE_PORTS, FreePorts, plan_cluster, properties_of
+from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, properties_of
 from trimaran.node import parse_config
 from trimaran.properties import Setting, read_file
 
@@ -54,6 +57,15 @@ def test_a_port_that_was_given_is_free_again_at_the_end_of_the_block_only(monkey
         choices = iter([given, free])
         monkeypatch.setattr("random.choice", lambda _: next(choices))
         assert next(second) == free
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_a_value_is_read_back_as_it_was_written_by_us_and_by_java(tmp_path_factory, value):
+    text = escaped(value)
+    assert text.isascii()
+    path = tmp_path_factory.getbasetemp() / "escaped.properties"
+    path.write_text(f"key={text}\n")
+    assert read_file(path)["key"].value == value
 
 
 def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):

@@ -26,6 +26,7 @@ FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console":
 # One more a node; that of brokers is the usual one of JMX exporters.
 FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
+_BACKSLASH, _BLANK, _DELETE = ord("\\"), ord(" "), 0x7F
 NODES_MAX = 10  # ids of controllers end where those of brokers begin
 
 
@@ -216,9 +217,24 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
     return keys | plan.settings
 
 
+def escaped(value: str) -> str:
+    """As it stands in a properties file: in ASCII, as Java reads those as Latin-1 and we as UTF-8."""
+    units = value.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2)]
+    text = "".join(
+        "\\\\"
+        if code == _BACKSLASH
+        else chr(code)
+        if _BLANK <= code < _DELETE
+        else f"\\u{code:04x}"
+        for code in codes
+    )
+    return f"\\{text}" if text.startswith(" ") else text
+
+
 def write_properties(plan: ClusterPlan, node: NodePlan) -> None:
     """Writes the node's properties file."""
-    lines = [f"{key}={value}" for key, value in properties_of(plan, node).items()]
+    lines = [f"{key}={escaped(value)}" for key, value in properties_of(plan, node).items()]
     node.properties_file.write_text(
         "\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""])
     )

@@ -182,6 +182,13 @@ def decided(
     Raises:
         UserError: it cannot be as it is wanted.
     """
+    if "," in str(data):
+        raise UserError(
+            f"cannot use the directory {data}",
+            "there is a comma in its path, and that separates directories in log.dirs",
+            "name another with --data",
+            exit_code=Exit.USAGE,
+        )
     if (data / state_file.FILE_NAME).exists():
         before = state_file.plan_of(data, state_file.read(data))
         return before, _changed(before, wanted, free_ports)
