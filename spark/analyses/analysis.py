@@ -58,8 +58,14 @@ def run(sql: str, /, **frames: DataFrame) -> DataFrame:
     return first.sparkSession.sql(sql, **given)
 
 
+# Twenty years, longer than there is Kafka: clocks of which one is off were compared.
+SECONDS_MAX = 20 * 365 * 86_400.0
+
+
 def seconds_text(seconds: float) -> str:
     """A duration as a person says it."""
+    if seconds != seconds or abs(seconds) > SECONDS_MAX:
+        return "an unknown time (clocks are years off)"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:

@@ -65,6 +65,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 
     if frame.empty:
         return nothing("no broker in the log")
+    frame = frame[frame["seconds"].notna()]  # others begin or end at a clock that is years off
     lasted = pd.to_timedelta(frame["seconds"].clip(upper=SECONDS_DRAWN_MAX), unit="s")
     ends = frame["to_ts"].fillna(frame["from_ts"] + lasted)
     shown = frame.assign(end=ends, name="broker " + frame["broker_id"].astype(str))

@@ -12,6 +12,7 @@ WIDTHS_MS = (
     *(100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000),
     *(3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000, 31_536_000_000),
 )
+KAFKAS = "BETWEEN 946684800000 AND 4102444800000"  # the years 2000 to 2100
 OUTLIER_SPANS = 5  # so many times the span of the middle 98 % beyond it is not where the data is
 
 
@@ -29,19 +30,24 @@ def width_for(span_ms: int) -> int:
 
 
 def window_of(frame: DataFrame, column: str) -> Window:
-    """The window of a DataFrame's times, of which those before 1970 are none; runs a small job."""
-    row = (
-        frame.where(f"unix_millis({column}) >= 0")
-        .selectExpr(
-            f"unix_millis(min({column})) AS first",
-            f"unix_millis(max({column})) AS last",
-            f"percentile_approx(unix_millis({column}), array(0.01, 0.99)) AS middle",
-        )
-        .first()
-    )
-    if row is None or row["first"] is None:
-        return Window(WIDTHS_MS[0], 0, 0)
-    return window_for(row["first"], row["last"], row["middle"][0], row["middle"][1])
+    """The window of a DataFrame's times; runs a small job.
+
+    Those that Kafka can have written count, where there are any: a third of them may be of 1970. Else those since 1970.
+    """
+    millis = f"unix_millis({column})"
+    columns = []
+    for name, which in (("known", KAFKAS), ("any", ">= 0")):
+        where = f"FILTER (WHERE {millis} {which})"
+        columns += [
+            f"min({millis}) {where} AS {name}_first",
+            f"max({millis}) {where} AS {name}_last",
+            f"percentile_approx({millis}, array(0.01, 0.99)) {where} AS {name}_middle",
+        ]
+    row = frame.selectExpr(*columns).first()
+    for name in ("known", "any"):
+        if row is not None and row[f"{name}_first"] is not None:
+            return window_for(row[f"{name}_first"], row[f"{name}_last"], *row[f"{name}_middle"])
+    return Window(WIDTHS_MS[0], 0, 0)
 
 
 def window_for(first_ms: int, last_ms: int, low_ms: int, high_ms: int) -> Window:

@@ -82,7 +82,9 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     leader = last["leader_id"]
     now = "unknown" if leader != leader else f"controller {int(leader)}"
     text = f"{count_text(last['epochs'], 'epoch')}; {now} leads at the end"
-    if longest == longest:
+    if longest < 0:
+        text += "; each began at an earlier time than the one before ended: clocks are not in step"
+    elif longest == longest:
         text += (
             f"; longest gap between the records of two epochs {seconds_text(longest / 1000)}"
             " (the time without a leader is at most that)"

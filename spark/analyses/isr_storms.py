@@ -79,7 +79,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
     if by_time.empty:
         return [Verdict("ok", "ISR: no replica left one.")]
-    buckets = by_time.groupby("ts")["shrinks"].sum()
+    buckets = by_time.groupby("ts", dropna=False)["shrinks"].sum()
     storms = int((buckets >= STORM_MIN).sum())
     width = seconds_text(float(by_time["bucket_ms"].iloc[0]) / 1000)
     text = f"{count_text(by_time['shrinks'].sum(), 'shrink')}, at most {buckets.max():,} within {width}"

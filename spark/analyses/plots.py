@@ -17,6 +17,7 @@ FEW = 6  # counts up to this are labelled one by one
 TEXT_WIDTH = 110  # letters of a line where words stand in place of a plot
 TEXT_MAX = 3 * TEXT_WIDTH
 LABEL_MIN = 6  # letters of a table's narrowest column
+NO_CLOCK = "no clock shows a time that can be"
 OTHERS = "others"  # than the largest, of more than there are colours
 LABEL_MAX = 36  # letters; the whole name stands where the pointer is
 
@@ -132,6 +133,9 @@ def over_time(
     """Bars by time bucket (`ts` is its start), a colour for each value of `by`, the largest first."""
     import pandas as pd
 
+    frame = frame[frame["ts"].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     made = figure(barmode="stack" if stacked else "group", yaxis_title=y_title)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
     if len(order) > len(PALETTE):  # colours would come twice
@@ -163,6 +167,9 @@ def lines(
     frame: pd.DataFrame, value: str, by: str, *, y_title: str, steps: bool = True
 ) -> go.Figure:
     """A line for each value of `by` over `ts`."""
+    frame = frame[frame["ts"].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     made = figure(yaxis_title=y_title)
     for key, rows in frame.groupby(by, sort=False):
         made.add_scatter(
@@ -190,6 +197,9 @@ def heat(
     """`row` × time (`ts`, the start of its bucket), the busiest rows only; white where there is nothing."""
     import pandas as pd
 
+    frame = frame[frame["ts"].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     busiest = frame.groupby(row)[value].sum().nlargest(rows_max).index
     wide = frame[frame[row].isin(busiest)].pivot_table(
         index=row, columns="ts", values=value, aggfunc="sum"
@@ -226,6 +236,9 @@ def spans(
     """Intervals on a line for each value of `row`, coloured by state; one without length stays visible."""
     import pandas as pd
 
+    frame = frame[frame[start].notna() & frame[end].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     names = list(dict.fromkeys(frame[row]))[:ROWS_SHOWN]
     labels = dict(zip(names, distinct_labels(names), strict=True))
     shown = frame[frame[row].isin(names)].head(POINTS_MAX // 2)

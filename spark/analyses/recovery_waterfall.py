@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
+    SECONDS_MAX,
     Analysis,
     Verdict,
     count_text,
@@ -118,7 +119,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     ]
     series, reached = {}, shown["lost_ts"].map(lambda _: 0.0)
     for label, column in STEPS.items():
-        step = (shown[column] - reached).clip(lower=0).fillna(0)
+        lasted = shown[column].where(shown[column] <= SECONDS_MAX)
+        step = (lasted - reached).clip(lower=0).fillna(0)
         series[label] = step
         reached = reached + step
     if not any(step.any() for step in series.values()):
@@ -149,6 +151,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         is_slow = slowest > LEADERLESS_SECONDS_MAX
         verdicts = [Verdict("warn" if is_slow else "ok", f"Recovery: {text}.")]
     synced = frame["in_sync_seconds"].dropna()
+    synced = synced[synced <= SECONDS_MAX]
     if len(synced):
         told = f"median {seconds_text(float(synced.median()))}, longest {seconds_text(float(synced.max()))}"
         verdicts.append(Verdict("info", f"Until the last replica was in sync: {told}."))

@@ -42,7 +42,9 @@ WITH edges AS (
   FROM steps WINDOW w AS (ORDER BY ts)
 )
 SELECT {bucketed("ts")} AS ts, :bucket_ms AS bucket_ms, max(offline) AS offline, max(under_min_isr) AS under_min_isr,
-       max(under_replicated) AS under_replicated, max(offline + under_min_isr + under_replicated) AS not_whole,
+       max(under_replicated) AS under_replicated,
+       least(max(offline + under_min_isr + under_replicated), (SELECT count(DISTINCT topic_id, partition)
+         FROM {{partition_history}})) AS not_whole,
        max(partitions) AS partitions,
        max_by(struct(offline, under_min_isr, under_replicated), running.ts) AS last
 FROM running WHERE unix_millis(running.ts) BETWEEN :low_ms AND :high_ms
@@ -55,8 +57,9 @@ def replication_timeline(partition_history: DataFrame) -> DataFrame:
 
     Returns:
         ts timestamp (start of its bucket), bucket_ms int, offline long, under_min_isr long, under_replicated long (the
-        most at once within the bucket), not_whole long (the most in any of the three at once), partitions long,
-        last struct of the three (at the bucket's end)
+        most at once within the bucket), not_whole long (the most in any of the three at once; a clock that goes back
+        may count one twice, but never more than there are), partitions long, last struct of the three (at the
+        bucket's end)
     """
     window = window_of(partition_history, "from_ts")
     return run(in_window(SQL, window), partition_history=partition_history)

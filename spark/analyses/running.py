@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import ROWS_MAX, Analysis, Verdict
+from spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,13 +79,21 @@ class Views:
             return self._load(view, analysis.views[view])
         if view not in self._frames:
             schema = ", ".join(f"{name} {kind}" for name, kind in self._schemas[view].items())
-            frame = self._load(view, schema)
+            frame = lengths_that_can_be(self._load(view, schema))
             self._frames[view] = frame.cache() if self._users[view] > 1 else frame
         return self._frames[view]
 
     def close(self) -> None:
         for frame in self._frames.values():
             frame.unpersist()
+
+
+def lengths_that_can_be(frame: DataFrame) -> DataFrame:
+    """Intervals between clocks of which one is years off have no length: a sum of them would say nothing else."""
+    if "seconds" not in frame.columns:
+        return frame
+    seconds = f"CASE WHEN seconds <= {SECONDS_MAX} THEN seconds END AS seconds"
+    return frame.selectExpr("* EXCEPT (seconds)", seconds)
 
 
 def columns_of(schema: str) -> dict[str, str]:

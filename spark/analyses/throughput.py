@@ -14,6 +14,7 @@ from spark.analyses.analysis import (
 )
 from spark.analyses.buckets import bucketed, in_window, window_of
 from spark.analyses.plots import (
+    NO_CLOCK,
     PALETTE,
     distinct_labels,
     figure,
@@ -75,6 +76,9 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 
     if frame.empty:
         return nothing("no records up to the high watermark")
+    frame = frame[frame["ts"].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     width = float(frame["bucket_ms"].iloc[0]) / 1000
     topics = frame[frame["kind"] == "topic"]
     partitions = frame[frame["kind"] == "partition"]
@@ -128,7 +132,12 @@ def _filled(rows: pd.DataFrame, width: float) -> pd.Series[float]:
 
 def _rate_text(rate: float) -> str:
     """By the day where a second has hardly any."""
-    return f"{rate:,.0f} records/s" if rate >= 1 else f"{rate * 86_400:,.3g} records a day"
+    if rate != rate:
+        return "unknown"
+    daily = rate * 86_400
+    if rate >= 1:
+        return f"{rate:,.0f} records/s"
+    return f"{daily:,.0f} records a day" if daily >= 100 else f"{daily:.3g} records a day"
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:

@@ -97,7 +97,7 @@ class MetadataOptions:
 
 
 STRATEGY = "startingOffsetsByTimestampStrategy"
-# Of the tables whose rows each are of one record.
+# Of tables whose rows are records, events or intervals; an interval is told whole if it overlaps them.
 BOUND_OPTIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", STRATEGY),
     *BATCH_OPTIONS,

@@ -110,7 +110,7 @@ class MetadataTask:
     names: Mapping[bytes, str] = field(default_factory=dict)
     """Topics by their ids, where rows need them."""
     told_from: int = 0
-    """Rows of records before it are not told; what they say is known."""
+    """Rows of records before it, and of what had ended by then, are not told; what they say is known."""
 
     def is_committed(self, offset: int) -> bool | None:
         return None if self.committed_end is None else offset < self.committed_end

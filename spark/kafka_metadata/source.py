@@ -13,8 +13,9 @@ nodes                    leader    leader: the log of the latest epoch, then the
 recordTypes              all       names, parted by commas                                         records
 topics                   all       names, parted by commas                                         where there are any
 asOfOffset, …Timestamp   the end   the last record that counts                                     image, histories
-startingOffsets, endingOffsets     {"__cluster_metadata":{"0":23}}; …Timestamp, …ByTimestamp too:  records, tables
-                                   as of kafka_log; the last is not included                       with an offset
+startingOffsets, endingOffsets     {"__cluster_metadata":{"0":23}}; …Timestamp, …ByTimestamp too:  records, histories
+                                   as of kafka_log; the last is not included. Intervals that
+                                   overlap them are told whole
 includeControl           false     leader changes, voters, snapshot headers                        records
 includeUncommitted       false     what no majority of the voters' directories shares
 includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false      records control

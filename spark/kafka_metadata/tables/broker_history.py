@@ -58,6 +58,9 @@ class Interval(NamedTuple):
     cause: str
 
 
+FROM_OFFSET = [column.name for column in COLUMNS].index("from_offset")  # behind it `to_offset`
+
+
 class BrokerHistory(Fold):
     """Replays registrations; finished intervals become rows."""
 
@@ -162,4 +165,5 @@ TABLE = folded(
     COLUMNS,
     BrokerHistory,
     plan="whole",
+    span=lambda row: (row[FROM_OFFSET], row[FROM_OFFSET + 1]),
 )

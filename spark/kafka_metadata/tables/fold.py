@@ -22,6 +22,9 @@ from wire.schema import Message
 CHUNK_ROWS = 10_000
 OFFSET = "offset"  # the column of a table of events: the record that a row is of
 Row = tuple[Any, ...]
+Span = tuple[
+    int, int | None
+]  # the first offset of an interval, and the one that ended it; None: it goes on
 
 
 class Fold:
@@ -81,21 +84,32 @@ def folded(
     plan: str = "events",
     options: Sequence[str] = (),
     apart: Callable[[Sequence[Any]], Any] | None = None,
+    span: Callable[[Row], Span] | None = None,
 ) -> Table:
-    """A table read by a fold; `apart` as of `rows_to_arrow`."""
-    bounds = BOUND_OPTIONS if any(column.name == OFFSET for column in columns) else ()
-    common = frozenset((*AS_OF_OPTIONS, *bounds, *options))
-    return Table(name, doc, tuple(columns), _reader(tuple(columns), make, apart), plan, common)
+    """A table read by a fold; `apart` as of `rows_to_arrow`. Rows are events, or intervals that `span` tells of."""
+    common = frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS, *options))
+    read = _reader(tuple(columns), make, apart, span)
+    return Table(name, doc, tuple(columns), read, plan, common)
+
+
+def overlaps(span: Span, start: int) -> bool:
+    """Whether an interval lasted beyond `start`, or began there."""
+    since, until = span
+    return until is None or until > start or since >= start
 
 
 def _reader(
     columns: tuple[Column, ...],
     make: type[Fold],
     apart: Callable[[Sequence[Any]], Any] | None,
+    span: Callable[[Row], Span] | None,
 ) -> Read:
     names = [column.name for column in columns]
     topic_at = names.index("topic") if "topic" in names else None
-    offset_at = names.index(OFFSET) if OFFSET in names else None
+    offset_at = -1 if span else names.index(OFFSET)
+
+    def is_told(row: Row, start: int) -> bool:
+        return overlaps(span(row), start) if span else row[offset_at] >= start
 
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
@@ -103,8 +117,8 @@ def _reader(
         topics = options.topics
 
         def made(rows: list[Row]) -> pa.RecordBatch:
-            if task.told_from and offset_at is not None:
-                rows = [row for row in rows if row[offset_at] >= task.told_from]
+            if task.told_from:
+                rows = [row for row in rows if is_told(row, task.told_from)]
             if topics and topic_at is not None:
                 rows = [row for row in rows if row[topic_at] in topics]
             return rows_to_arrow(rows, columns, wanted, apart)

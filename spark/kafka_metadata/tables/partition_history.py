@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
 from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import Fold, Row, folded
+from spark.kafka_metadata.tables.fold import Fold, Row, Span, folded
 from spark.kafka_metadata.tables.partitions import (
     RECOVERING,
     TOPIC_RECORDS,
@@ -433,6 +433,11 @@ class PartitionHistory(Fold):
         self.rows.append((topic.id_text, topic.name, number, interval, end, ended))
 
 
+def _span(row: Row) -> Span:
+    interval, end = row[3], row[4]
+    return interval.since.offset, None if end is None else end.offset
+
+
 TABLE = folded(
     "partition_history",
     "What every partition's leader and ISR were, from when to when, and why it changed.",
@@ -441,4 +446,5 @@ TABLE = folded(
     plan="whole",
     options=("topics",),
     apart=Parts,
+    span=_span,
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from log.batches.batch import BatchView
 from quorum.metadata.epochs import epochs_of
 from spark.column import INT, LONG, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
+from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.reading import batches_in
 from spark.kafka_metadata.tables.table import Table
@@ -54,6 +54,7 @@ def read(
                 *silences.longest.get(one.epoch, (None, None)),
             )
             for one in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
+            if one.last_offset >= task.told_from
         ]
     except RemoteProtocolError as error:
         raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
@@ -92,5 +93,5 @@ TABLE = Table(
     COLUMNS,
     read,
     "whole",
-    frozenset(("asOfOffset", "asOfTimestamp")),
+    frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS)),
 )

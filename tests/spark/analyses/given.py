@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pyarrow as pa
 
 from spark.analyses.catalogue import ANALYSES
@@ -49,6 +50,11 @@ def analysed(spark, name, **views):
     drawn = analysis.plot(frame)
     assert drawn.data or drawn.layout.annotations
     drawn.to_json()
+    dark = frame.copy()
+    for column in dark.select_dtypes("datetime"):
+        dark[column] = pd.NaT
+    analysis.plot(dark).to_json()  # no clock shows a time that can be
+    assert "nan" not in "".join(verdict.text for verdict in analysis.evaluate(dark))
     nothing = frame.iloc[:0]
     assert analysis.plot(nothing).layout.annotations
     assert all(verdict.level in ("ok", "info") for verdict in analysis.evaluate(nothing))

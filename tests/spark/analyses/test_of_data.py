@@ -1,6 +1,7 @@
 """D1 to D14 on data whose truth is known."""
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 
@@ -30,6 +31,16 @@ def test_throughput_with_a_clock_that_is_off(spark):
     assert "107 records" in told.text
     assert "over 100.0 s" in told.text
     assert "7 records left out of the times" in told.text
+
+
+def test_throughput_where_a_third_is_of_1970(spark):
+    batches = [("orders", 0, 1, 10, at(i)) for i in range(100)]
+    batches += [("orders", 0, 1, 10, datetime(1970, 1, 1, 0, 0, i, tzinfo=UTC)) for i in range(50)]
+    told = analysed(spark, "throughput", batches=batches)
+    assert "over 99.5 s" in told.text  # buckets of half a second
+    assert "50 records left out of the times" in told.text
+    told = analysed(spark, "throughput", batches=batches[100:])
+    assert "over 49.5 s" in told.text  # a clock that never was set is as good as any
 
 
 def test_throughput_of_one_bin(spark):

@@ -22,6 +22,13 @@ def test_controllers(spark):
     assert told.levels == ["warn"]
 
 
+def test_a_controller_whose_clock_is_behind(spark):
+    epochs = [(1, 1, at(100), at(110), 10.0, 9, None), (2, 2, at(50), at(60), 10.0, 9, -60_000)]
+    told = analysed(spark, "controller_timeline", quorum_epochs=epochs)
+    assert "clocks are not in step" in told.text
+    assert "longest gap" not in told.text
+
+
 def test_silence(spark):
     batches = [("f", i, 1, at(i * 0.5), at(i * 0.5)) for i in range(20)]
     batches.append(("f", 20, 1, at(19.5), at(19.5)))

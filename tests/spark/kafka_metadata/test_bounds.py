@@ -13,10 +13,17 @@ from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, partition, rows, standard, store
 from tests.spark.kafka_metadata.test_stream import at as stream_at
 from tests.spark.kafka_metadata.test_stream import reader_of
-from wire.records.topics import TopicRecord
+from wire.records.brokers import (
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.records.topics import RemoveTopicRecord, TopicRecord
 
 NODES = (1, 2, 3)
-EVENTS = sorted(name for name, table in TABLES.items() if BOUND_OPTIONS[0] in table.options)
+BOUNDED = sorted(name for name, table in TABLES.items() if BOUND_OPTIONS[0] in table.options)
+INTERVALS = ["broker_history", "partition_history", "quorum_epochs"]
+EVENTS = [name for name in BOUNDED if name not in INTERVALS]
 
 
 def at(offset):
@@ -55,6 +62,50 @@ def test_rows_are_those_of_the_offsets_asked_for(tmp_path, log):
                 bounds = {"startingOffsets": at(start), "endingOffsets": at(end)}
                 found = rows(tmp_path, table, **bounds, splitBytes="1")
                 assert found == [row for row in told if row["offset"] >= start], table
+
+
+def ends_of(row):
+    """First and last offset of an interval; what goes on has no last one."""
+    if "last_offset" in row:
+        return row["first_offset"], row["last_offset"]
+    to = row["to_offset"]
+    return row["from_offset"], None if to is None else max(row["from_offset"], to - 1)
+
+
+def test_intervals_are_those_that_overlap_what_is_asked_for(tmp_path):
+    log = standard()
+    registered = RegisterBrokerRecord(
+        broker_id=11,
+        incarnation_id=bytes(16),
+        broker_epoch=5,
+        end_points=[],
+        features=[],
+        rack=None,
+        fenced=True,
+    )
+    log.write(11_000, registered)
+    log.write(12_000, UnfenceBrokerRecord(id=11, epoch=5))
+    log.write(13_000, UnregisterBrokerRecord(broker_id=11, broker_epoch=5))
+    log.write(14_000, RemoveTopicRecord(topic_id=TOPIC_ID))
+    for node_id in NODES:
+        store(tmp_path, node_id, log.batches)
+    for table in INTERVALS:
+        assert len(rows(tmp_path, table)) > 1
+        for end in (6, 9, log.offset):
+            told = rows(tmp_path, table, asOfOffset=str(end - 1))
+            for start in range(end + 1):
+                found = rows(tmp_path, table, startingOffsets=at(start), endingOffsets=at(end))
+                lasts = [(row, ends_of(row)[1]) for row in told]
+                assert found == [row for row, last in lasts if last is None or last >= start]
+
+
+def test_intervals_at_times(tmp_path, log):
+    found = rows(tmp_path, "partition_history", startingTimestamp="5000", endingTimestamp="9000")
+    assert [(row["from_offset"], row["to_offset"], row["state"]) for row in found] == [
+        (5, 7, "under_min_isr"),
+        (7, 8, "offline"),
+        (8, None, "under_min_isr"),
+    ]
 
 
 def test_topics_are_named_by_records_before_the_first(tmp_path, log):
@@ -105,7 +156,7 @@ def test_offsets_that_are_not_there_are_told(tmp_path, log):
     ("options", "why"),
     [
         ({"table": "image", "startingOffsets": at(1)}, "no effect on the table image"),
-        ({"table": "partition_history", "endingTimestamp": "5"}, "no effect on the table"),
+        ({"table": "snapshots", "endingTimestamp": "5"}, "no effect on the table"),
         ({"table": "isr_changes", "asOfOffset": "5", "endingOffsets": at(5)}, "not both"),
         ({"table": "records", "startingOffsets": "latest"}, "earliest or JSON"),
     ],
