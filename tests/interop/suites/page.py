@@ -24,7 +24,8 @@ librdkafka's skip what needs TLS, SASL or topics that are not created by themsel
 `./dev interop -k suites` runs them on ours again and compares.
 """
 CLIENTS = """
-**Clients.** What `./dev interop --record` ran with each version of a client. ✓ stands for tests that all passed.
+**Clients.** What `./dev interop --record` and `pytest --record tests/clients` ran on us with each version of a client.
+✓ stands for tests that all passed; an empty field was not run.
 """
 
 
