@@ -44,6 +44,7 @@ def settle(appends: Iterable[PartitionAppend]) -> None:
             continue
         code = _outcome(one.leader, one.required_offset)
         if code:
+            one.failed = True
             one.response.error_code = code
             one.response.base_offset = NO_OFFSET
 

@@ -5,6 +5,7 @@ import pytest
 from broker.partitions.end_markers import append_end_marker
 from broker.producing.append import append
 from broker.producing.authorize import authorize
+from broker.producing.await_replicas import settle
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
 from broker.producing.verify import unverified, verify
@@ -90,6 +91,17 @@ async def test_who_may_not_write_learns_nothing_and_opens_nothing(harness):
     denied = "TOPIC_AUTHORIZATION_FAILED"
     assert outcomes(response) == [[(0, denied, -1), (1, denied, -1)], [(0, "NONE", 0)]]
     assert harness.partitions.find("secret", 0).open_log is None
+
+
+async def test_what_was_not_replicated_in_time_has_failed(harness):
+    """Nothing is flushed, so nothing is committed."""
+    response, appends = resolved(harness, ("t", batch(b"v")))
+    go_through(harness, appends)
+    [one] = appends
+    assert not one.failed
+    settle(appends)
+    assert one.failed
+    assert outcomes(response) == [[(0, "REQUEST_TIMED_OUT", -1)]]
 
 
 def transactional(epoch=0, sequence=0, producer_id=7):
