@@ -23,9 +23,9 @@ from log.directories.meta_properties import (
 )
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
-from log.disk.permission import ensure_can_be_made
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
+from quorum.formatting.permission import ensure_can_be_made
 from quorum.metadata.features import bootstrap_records, first_levels
 from quorum.metadata.versions import METADATA_VERSION, SCRAM
 from quorum.raft.types import OffsetAndEpoch

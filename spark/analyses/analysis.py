@@ -75,6 +75,11 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"
 
 
+def time_text(moment: pd.Timestamp) -> str:
+    """A time of a frame, which is NaT where no clock can have shown it."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment == moment else "an unknown time"
+
+
 def bytes_text(size: float) -> str:
     """A size in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -10,6 +10,7 @@ from spark.analyses.analysis import (
     count_text,
     run,
     seconds_text,
+    time_text,
 )
 from spark.analyses.plots import (
     BLUE,
@@ -74,7 +75,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return [Verdict("ok", f"Controller silence: {text}.")]
     text = (
         f"{count_text(silences, 'interval')} longer than {seconds_text(SILENCE_MS / 1000)}; the longest, "
-        f"{seconds_text(worst['longest_ms'] / 1000)}, began at {worst['longest_ts']:%Y-%m-%d %H:%M:%S} UTC"
+        f"{seconds_text(worst['longest_ms'] / 1000)}, began at {time_text(worst['longest_ts'])}"
     )
     return [Verdict("warn", f"Controller silence: {text}.")]
 

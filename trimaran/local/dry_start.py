@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.disk.permission import ensure_can_be_made
+from quorum.formatting.permission import ensure_can_be_made
 from trimaran.local import lock
 from trimaran.local.formatting import ensure_can_be_formatted
 from trimaran.local.growing import added
