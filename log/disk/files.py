@@ -18,7 +18,12 @@ from typing import NamedTuple
 
 from log.disk.open_files import OpenFiles
 
-_libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs
+# At 500 MB/s, 2 ms of the disk.
+WRITTEN_OUT_BYTES = 1 << 20
+
+_libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs and no sync_file_range
+_WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE, _WAIT_AFTER
+_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by this system, file system or sandbox
 
 
 class OpenFile:
@@ -96,6 +101,24 @@ class Files:
 
     def fdatasync(self, file: OpenFile) -> None:
         os.fdatasync(file.fileno())
+
+    def write_out(self, file: OpenFile, start: int, end: int) -> None:
+        """Has the disk take these bytes, a piece after the other; only an fdatasync makes them durable.
+
+        The journal of ext4 takes no commit of another file before it has the data of this one that are on their way,
+        so they should be few at any time. Does nothing where the system does not know how.
+
+        Raises:
+            OSError: the disk did not take them. An fdatasync after it would not tell so again.
+        """
+        for position in range(start, end, WRITTEN_OUT_BYTES):
+            count = min(WRITTEN_OUT_BYTES, end - position)
+            place = ctypes.c_int64(position), ctypes.c_int64(count)
+            if _libc.sync_file_range(file.fileno(), *place, _WRITE_AND_WAIT) != 0:
+                error = ctypes.get_errno()
+                if error in _NOT_KNOWN:
+                    return
+                raise OSError(error, os.strerror(error), str(file.path))
 
     def fsync_directory(self, path: Path) -> None:
         fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

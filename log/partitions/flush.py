@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from log.disk.atomic_file import write_atomically
-from log.disk.files import Files, OpenFile
+from log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
 from log.disk.health import DirectoryHealth
 
 
@@ -50,6 +50,8 @@ class Flush:
     health: DirectoryHealth
     names: Names
     open_files: list[OpenFile] = field(default_factory=list)
+    # File, start and end of what was appended since the last flush.
+    written: list[tuple[OpenFile, int, int]] = field(default_factory=list)
     epochs: tuple[Path, bytes] | None = None
     epochs_version: int = 0
     directories: list[Path] = field(default_factory=list)
@@ -59,6 +61,9 @@ class Flush:
     def run(self) -> None:
         """Blocks; for a thread. A failure takes the directory offline and is not tried again. Raises OSError."""
         with self.health.guard_raw("fsync"):
+            for file, start, end in self.written:
+                if end - start > WRITTEN_OUT_BYTES:
+                    self.files.write_out(file, start, end)
             for file in self.open_files:
                 self.files.fdatasync(file)
             with self.names.lock:

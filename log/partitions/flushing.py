@@ -33,6 +33,8 @@ class Flushing:
         self._files = files
         self._health = health
         self._running: list[Flush] = []
+        # How much of which segment the last flush covers: what came since is in the memory of the system.
+        self._covered_segment = self._covered_bytes = 0
         # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the
         # directory's own: the process that made or recovered them may have been killed before its flush.
         self._names_version = 1
@@ -52,12 +54,16 @@ class Flushing:
             for segment in segments:
                 if segment.exists:
                     flush.open_files.append(segment.file)
+                    is_covered = segment.base_offset == self._covered_segment
+                    start = self._covered_bytes if is_covered else 0
+                    flush.written.append((segment.file, start, segment.size))
                     if segment is not active:
                         flush.open_files += segment.index_files()
                     elif segment.transaction_index.changed:
                         flush.open_files.append(segment.transaction_index.file())
             if not self._directory_is_durable:
                 flush.open_files += self._identity()
+        self._covered_segment, self._covered_bytes = active.base_offset, active.size
         flush.epochs = self.unsaved_epochs()
         flush.epochs_version = self._epochs.version
         flush.names_version = self._names_version

@@ -41,6 +41,7 @@ class FaultyFiles(Files):
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         super().__init__(open_files)
         self.calls: Counter[str] = Counter()
+        self.written_out: list[tuple[str, int, int]] = []
         self.bytes_read = 0
         self.recording = Recording()
         self.on_operation: Callable[[Operation], None] | None = (
@@ -102,6 +103,11 @@ class FaultyFiles(Files):
     def fdatasync(self, file: OpenFile) -> None:
         self._count("fdatasync")
         self._record(Sync(self._file(file)))
+
+    def write_out(self, file: OpenFile, start: int, end: int) -> None:
+        self._count("write_out")
+        self.written_out.append((file.path.name, start, end))
+        super().write_out(file, start, end)
 
     def fsync_directory(self, path: Path) -> None:
         self._count("fsync_directory")

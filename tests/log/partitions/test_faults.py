@@ -9,6 +9,7 @@ import pytest
 
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
+from log.disk.files import WRITTEN_OUT_BYTES
 from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
 from tests.log.faulty_files import FaultyFiles
@@ -69,6 +70,38 @@ def test_a_failed_fsync_is_never_retried(tmp_path):
     with pytest.raises(OSError, match="fsync"):
         log.prepare_flush()
     assert files.calls["fdatasync"] == syncs
+
+
+def test_what_the_disk_does_not_take_ahead_of_an_fsync_is_a_failed_fsync(tmp_path):
+    """The fsync that follows would not tell."""
+    files = FaultyFiles()
+    log = open_log(tmp_path / "t-0", LogConfig(), files=files)
+    append(log, value=bytes(WRITTEN_OUT_BYTES))
+    flush = log.prepare_flush()
+    files.fail_at("write_out")
+    with pytest.raises(OSError, match="Input/output"):
+        flush.run()
+    assert log.finish_flush(flush) == 0
+    assert files.calls["fdatasync"] == 0
+    storage_error(log.flush)
+
+
+def test_only_what_came_since_the_last_flush_is_written_out_and_only_if_it_is_much(tmp_path):
+    files = FaultyFiles()
+    log = open_log(
+        tmp_path / "t-0", LogConfig(segment_bytes=5 * WRITTEN_OUT_BYTES // 2), files=files
+    )
+    ends = []
+    for size in (10, WRITTEN_OUT_BYTES, 10, WRITTEN_OUT_BYTES, WRITTEN_OUT_BYTES):
+        append(log, value=bytes(size))
+        ends.append(log.active_segment.size)
+        log.flush()
+    first, second = log.segment_base_offsets
+    assert files.written_out == [
+        (f"{first:020d}.log", ends[0], ends[1]),
+        (f"{first:020d}.log", ends[2], ends[3]),
+        (f"{second:020d}.log", 0, ends[4]),
+    ]
 
 
 def test_one_failure_takes_all_logs_of_the_directory_offline(tmp_path):
