@@ -1,1 +1,1 @@
-"""TODO."""
+"""What brokers and controllers share: configuration, the runtime beneath their loops, listeners, quotas, OAuth."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The newest metadata image, and what the broker derives from it."""

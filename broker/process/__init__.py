@@ -1,1 +1,1 @@
-"""TODO."""
+"""The parts of a broker put together: start, registration, shutdown."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Following: one fetcher for each leader, and what it asks."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The trio shell of the Raft core: driver, peers, snapshots, the file of the vote."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What brokers and controllers answer alike: authorization, configurations, features."""
