@@ -192,6 +192,12 @@ TABLE = {
             "log.producers.verifications:VERIFICATIONS_MAX",
             "the oldest is forgotten",
         ),
+        Limit(
+            "bytes of a log directory that are not on disk yet",
+            "broker.storage.durability:UNFLUSHED_BYTES_MAX",
+            "acks=1 and acks=0 wait for the disk",
+            "trimaran_fsync_seconds",
+        ),
         Limit("memory of a cleaner", "log.cleaner.dedupe.buffer.size", "more rounds"),
         Limit("open files of logs", "log.disk.open_files:OPEN_MAX", "the oldest is closed"),
     ],

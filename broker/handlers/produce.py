@@ -4,7 +4,7 @@ One line of stages, each a file of `broker/producing/`: resolve, authorize, vali
 goes through them in one turn of the loop, or, if that would hold the loop (logs to be opened, much to be checked or
 converted, many partitions) or a transaction's coordinator must be asked, when its turn to be answered comes. acks=all
 then waits until every partition's high watermark has passed what was appended, acks=1 answers after the append, acks=0
-is not answered (an error closes the connection).
+is not answered (an error closes the connection); both wait for the disk while much is not on it yet.
 Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10 who leads now
 (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
 """
@@ -24,6 +24,7 @@ from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from broker.partitions.partition import Partition
 from broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
 from broker.producing.authorize import authorize, authorize_in_turns, may_use_transactional_id
+from broker.producing.await_disk import await_disk, behind, on_disk
 from broker.producing.await_replicas import await_replicas, replicated, settle
 from broker.producing.count import count
 from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
@@ -171,9 +172,12 @@ def _answer(work: _Produce) -> Answer:
     appends = work.appends
     if work.acks == ACKS_NONE:
         _close_on_error(appends)
-        return None
-    if work.acks == ACKS_LEADER:
-        return _finish(work)
+    if work.acks != ACKS_ALL:
+        if late := behind(appends):
+            for one in appends:
+                one.release()
+            return DeferredResponse(partial(_await_disk, work, late), ready=partial(on_disk, late))  # type: ignore[arg-type]
+        return _told(work)
     if replicated(appends):
         settle(appends)
         return _finish(work)
@@ -182,6 +186,15 @@ def _answer(work: _Produce) -> Answer:
     deadline = trio.current_time() + max(0, work.timeout_ms) / 1000
     finish, ready = partial(_await_replicas, work, deadline), partial(replicated, appends)
     return DeferredResponse(finish, ready=ready, holds_request=False)
+
+
+async def _await_disk(work: _Produce, late: list[PartitionAppend]) -> ProduceResponse | None:
+    await await_disk(late)
+    return _told(work)
+
+
+def _told(work: _Produce) -> ProduceResponse | None:
+    return None if work.acks == ACKS_NONE else _finish(work)
 
 
 async def _await_replicas(work: _Produce, deadline: float) -> ProduceResponse:

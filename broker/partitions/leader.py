@@ -174,9 +174,18 @@ class LeaderEpoch:
         info = self.log.append_as_leader(
             records, list(views), leader_epoch=self.epoch, now_ms=services.now_ms()
         )
-        services.commit.mark_dirty(self.log, self._flushed)
+        services.commit.mark_dirty(self.log, self._flushed, len(records))
         self.replica.watchers.end_moved()
         return info
+
+    @property
+    def disk_is_behind(self) -> bool:
+        """As `Durability.is_behind`."""
+        return self._services.commit.is_behind(self.log)
+
+    async def wait_flushed(self, offset: int) -> None:
+        """As `GroupCommit.wait_flushed`."""
+        await self._services.commit.wait_flushed(self.log, offset)
 
     # -- followers
 

@@ -8,6 +8,10 @@ from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
 from node.runtime.group_commit import GroupCommit, OnFlushed
 
+# Of a log directory. All that an fdatasync may have to wait for: more makes those slow who wait for theirs, and a
+# producer no faster, as the disk is not.
+UNFLUSHED_BYTES_MAX = 1 << 20
+
 
 class Durability:
     """Says up to where a log is as durable as `trimaran.log.fsync` asks.
@@ -27,9 +31,17 @@ class Durability:
         """The end (exclusive) of what may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset
 
-    def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed) -> None:
+    def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed, written: int = 0) -> None:
         """As `GroupCommit.mark_dirty`."""
-        self._commits[log.health].mark_dirty(log, on_flushed)
+        self._commits[log.health].mark_dirty(log, on_flushed, written)
+
+    def is_behind(self, log: PartitionLog) -> bool:
+        """Whether more of the log's directory is not on disk yet than may be without somebody waiting for it."""
+        return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
+
+    async def wait_flushed(self, log: PartitionLog, offset: int) -> None:
+        """As `GroupCommit.wait_flushed`."""
+        await self._commits[log.health].wait_flushed(log, offset)
 
     def flush_soon(self, log: PartitionLog) -> None:
         """As `GroupCommit.flush_soon`."""

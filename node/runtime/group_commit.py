@@ -67,8 +67,11 @@ class Directory(Protocol):
 class _Dirty:
     log: FlushableLog
     on_flushed: list[OnFlushed] = field(default_factory=list)
+    written: int = 0  # bytes
     # While a thread has it.
     forgotten: bool = False
+    # Set when a thread is done with it, or it is forgotten.
+    done: trio.Event | None = None
 
 
 class GroupCommit:
@@ -89,13 +92,15 @@ class GroupCommit:
         self._idle: list[AutoResetEvent] = []
         self._busy = 0
         self._failure: StorageFailure | None = None
+        # Of what `mark_dirty` was told; write-behind counts none.
+        self.unflushed_bytes = 0
         # How often a thread flushed its share, and for how long.
         self.rounds = 0
         self.times = CumulativeHistogram()
 
-    def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
-        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are
-        durable.
+    def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed, written: int = 0) -> None:
+        """Says that `log` has unsynced appends, of `written` bytes; `on_flushed(flushed_offset)` is called on the loop
+        when they are durable.
 
         The same callback given twice before a flush is called once. Write-behind calls it before this returns.
         """
@@ -105,8 +110,20 @@ class GroupCommit:
                 self.flush_soon(log)
             return
         dirty = self._dirty.get(id(log)) or self._wanted(log)
+        dirty.written += written
+        self.unflushed_bytes += written
         if on_flushed not in dirty.on_flushed:
             dirty.on_flushed.append(on_flushed)
+
+    async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
+        """Returns when `log` is synced up to `offset`, or nobody flushes it any more: forgotten, or cut back."""
+        while log.flushed_offset < offset:
+            dirty = self._flushing.get(id(log)) or self._dirty.get(id(log))
+            if dirty is None or dirty.forgotten:
+                return
+            if dirty.done is None:
+                dirty.done = trio.Event()
+            await dirty.done.wait()
 
     def flush_soon(self, log: FlushableLog) -> None:
         """Has `log` synced, whether somebody waits for it or not."""
@@ -122,9 +139,15 @@ class GroupCommit:
 
     def forget(self, log: FlushableLog) -> None:
         """Nobody is told about this log any more, not by a flush that runs either, which still syncs it."""
-        self._dirty.pop(id(log), None)
+        if (dirty := self._dirty.pop(id(log), None)) is not None:
+            self._done(dirty)
         if (flushing := self._flushing.get(id(log))) is not None:
             flushing.forgotten = True
+
+    def _done(self, dirty: _Dirty) -> None:
+        self.unflushed_bytes -= dirty.written
+        if dirty.done is not None:
+            dirty.done.set()
 
     async def run(self) -> None:
         """Flushes for ever.
@@ -159,7 +182,7 @@ class GroupCommit:
             finally:
                 self._busy -= 1
                 for key in share:
-                    del self._flushing[key]
+                    self._done(self._flushing.pop(key))
             if self._dirty:
                 await yield_to_loop()  # who was told, and appends at once, shares the next
 

@@ -183,6 +183,7 @@ class Harness:
             one.log.flush()
             for on_flushed in one.on_flushed:
                 on_flushed(one.log.flushed_offset)
+            self.group_commit._done(one)
 
 
 def _address(metadata: BrokerMetadata, broker_id: int) -> tuple[str, int] | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 from broker.handlers.produce import produce
+from broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from broker.partitions.isr import FetchClock
+from broker.storage.durability import UNFLUSHED_BYTES_MAX
 from log.batches.batch import TimestampType
 from log.batches.records import NewRecord, RecordHeader, build_batch
 from log.codecs.compression import Compression
@@ -76,6 +79,49 @@ async def test_acks_zero_is_not_answered_and_an_error_closes(harness):
     assert harness.leader().log.log_end_offset == 1
     with pytest.raises(CloseConnection):
         start(harness, request(batch(b"a"), acks=0, index=7))
+
+
+def written_too_fast(harness, acks):
+    """The second answer."""
+    large = batch(bytes(UNFLUSHED_BYTES_MAX // 2))
+    start(harness, request(large, acks=acks))
+    return start(harness, request(large, acks=acks))
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+async def test_who_writes_more_than_the_disk_takes_waits_for_it(harness, acks):
+    response = written_too_fast(harness, acks)
+    assert isinstance(response, DeferredResponse)
+    assert not response.ready()
+    async with trio.open_nursery() as nursery:
+        answered = trio.Event()
+
+        async def waiting():
+            found = await response.finish()
+            assert (found is None) == (acks == 0)
+            answered.set()
+
+        nursery.start_soon(waiting)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not answered.is_set()
+        harness.flush()
+        assert response.ready()
+        await answered.wait()
+    assert not isinstance(start(harness, request(batch(b"a"), acks=acks)), DeferredResponse)
+
+
+async def test_a_disk_that_takes_nothing_is_not_waited_for_without_end(harness, autojump_clock):
+    response = written_too_fast(harness, acks=1)
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+    assert trio.current_time() >= FLUSH_SECONDS_MAX
+
+
+async def test_write_behind_waits_for_no_disk(tmp_path):
+    harness = open_harness(tmp_path, trimaran_log_fsync="none")
+    harness.set_image(topic("t", partition()))
+    response = written_too_fast(harness, acks=1)
+    assert response.responses[0].partition_responses[0].base_offset == 1
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])

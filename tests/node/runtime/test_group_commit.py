@@ -190,6 +190,73 @@ async def test_nobody_is_told_of_a_log_that_is_forgotten_during_its_flush(logs):
     assert log.flushes == 1
 
 
+async def test_what_is_not_synced_is_counted_in_bytes(logs):
+    commit = GroupCommit(Directory())
+    log, other = logs[:2]
+    log.hold.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        commit.mark_dirty(log, lambda offset: None, 100)
+        await settled()
+        commit.mark_dirty(log, lambda offset: None, 10)
+        assert commit.unflushed_bytes == 110, "what a thread has is not on disk yet"
+        commit.mark_dirty(other, lambda offset: None, 1)
+        while other.flushes == 0 or commit.unflushed_bytes == 111:
+            await trio.lowlevel.checkpoint()
+        assert commit.unflushed_bytes == 110
+        commit.forget(log)
+        assert commit.unflushed_bytes == 100
+        log.hold.set()
+        while commit.unflushed_bytes:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_writer_waits_for_its_own_offset(logs):
+    commit = GroupCommit(Directory())
+    log = logs[0]
+    log.hold.clear()
+    seen = []
+
+    async def writer(offset):
+        await commit.wait_flushed(log, offset)
+        seen.append((offset, log.flushed_offset))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        async with trio.open_nursery() as writers:
+            for offset in (1, 2):
+                log.append()
+                commit.mark_dirty(log, lambda offset: None, 6)
+                writers.start_soon(writer, offset)
+                await settled()
+            log.hold.set()
+        await commit.wait_flushed(log, 2)
+        nursery.cancel_scope.cancel()
+    assert seen == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+async def test_a_writer_does_not_wait_for_a_log_that_nobody_flushes(logs, in_a_thread):
+    commit = GroupCommit(Directory())
+    log = logs[0]
+    log.hold.clear()
+    log.append()
+    commit.mark_dirty(log, lambda offset: pytest.fail("forgotten"), 6)
+    async with trio.open_nursery() as nursery:
+        if in_a_thread:
+            nursery.start_soon(commit.run)
+            await settled()
+        async with trio.open_nursery() as writers:
+            writers.start_soon(commit.wait_flushed, log, 2)
+            await settled()
+            commit.forget(log)
+            log.hold.set()
+        await commit.wait_flushed(log, 2)
+        nursery.cancel_scope.cancel()
+    assert commit.unflushed_bytes == 0
+
+
 async def test_an_error_takes_the_directory_offline_and_nothing_is_acknowledged(logs):
     directory = Directory()
     commit = GroupCommit(directory)
@@ -221,9 +288,9 @@ def test_write_behind_tells_at_once_and_syncs_nothing(logs):
     commit = GroupCommit(Directory(), fsync=False)
     logs[0].append()
     told = []
-    commit.mark_dirty(logs[0], told.append)
+    commit.mark_dirty(logs[0], told.append, 6)
     assert told == [1]
-    assert logs[0].flushes == 0
+    assert logs[0].flushes == commit.unflushed_bytes == 0
 
 
 async def test_blocking_work_runs_in_a_thread_and_its_errors_come_back():
