@@ -10,21 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import cast
 
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.topic_views import ViewKey
+from broker.metadata.seen_topics import Asker
+from broker.metadata.topic_views import TopicView, ViewKey
 from node.runtime.steps import pieces
 from quorum.metadata.image import MetadataImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.audit import tells_what_is_allowed
 from quorum.serving.authorization import may_with_topic
 from quorum.serving.authorized_operations import (
     NOT_ASKED,
     authorized_operations,
     cluster_operations,
 )
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.metadata import (
     MetadataRequest,
@@ -82,32 +86,62 @@ def metadata(
     wants_all = _wants_all(request, version)
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=not wants_all)
     if wants_all:
-        if ctx.authorizer is not None:
-            judging = partial(_of_all, request, ctx, call, may_see)
-            return DeferredResponse(judging, on_error=partial(_fail, request))
-        return _answer(request, ctx, call, [*ctx.metadata.image.topics.by_name.values()])
+        return _of_all(request, ctx, call, may_see)
     missing = _missing(request, ctx, may_see)
     if not missing:
-        return _answer(request, ctx, call, _wanted(request, ctx.metadata.image, may_see, {}))
+        image = ctx.metadata.image
+        return _answer(request, ctx, call, image, _wanted(request, image, may_see, {}))
 
     async def finish() -> MetadataResponse:
         codes = await _created(missing, ctx, call)
-        wanted = _wanted(request, ctx.metadata.image, may_see, codes)
-        return await finished(_answer(request, ctx, call, wanted))
+        image = ctx.metadata.image
+        wanted = _wanted(request, image, may_see, codes)
+        return await finished(_answer(request, ctx, call, image, wanted))
 
     return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
-async def _of_all(
+def _of_all(
+    request: MetadataRequest, ctx: Context, call: Call, may_see: MaySee
+) -> MetadataResponse | DeferredResponse[MetadataResponse]:
+    image = ctx.metadata.image
+    if _is_kept(request):
+        seen = _view(ctx, call, image).seen
+        kept = seen.find(_asker(call), image.topics, _acls_epoch(ctx))
+        if kept is not None:
+            return _response(request, ctx, call, image, kept)
+    judging = partial(_judged, request, ctx, call, may_see)
+    return DeferredResponse(judging, on_error=partial(_fail, request))
+
+
+def _acls_epoch(ctx: Context) -> int:
+    return 0 if ctx.authorizer is None else ctx.authorizer.epoch
+
+
+def _is_kept(request: MetadataRequest) -> bool:
+    """Not where each verdict is to be told or logged."""
+    return not (request.include_topic_authorized_operations or tells_what_is_allowed())
+
+
+def _asker(call: Call) -> Asker:
+    connection = call.connection
+    return Asker(connection.principal, connection.peer[0])
+
+
+async def _judged(
     request: MetadataRequest, ctx: Context, call: Call, may_see: MaySee
 ) -> MetadataResponse:
     """The topics that who asks may see, judged some at a time."""
-    image = ctx.metadata.image
+    image, epoch = ctx.metadata.image, _acls_epoch(ctx)
     seen: Topics = []
     for some in pieces([*image.topics.by_name.values()], JUDGED_PER_TURN):
         seen += [topic for topic in some if may_see(topic.name)]
         await yield_to_loop()
-    return await finished(_answer(request, ctx, call, seen))
+    answer = await finished(_answer(request, ctx, call, image, seen))
+    if _is_kept(request) and _acls_epoch(ctx) == epoch:
+        kept = _view(ctx, call, image).seen
+        kept.keep(_asker(call), image.topics, epoch, cast(EncodedArray, answer.topics))
+    return answer
 
 
 def _check_names_only(topics: list[MetadataRequestTopic]) -> None:
@@ -136,28 +170,17 @@ async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, Er
     return codes | await ctx.topic_creation.create(left, call) if left else codes
 
 
+def _view(ctx: Context, call: Call, image: MetadataImage) -> TopicView:
+    return ctx.topic_views.of(image, ViewKey(call.header.api_version, call.connection.listener))
+
+
 def _answer(
-    request: MetadataRequest, ctx: Context, call: Call, topics: Topics
+    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: Topics
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
-    image, listener = ctx.metadata.image, call.connection.listener
-    view = ctx.topic_views.of(image, ViewKey(call.header.api_version, listener))
+    view = _view(ctx, call, image)
     told: dict[str, int] | None = None
     if request.include_topic_authorized_operations:
         told = {}
-
-    def response() -> MetadataResponse:
-        brokers = _brokers(ctx.metadata, image, listener)
-        alive = {one.node_id for one in brokers if not image.cluster.brokers[one.node_id].fenced}
-        controller_id = ctx.node_id if ctx.node_id in alive else min(alive, default=NO_CONTROLLER)
-        return MetadataResponse(
-            brokers=brokers,
-            cluster_id=ctx.cluster_id,
-            controller_id=controller_id,
-            topics=view.encoded(topics, told),
-            cluster_authorized_operations=cluster_operations(ctx, call)
-            if request.include_cluster_authorized_operations
-            else NOT_ASKED,
-        )
 
     def tell(some: Topics) -> None:
         if told is not None:
@@ -169,16 +192,35 @@ def _answer(
     images = [topic for topic in topics if isinstance(topic, TopicImage)]
     if view.is_little_work(images) and (told is None or len(topics) <= TOLD_PER_TURN):
         tell(topics)
-        return response()
+        return _response(request, ctx, call, image, view.encoded(topics, told))
 
     async def finish() -> MetadataResponse:
         for some in pieces(topics, TOLD_PER_TURN) if told is not None else ():
             tell(some)
             await yield_to_loop()
         await view.fill(images)
-        return response()
+        return _response(request, ctx, call, image, view.encoded(topics, told))
 
     return DeferredResponse(finish, on_error=partial(_fail, request))
+
+
+def _response(
+    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: EncodedArray
+) -> MetadataResponse:
+    brokers = _brokers(ctx.metadata, image, call.connection.listener)
+    alive = {one.node_id for one in brokers if not image.cluster.brokers[one.node_id].fenced}
+    operations = (
+        cluster_operations(ctx, call)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED
+    )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=ctx.cluster_id,
+        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=NO_CONTROLLER),
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )
 
 
 def _brokers(

@@ -15,6 +15,7 @@ import trio
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
+from broker.metadata.seen_topics import SeenTopics
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
@@ -52,15 +53,18 @@ class TopicView:
         self._reachable = Reachable(cluster, asked.listener)
         self._known: dict[bytes, tuple[TopicImage, bytes]] = {}
         self._filling = trio.Lock()
+        self.seen = SeenTopics()
 
     def __len__(self) -> int:
         return len(self._known)
 
     def is_little_work(self, topics: Sequence[TopicImage]) -> bool:
         """Whether encoding those that are not known takes one turn."""
+        known = self._known
         missing = 0
         for topic in topics:
-            if not self._knows(topic):
+            found = known.get(topic.id)
+            if found is None or found[0] is not topic:
                 missing += 1 + len(topic.partitions)
         return missing <= PARTITIONS_PER_TURN
 
@@ -72,25 +76,28 @@ class TopicView:
 
     def encoded(
         self,
-        topics: Iterable[TopicImage | MetadataResponseTopic],
+        topics: Sequence[TopicImage | MetadataResponseTopic],
         operations: Mapping[str, int] | None = None,
     ) -> EncodedArray:
         """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now.
 
         `operations`: what who asks may do with the topics of these names, for who asks for it.
         """
+        elements = map(self._found, topics)
+        if operations is None:
+            return EncodedArray(elements)
         found = EncodedArray()
-        for topic in topics:
-            element = self._found(topic)
-            told = None if operations is None else operations.get(topic.name or "")
-            if told is not None:
-                element = self._with_operations(element, told)
-            found.append(element)
+        for topic, element in zip(topics, elements, strict=True):
+            told = operations.get(topic.name or "")
+            found.append(element if told is None else self._with_operations(element, told))
         return found
 
     def _found(self, topic: TopicImage | MetadataResponseTopic) -> bytes:
         if isinstance(topic, MetadataResponseTopic):
             return self._element(topic)
+        known = self._known.get(topic.id)
+        if known is not None and known[0] is topic:
+            return known[1]
         for _ in self._encode((topic,)):
             pass
         return self._known[topic.id][1]

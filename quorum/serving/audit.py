@@ -47,6 +47,11 @@ class _Bound:
 _DENIED = _Bound()
 
 
+def tells_what_is_allowed() -> bool:
+    """Whether every verdict makes a line: who keeps verdicts must not keep them then."""
+    return log.isEnabledFor(logging.DEBUG)
+
+
 def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True) -> None:
     """Logs a verdict. `asked_for`: the request named the resource, so that a denial is a refusal."""
     refuses = asked_for and not verdict.allowed
