@@ -3,8 +3,8 @@
 trio runs every task that is ready once in each turn of its loop. With a hundred connections that always have something
 to do a turn would take a hundred slices, and whoever asks for little would wait so long for each step of its request.
 So between two turns only `TURN_SECONDS` of requests are begun; who comes later waits in line, and who has taken little
-lately goes before who took much. Everything that a connection does on the loop counts; what follows from its requests
-is held back as they are. Left out: other tasks of the loop.
+lately goes before who took much, or at once. Everything that a connection does on the loop counts; what follows from
+its requests is held back as they are. Left out: other tasks of the loop.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ ALONE_SECONDS = 0.001
 MEMORY_SECONDS = 0.1
 # What was taken fades in steps of so long: each request of each connection has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
+# So much more of a turn is kept for who took little lately, at most a tenth of the loop: beside a few that take all of
+# it, such a one does not wait for another turn.
+RESERVED_SECONDS = TURN_SECONDS / 2
+LITTLE_SECONDS = MEMORY_SECONDS / 10
 # Taken for who took nothing.
 _LEAST_SECONDS = 1e-6
 
@@ -98,10 +102,12 @@ class TurnQueue:
         self._granted = 0.0
         self._number = number
 
-    def has_room(self) -> bool:
+    def has_room(self, *, took_little: bool) -> bool:
         """Whether one more may begin in this turn."""
         if self._number != self._loop.number:
             self._begin_turn()
+        if took_little:
+            return self._taken < TURN_SECONDS + RESERVED_SECONDS
         return self._taken < TURN_SECONDS and not self._in_line
 
     async def enter(self, order: float, expected: float) -> None:
@@ -162,7 +168,7 @@ class Turn:
     async def begin(self, since: float | None = None) -> None:
         """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then."""
         queue = self._queue
-        if not queue.has_room():
+        if not queue.has_room(took_little=self._lately < LITTLE_SECONDS):
             if since is not None:
                 now = queue.clock()
                 self._count(now - since, now)
