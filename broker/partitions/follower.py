@@ -110,7 +110,7 @@ class FollowerEpoch:
                 records, now_ms=self._services.now_ms(), leader_epoch=self.epoch
             )
         finally:  # a part of them may be there
-            self._services.commit.mark_dirty(self.log, self._flushed)
+            self._services.commit.mark_dirty(self.log, self._flushed, len(records))
         return self.log.log_end_offset > end
 
     def drop_deleted(self, leader_log_start_offset: int) -> None:

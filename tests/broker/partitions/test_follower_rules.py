@@ -53,6 +53,15 @@ def test_a_replica_without_a_directory_asks_as_an_empty_log(harness):
     assert held.open_log is None
 
 
+def test_what_is_appended_counts_as_not_on_disk(harness):
+    """Who produces to this broker's directory waits for it, too."""
+    data = record(0)
+    follow(harness).open_follower().append(data)
+    assert harness.group_commit.unflushed_bytes == len(data)
+    harness.flush()
+    assert harness.group_commit.unflushed_bytes == 0
+
+
 def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
     """The leader takes the offset asked for as being on this disk."""
     follower = follow(harness).open_follower()
