@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from log.directories.meta_properties import MetaProperties
 from spark import report
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from tests.spark.kafka_metadata.test_reading import standard, store
@@ -68,6 +69,15 @@ def test_what_is_neither_is_refused(text):
     with pytest.raises(UserError) as error:
         since_milliseconds(text, NOW)
     assert error.value.exit_code == Exit.USAGE
+
+
+def test_two_clusters_are_not_read_as_one(tmp_path):
+    for node_id, cluster_id in ((1, "one"), (2, "another")):
+        directory = make_node(tmp_path, node_id)
+        MetaProperties(cluster_id, node_id, bytes(16)).save(directory)
+    with pytest.raises(UserError, match="cannot be read together") as error:
+        analyze(data=tmp_path)
+    assert "another" in error.value.why
 
 
 def verdicts(capsys, *names, **options):

@@ -14,6 +14,7 @@ def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
     from spark.analyses.catalogue import UnknownAnalysis
     from spark.java import JavaNotFound
+    from spark.options import OptionError
     from spark.origins.origin import DataUnreadable
     from spark.tracebacks import silence_query_loggers
 
@@ -33,6 +34,9 @@ def explained(data: Path) -> Iterator[None]:
             "trimaran analyze without a name runs all",
             exit_code=Exit.USAGE,
         ) from error
+    except OptionError as error:
+        fix = "--data names the directory of one cluster"
+        raise UserError(f"the logs in {data} cannot be read together", f"{error}", fix) from error
     except DataUnreadable as error:
         fix = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
         raise UserError(f"the logs in {data} cannot be read", f"{error}", fix) from error

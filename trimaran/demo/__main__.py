@@ -29,6 +29,7 @@ PARTITIONS, REPLICATION = 6, 3
 LINES = 100_000
 STEADY_PER_SECOND = 2_000
 RECOVERY_SECONDS_MAX = 30.0
+DEFAULT_DATA = Path(".trimaran-demo")  # not in .trimaran: that is a cluster of its own
 DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that is wherever the demo is
 
 
@@ -234,7 +235,7 @@ def main() -> None:
         help="a text file whose lines are produced",
     )
     parser.add_argument(
-        "--data", type=Path, default=Path(".trimaran") / "demo", help="where the cluster lives"
+        "--data", type=Path, default=DEFAULT_DATA, help="where the cluster lives"
     )
     arguments = parser.parse_args()
     if not arguments.file.is_file() or not arguments.file.read_bytes().strip():

@@ -130,8 +130,11 @@ class SteadyProducer:
 def consume_as_group(
     bootstrap: str, topic: str, group: str, members: int, expected: int
 ) -> list[int]:
-    """Reads a topic by a consumer group until `expected` records have come; how many each member read."""
-    counts, done = [0] * members, threading.Event()
+    """Reads a topic by a consumer group until `expected` records have come; how many each member read.
+
+    None reads before all have partitions: one might have read everything before the next has joined.
+    """
+    counts, shares, done = [0] * members, [0] * members, threading.Event()
 
     def member(index: int) -> None:
         consumer = Consumer(
@@ -143,8 +146,20 @@ def consume_as_group(
                 "log_level": 2,
             }
         )
-        consumer.subscribe([topic])
+        is_paused = False
+
+        def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            nonlocal is_paused
+            consumer.assign(partitions)
+            shares[index] = len(partitions)
+            is_paused = not all(shares)  # a pause outlives an assignment
+            consumer.pause(partitions) if is_paused else consumer.resume(partitions)
+
+        consumer.subscribe([topic], on_assign=on_assign)
         while not done.is_set():
+            if is_paused and all(shares):
+                consumer.resume(consumer.assignment())
+                is_paused = False
             batch = consumer.consume(5000, 0.1)
             counts[index] += sum(message.error() is None for message in batch)
             if sum(counts) >= expected:

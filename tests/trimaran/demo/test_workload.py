@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
+import confluent_kafka
 import pytest
 
-from tests.broker.test_end_to_end import in_thread, produce
+from tests.broker.test_end_to_end import VALUE_COUNT, in_thread, produce
 from tests.cluster.in_process import cluster
+from tests.cluster.nodes import SECONDS
 from trimaran.demo import workload
-from trimaran.demo.workload import read_everything
+from trimaran.demo.workload import consume_as_group, read_everything
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -23,3 +27,55 @@ async def test_every_partition_is_read_to_its_end_or_it_is_said(tmp_path, monkey
         monkeypatch.setattr(workload, "READ_SECONDS_MAX", -1.0)
         with pytest.raises(TimeoutError, match="only partitions"):
             await in_thread(read)
+
+
+async def test_a_member_that_is_late_gets_its_share(tmp_path, monkeypatch):
+    """With much to do on the machine one member had read everything before the other had joined."""
+    late = Late()
+    monkeypatch.setattr(workload, "Consumer", late.consumer)
+    settings = {
+        "num_partitions": "3",
+        "group_initial_rebalance_delay_ms": "0",
+        "offsets_topic_replication_factor": "1",
+        "offsets_topic_num_partitions": "1",
+    }
+    async with cluster(tmp_path, **settings) as running:
+        await in_thread(produce, running.bootstrap, "t")
+        counts = await in_thread(
+            consume_as_group, running.bootstrap, "t", "readers", 2, VALUE_COUNT
+        )
+    assert sum(counts) == VALUE_COUNT
+    assert all(counts)
+
+
+class Late:
+    """Makes consumers of which the first has its partitions, and has asked them often, before the others subscribe."""
+
+    ASKED = 5
+
+    def __init__(self):
+        self.has_begun = threading.Event()
+        self.first = None
+        self.asked = 0
+        self.lock = threading.Lock()
+
+    def consumer(self, settings):
+        late = self
+
+        class OneConsumer(confluent_kafka.Consumer):
+            def subscribe(self, *arguments, **options):
+                with late.lock:
+                    late.first = late.first or self
+                if self is not late.first:
+                    late.has_begun.wait(SECONDS)
+                super().subscribe(*arguments, **options)
+
+            def consume(self, *arguments):
+                found = super().consume(*arguments)
+                if self is late.first and self.assignment():
+                    late.asked += 1
+                    if late.asked == late.ASKED:
+                        late.has_begun.set()
+                return found
+
+        return OneConsumer(settings)
