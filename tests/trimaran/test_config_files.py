@@ -180,11 +180,19 @@ def test_a_difference_is_one_of_meaning(told, write):
 @pytest.mark.parametrize("every", [False, True])
 def test_a_new_file_is_one_that_a_node_takes(told, tmp_path, capsys, roles, every):
     capsys.readouterr()
-    config_files.init(roles=roles, node_id=5, controllers="localhost:9093,b:9093", every=every)
+    config_files.init(
+        roles=roles,
+        node_id=5,
+        controllers="localhost:9093,b:9093",
+        log_dirs=str(tmp_path),
+        every=every,
+    )
     file = tmp_path / "node.properties"
     file.write_text(capsys.readouterr().out)
     assert checked(told, file) == (Exit.OK, [])
-    assert parse_config(read_file(file))["process.roles"] == roles.split(",")
+    config = parse_config(read_file(file))
+    assert config["process.roles"] == roles.split(",")
+    assert config["log.dirs"] == [str(tmp_path)]
     commented = re.findall(r"^#([^ =]+)=(.*)$", file.read_text(), re.MULTILINE)
     assert len(commented) > (200 if every else 30)
     assert [

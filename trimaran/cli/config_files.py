@@ -321,12 +321,14 @@ def init(
     ],
     host: Annotated[str, Parameter(help="What others reach this node by.")] = "localhost",
     port: Annotated[int, Parameter(help="Where clients reach a broker.")] = 9092,
+    log_dirs: str | None = None,
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
 ) -> None:
     """Prints a commented properties file: what the node must say, and as comments the other keys with their defaults.
 
     Args:
         node_id: a number that no other node of the cluster has.
+        log_dirs: where its data is; /var/lib/kafka/ROLES-ID when not given.
         every: all keys that act, not only the important ones.
     """
     from trimaran.deployment.properties_file import properties_file
@@ -335,4 +337,6 @@ def init(
     chosen: Iterable[ConfigKey] = [
         key for key in keys if not key.internal and (every or key.importance == "high")
     ]
-    sys.stdout.write(properties_file(roles.split(","), node_id, controllers, host, port, chosen))
+    of = roles.split(",")
+    place = log_dirs or f"/var/lib/kafka/{'-'.join(of)}-{node_id}"
+    sys.stdout.write(properties_file(of, node_id, controllers, host, port, place, chosen))

@@ -16,7 +16,7 @@ _WIDTH = 110
 _HEAD = """\
 # A node of trimaran, or of Apache Kafka: both read this file.
 # Check it: trimaran config check -c FILE. What a key means: trimaran config explain KEY.
-# Format its directories once: trimaran storage format -t CLUSTER_ID -c FILE
+# Format its directories once: trimaran storage format -t CLUSTER_ID -c FILE; the first controller with --standalone.
 """
 
 
@@ -26,6 +26,7 @@ def properties_file(
     controllers: str,
     host: str,
     port: int,
+    log_dirs: str,
     others: Iterable[ConfigKey],
 ) -> str:
     """Of a node in a dynamic quorum that speaks plain text; `controllers` are HOST:PORT,….
@@ -50,7 +51,7 @@ def properties_file(
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(listeners),
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": f"/var/lib/kafka/{'-'.join(roles)}-{node_id}",
+        "log.dirs": log_dirs,
     }
     told = "\n".join(f"{key}={value}" for key, value in essential.items())
     comments = "\n".join(_comment(key) for key in others if key.name not in essential)
