@@ -234,9 +234,7 @@ def main() -> None:
         default=DEFAULT_FILE,
         help="a text file whose lines are produced",
     )
-    parser.add_argument(
-        "--data", type=Path, default=DEFAULT_DATA, help="where the cluster lives"
-    )
+    parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="where the cluster lives")
     arguments = parser.parse_args()
     if not arguments.file.is_file() or not arguments.file.read_bytes().strip():
         parser.error(f"{arguments.file} is no text file with lines in it")
