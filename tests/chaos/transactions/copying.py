@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import outcome
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -20,6 +21,8 @@ RECORDS_PER_SECOND = 150
 BATCH = 50
 ABORT_SHARE = 0.1
 CALL_SECONDS = 20
+# A call that is told CALL_SECONDS and takes longer than this has no end (librdkafka's issues 5456 and 5511).
+HANG_SECONDS = 2.0 * CALL_SECONDS
 THREAD_SECONDS_MAX = 90.0
 
 
@@ -38,8 +41,8 @@ class Task:
     def _run(self, run: Callable[[], None]) -> None:
         self._outcome = outcome.capture(run)
 
-    def join(self) -> None:
-        self._thread.join(THREAD_SECONDS_MAX)
+    def join(self, seconds: float = THREAD_SECONDS_MAX) -> None:
+        self._thread.join(seconds)
         if self._outcome is None:
             faulthandler.dump_traceback(all_threads=True)  # which call it is that does not return
             raise ClientHangs("a client does not come to its end")
@@ -60,7 +63,7 @@ class Run:
         self.sent: list[bytes] = []
         self.acked: set[bytes] = set()
         self.along: list[tuple[Place, bytes]] = []
-        self.commits = self.aborts = self.restarts = 0
+        self.commits = self.aborts = self.restarts = self.hangs = 0
 
     # -- the source
 
@@ -97,7 +100,10 @@ class Run:
         consumer.close()
 
     def copy(self, number: int) -> None:
-        """A member until the end; one that must not go on (it was fenced, say) is replaced by a new one."""
+        """A member until the end; one that must not go on (it was fenced, say) is replaced by a new one.
+
+        So is one whose producer does not come back from a call: the new one has its transactional id.
+        """
         while not self.stop.is_set():
             consumer = Consumer(
                 {
@@ -123,6 +129,8 @@ class Run:
                     self._copy_some(consumer, producer)
             except KafkaException:
                 self.restarts += 1
+            except ClientHangs:
+                self.hangs += 1
             finally:
                 consumer.close()
 
@@ -140,10 +148,10 @@ class Run:
                 value = ABORTED + message.value() if is_abort else message.value()
                 producer.produce(TARGET, value=value, partition=message.partition())
                 producer.poll(0)
-            # A line each, so that a dump tells which of them does not return.
             positions = consumer.position(consumer.assignment())
             member = consumer.consumer_group_metadata()
-            producer.send_offsets_to_transaction(positions, member, CALL_SECONDS)
+            send = partial(producer.send_offsets_to_transaction, positions, member, CALL_SECONDS)
+            Task(send).join(HANG_SECONDS)
             if not is_abort:
                 producer.commit_transaction(CALL_SECONDS)
                 self.commits += 1

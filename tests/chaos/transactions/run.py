@@ -57,7 +57,7 @@ def _play(cluster: Cluster, seed: int) -> Outcome:
     played = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.count.items()))
     text = (
         f"{played}; inputs {len(run.acked)}  commits {run.commits}  aborts {run.aborts}  members anew {run.restarts}  "
-        f"{verdict}  arrived after {arrived:.1f} s"
+        f"calls without end {run.hangs}  {verdict}  arrived after {arrived:.1f} s"
     )
     return Outcome(is_ok, arrived, text)
 
