@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark.analyses.analysis import Analysis, Verdict
 from spark.analyses.catalogue import choose
 from spark.analyses.plots import nothing
-from spark.analyses.running import Outcome, run_all
+from spark.analyses.running import Outcome, run_all, since_text
 from spark.origins.discovery import find_log_directories
 from spark.origins.origin import DataUnreadable
 
@@ -76,7 +76,7 @@ def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
     outcomes = []
     load = _loader(spark, job)
-    for outcome in run_all(spark, job.analyses, load, is_much=much):
+    for outcome in run_all(spark, job.analyses, load, is_much=much, since_ms=job.since_ms):
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
@@ -122,7 +122,7 @@ def write_pages(job: Job, outcomes: Sequence[Outcome], target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     _write_plotly(target)
     index = target / "index.html"
-    index.write_text(_page(job.data, job.nodes, sections))
+    index.write_text(_page(job, sections))
     return index
 
 
@@ -181,8 +181,9 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
             if f"{needed} timestamp" not in schema:
                 schema = f"{schema}, {needed} timestamp"
         frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        # what has no end yet counts, and so does what has no time
-        frame = frame.where(f"{time} IS NULL OR unix_millis({time}) >= {job.since_ms}")
+        # what has no end yet counts, and so does what has no time (in data logs: -1)
+        millis = f"unix_millis({time})"
+        frame = frame.where(f"{time} IS NULL OR {millis} < 0 OR {millis} >= {job.since_ms}")
         return _clipped(frame, job.since_ms) if time == LASTING else frame
 
     return load
@@ -200,7 +201,7 @@ def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
 def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
     """What had begun before begins then."""
     before = f"greatest(0, {since_ms} - unix_millis(from_ts)) / 1000"
-    begun = f"greatest(from_ts, timestamp_millis({since_ms}))"
+    begun = f"CASE WHEN from_ts < timestamp_millis({since_ms}) THEN timestamp_millis({since_ms}) ELSE from_ts END"
     if "seconds" in frame.columns:
         frame = frame.selectExpr("* EXCEPT (seconds)", f"seconds - {before} AS seconds")
     return frame.selectExpr("* EXCEPT (from_ts)", f"{begun} AS from_ts")
@@ -238,7 +239,8 @@ kafka_spark.views(session, {path!r})   # makes the views that the SQL names
 session.sql("SELECT * FROM quorum_epochs").show()"""
 
 
-def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
+def _page(job: Job, sections: Sequence[Section]) -> str:
+    data, nodes = job.data, ", ".join(map(str, job.nodes))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     links = " ".join(  # a space, so that lines can end there
         f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
@@ -252,12 +254,16 @@ def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
 <body><main><h1>Cluster report</h1>
-<p class="lead">{escape(str(data))} · nodes {", ".join(map(str, nodes))} · {now}</p><nav>{links}</nav>
+<p class="lead">{escape(str(data))} · nodes {nodes} · {now}{_covers(job.since_ms)}</p><nav>{links}</nav>
 <section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
 {body}
 <section><h2>Ask more</h2><p class="question">The same tables in Python:</p><pre>{how}</pre></section>
 </main></body></html>
 """
+
+
+def _covers(since_ms: int | None) -> str:
+    return "" if since_ms is None else f" · of the time{since_text(since_ms)}"
 
 
 def _section(section: Section) -> str:

@@ -60,6 +60,7 @@ def run(sql: str, /, **frames: DataFrame) -> DataFrame:
 
 # Twenty years, longer than there is Kafka: clocks of which one is off were compared.
 SECONDS_MAX = 20 * 365 * 86_400.0
+YEARS_MS = int(SECONDS_MAX * 1000)
 
 
 def seconds_text(seconds: float) -> str:
@@ -73,6 +74,15 @@ def seconds_text(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.1f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} days"
+
+
+def doubled_text(ms_from: float) -> str:
+    """A class of durations in powers of two, by its start in milliseconds: from there to twice that."""
+    if ms_from != ms_from or ms_from > YEARS_MS:
+        return seconds_text(float("nan"))
+    if ms_from <= 1:
+        return "less than 2 ms"
+    return f"{seconds_text(ms_from / 1000)} to {seconds_text(ms_from / 500)}"
 
 
 def time_text(moment: pd.Timestamp) -> str:

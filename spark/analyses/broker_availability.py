@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROWS = 2000
 SECONDS_DRAWN_MAX = 1e9  # thirty years: longer is a broken clock
 UNFENCE_SECONDS_MAX = 30.0
+UNKNOWN_SHARE = "for an unknown part"  # no clock shows times that can be, or they stand still
 
 SQL = f"""
 WITH spans AS (
@@ -78,9 +79,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return []
     brokers = frame.drop_duplicates("broker_id")
     restarts, fences = int(brokers["restarts"].sum()), int(brokers["fences"].sum())
-    share = 100 * brokers["active_seconds"].sum() / max(brokers["known_seconds"].sum(), 1e-9)
+    known = brokers["known_seconds"].sum()
+    share = f"{100 * brokers['active_seconds'].sum() / known:.4g} %" if known else UNKNOWN_SHARE
     text = (
-        f"{count_text(len(brokers), 'broker')}, active {share:.4g} % of the time; "
+        f"{count_text(len(brokers), 'broker')}, active {share} of the time; "
         f"{count_text(restarts, 'restart')}, fenced {times_text(fences)}"
     )
     verdicts = [Verdict("warn" if fences else "ok", f"Brokers: {text}.")]

@@ -1,10 +1,16 @@
-"""Time buckets: as many as a plot can show, of a width that a person finds natural, whatever single clocks say."""
+"""Time buckets: as many as a plot can show, of a width that a person finds natural, whatever single clocks say.
+
+What lies in none of them, since its clock shows no time or one that is far from all others, is counted all the same.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark.analyses.analysis import Verdict, count_text
+
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import DataFrame
 
 BUCKETS_MAX = 200
@@ -65,5 +71,18 @@ def in_window(sql: str, window: Window) -> str:
 
 
 def bucketed(column: str) -> str:
-    """SQL of the start of the bucket that a time is in."""
-    return f"timestamp_millis(floor(unix_millis({column}) / :bucket_ms) * :bucket_ms)"
+    """SQL of the start of the bucket that a time is in; null outside of the window."""
+    start = f"timestamp_millis(floor(unix_millis({column}) / :bucket_ms) * :bucket_ms)"
+    return f"CASE WHEN unix_millis({column}) BETWEEN :low_ms AND :high_ms THEN {start} END"
+
+
+def undated(frame: pd.DataFrame, value: str, noun: str, title: str) -> list[Verdict]:
+    """A verdict on rows without a bucket, of `value` things each; none where there are none."""
+    count = int(frame.loc[frame["ts"].isna(), value].sum())
+    if not count:
+        return []
+    verb = "is" if count == 1 else "are"
+    text = (
+        f"{count_text(count, noun)} {verb} not in the figure: no time, or one far from all others"
+    )
+    return [Verdict("info", f"{title}: {text}.")]

@@ -112,9 +112,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         now = rows.loc[rows["stored_bytes"].idxmax()]
         best = rows.loc[rows["packed_bytes"].idxmin()]
         if best["packed_bytes"] <= WORTH_IT * now["packed_bytes"]:
+            as_now = "it takes uncompressed" if now["codec"] == "none" else f"{now['codec']} takes"
             text = (
                 f"{best['codec']} would store {short(topic)} in {100 * best['packed_bytes'] / now['packed_bytes']:.3g} "
-                f"% of what {now['codec']} takes (sample of {now['sampled_records']:,.0f} records)"
+                f"% of what {as_now} (sample of {now['sampled_records']:,.0f} records)"
             )
             verdicts.append(Verdict("warn", f"Compression: {text}."))
         if len(verdicts) > 3:

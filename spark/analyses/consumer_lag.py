@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
+    YEARS_MS,
     Analysis,
     Verdict,
     count_text,
@@ -27,11 +28,14 @@ ROWS = 1000
 GROUPS = 12
 STUCK_SECONDS = 60.0
 LAG_SECONDS_MAX = 60.0
+KNOWN = "BETWEEN :low_ms AND :high_ms"
+BEFORE = "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the first bucket of all
 
 SQL = f"""
 WITH commits AS (
   SELECT group, topic, topic_partition AS partition, offset AS at, committed_offset,
-         coalesce(commit_ts, timestamp) AS commit_ts, {bucketed("coalesce(commit_ts, timestamp)")} AS ts
+         coalesce(commit_ts, timestamp) AS commit_ts, coalesce(max({bucketed("coalesce(commit_ts, timestamp)")})
+           OVER (PARTITION BY group, topic, topic_partition ORDER BY offset), {BEFORE}) AS ts
   FROM {{group_offsets}}
 ), pairs AS (
   SELECT group, topic, partition, max_by(committed_offset, at) AS committed, max(commit_ts) AS last_commit_ts,
@@ -40,21 +44,31 @@ WITH commits AS (
 ), advanced AS (
   SELECT group, topic, partition, min(c.commit_ts) AS advanced_ts
   FROM commits c JOIN pairs p USING (group, topic, partition) WHERE c.committed_offset = p.committed GROUP BY 1, 2, 3
+), buckets AS (
+  SELECT topic, partition, {bucketed("max_timestamp")} AS own_ts, max(last_offset) + 1 AS end_offset FROM {{batches}}
+  GROUP BY 1, 2, 3
+), placed AS (
+  SELECT topic, partition, end_offset,
+         max(own_ts) OVER (PARTITION BY topic, partition ORDER BY end_offset) AS known_ts FROM buckets
 ), ends AS (
-  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, max(last_offset) + 1 AS end_offset FROM {{batches}}
+  SELECT topic, partition, coalesce(known_ts, {BEFORE}) AS ts, max(end_offset) AS end_offset FROM placed
   GROUP BY 1, 2, 3
 ), last_ends AS (
   SELECT topic, partition, max(end_offset) AS end_offset FROM ends GROUP BY 1, 2
 ), data_end AS (
-  SELECT greatest((SELECT max(max_timestamp) FROM {{batches}}), (SELECT max(last_commit_ts) FROM pairs)) AS end_ts
+  SELECT greatest((SELECT max(max_timestamp) FROM {{batches}} WHERE unix_millis(max_timestamp) {KNOWN}),
+                  (SELECT max(commit_ts) FROM commits WHERE unix_millis(commit_ts) {KNOWN})) AS end_ts
 ), waiting AS (
-  SELECT p.group, p.topic, p.partition, min(e.ts) AS oldest_ts
-  FROM pairs p JOIN ends e ON e.topic = p.topic AND e.partition = p.partition AND e.end_offset > p.committed
+  SELECT p.group, p.topic, p.partition, min_by(e.known_ts, e.end_offset) AS oldest_ts
+  FROM pairs p JOIN placed e ON e.topic = p.topic AND e.partition = p.partition AND e.end_offset > p.committed
   GROUP BY 1, 2, 3
 ), now AS (
   SELECT p.*, a.advanced_ts, greatest(coalesce(l.end_offset, p.committed) - p.committed, 0) AS lag,
-         greatest((unix_millis(d.end_ts) - unix_millis(w.oldest_ts)) / 1000D, 0) AS lag_seconds,
-         (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D AS still_seconds, d.end_ts
+         CASE WHEN abs(unix_millis(w.oldest_ts) - unix_millis(p.last_commit_ts)) <= {YEARS_MS}
+                AND d.end_ts >= w.oldest_ts
+              THEN (unix_millis(d.end_ts) - unix_millis(w.oldest_ts)) / 1000D END AS lag_seconds,
+         CASE WHEN unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts) <= {YEARS_MS}
+              THEN (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D END AS still_seconds, d.end_ts
   FROM pairs p LEFT JOIN last_ends l USING (topic, partition) LEFT JOIN advanced a USING (group, topic, partition)
   LEFT JOIN waiting w USING (group, topic, partition) CROSS JOIN data_end d WHERE p.committed IS NOT NULL
 ), largest AS (
@@ -92,16 +106,18 @@ ORDER BY kind DESC, lag DESC, group, ts
 def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
     """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
 
-    Times are of commits and of batches; a partition's end at a time is that of the batches up to then.
+    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. What has no
+    time, or one far from all others, came after what lies before it.
 
     Returns:
         kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
-        bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed),
-        still_seconds double (how long the group committed the same offset again), commits long, last_commit_ts
-        timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag whose commits stand
-        still)
+        bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
+        null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
+        long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
+        whose commits stand still)
     """
-    window = window_of(batches.select("max_timestamp"), "max_timestamp")
+    commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
+    window = window_of(batches.selectExpr("max_timestamp AS ts").union(commits), "ts")
     return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)
 
 
@@ -122,10 +138,15 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if not worst["all_lag"]:
         text = f"all {count_text(worst['all_groups'], 'group')} consumed everything"
         return [Verdict("ok", f"Lag: {text}.")]
-    slow = float(now["lag_seconds"].max())
+    slow = float(now.loc[now["lag"] > 0, "lag_seconds"].max())
+    waits = (
+        f"the oldest record not consumed waits for {seconds_text(slow)}"
+        if slow == slow
+        else "how long the oldest record waits cannot be told: no clock shows a time that can be"
+    )
     text = (
         f"{worst['all_lag']:,.0f} records in {count_text(worst['all_groups'], 'group')}; the most, "
-        f"{worst['lag']:,.0f}, {where}; the oldest record not consumed waits for {seconds_text(slow)}"
+        f"{worst['lag']:,.0f}, {where}; {waits}"
     )
     verdicts = [Verdict("warn" if slow > LAG_SECONDS_MAX else "info", f"Lag: {text}.")]
     if worst["all_stuck"]:

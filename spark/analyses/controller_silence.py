@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
+    YEARS_MS,
     Analysis,
     Verdict,
     count_text,
+    doubled_text,
     run,
     seconds_text,
     time_text,
@@ -26,18 +28,21 @@ if TYPE_CHECKING:
 
 IDLE_MS = 500  # metadata.max.idle.interval.ms: after it a leader writes a NoOpRecord
 SILENCE_MS = 3 * IDLE_MS
+LIMIT = seconds_text(SILENCE_MS / 1000)
 
-SQL = """
-WITH intervals AS (
-  SELECT base_timestamp, epoch, unix_millis(base_timestamp)
-         - unix_millis(lag(max_timestamp) OVER (PARTITION BY file ORDER BY base_offset)) AS ms
-  FROM {metadata_batches}
+SQL = f"""
+WITH followed AS (
+  SELECT base_timestamp, epoch, lag(base_offset) OVER w IS NOT NULL AS follows,
+         unix_millis(base_timestamp) - unix_millis(lag(max_timestamp) OVER w) AS ms
+  FROM {{metadata_batches}} WINDOW w AS (PARTITION BY file ORDER BY base_offset)
+), intervals AS (
+  SELECT base_timestamp, epoch, CASE WHEN ms <= {YEARS_MS} THEN ms END AS ms FROM followed WHERE follows
 )
-SELECT CAST(pow(2, floor(log2(greatest(ms, 1)))) AS BIGINT) AS ms_from, count(*) AS intervals, max(ms) AS longest_ms,
+SELECT CAST(pow(2, floor(log2(greatest(ms, CASE WHEN ms IS NOT NULL THEN 1 END)))) AS BIGINT) AS ms_from,
+       count(*) AS intervals, max(ms) AS longest_ms,
        max_by(timestamp_millis(unix_millis(base_timestamp) - ms), ms) AS longest_ts, max_by(epoch, ms) AS epoch,
-       sum(CASE WHEN ms > :silence_ms THEN 1 ELSE 0 END) AS silences
-FROM intervals WHERE ms IS NOT NULL
-GROUP BY ms_from ORDER BY ms_from
+       count_if(ms > {SILENCE_MS}) AS silences
+FROM intervals GROUP BY ms_from ORDER BY ms_from
 """
 
 
@@ -45,39 +50,49 @@ def controller_silence(metadata_batches: DataFrame) -> DataFrame:
     """Times between batches of the metadata log, in powers of two.
 
     Returns:
-        ms_from long (to twice that, exclusive), intervals long, longest_ms long, longest_ts timestamp (when that one
-        began), epoch int (of the batch that ended it), silences long (longer than three times the idle interval)
+        ms_from long (to twice that, exclusive; null: no clock tells, or one was years off), intervals long, longest_ms
+        long, longest_ts timestamp (when that one began), epoch int (of the batch that ended it), silences long (longer
+        than three times the idle interval)
     """
-    return run(SQL.replace(":silence_ms", str(SILENCE_MS)), metadata_batches=metadata_batches)
+    return run(SQL, metadata_batches=metadata_batches)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
     """How many intervals are how long; beyond the mark in red."""
     if frame.empty:
         return nothing("fewer than two batches")
-    names = [seconds_text(ms / 1000) + " and more" for ms in frame["ms_from"]]
+    usual, silence = f"up to {LIMIT}", f"longer than {LIMIT}: silence"
     late = frame["silences"]
     return bars(
-        names,
-        {"as usual": frame["intervals"] - late, "silence": late},
-        x_title="intervals between batches",
-        colours={"as usual": BLUE, "silence": RED},
+        [doubled_text(ms) for ms in frame["ms_from"]],
+        {usual: frame["intervals"] - late, silence: late},
+        x_title="how many times a batch came so long after the one before",
+        colours={usual: BLUE, silence: RED},
     )
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
-    silences = int(frame["silences"].sum())
-    worst = frame.loc[frame["longest_ms"].idxmax()]
-    if not silences:
-        text = f"the metadata log was never silent for more than {seconds_text(worst['longest_ms'] / 1000)}"
-        return [Verdict("ok", f"Controller silence: {text}.")]
-    text = (
-        f"{count_text(silences, 'interval')} longer than {seconds_text(SILENCE_MS / 1000)}; the longest, "
-        f"{seconds_text(worst['longest_ms'] / 1000)}, began at {time_text(worst['longest_ts'])}"
-    )
-    return [Verdict("warn", f"Controller silence: {text}.")]
+    told, unknown = frame[frame["ms_from"].notna()], frame[frame["ms_from"].isna()]
+    if told.empty or told["longest_ms"].max() <= 0:
+        text = "cannot be told: the times of batches are none, stand still or are years apart"
+        return [Verdict("info", f"Controller silence: {text}.")]
+    silences = int(told["silences"].sum())
+    worst = told.loc[told["longest_ms"].idxmax()]
+    longest = seconds_text(worst["longest_ms"] / 1000)
+    if silences:
+        text = (
+            f"{count_text(silences, 'interval')} longer than {LIMIT}; the longest, "
+            f"{longest}, began at {time_text(worst['longest_ts'])}"
+        )
+    else:
+        text = f"the metadata log was never silent for more than {longest}"
+    verdicts = [Verdict("warn" if silences else "ok", f"Controller silence: {text}.")]
+    if len(unknown):
+        text = f"{count_text(unknown['intervals'].sum(), 'interval')} of unknown length: clocks are years off"
+        verdicts.append(Verdict("warn", f"Controller silence: {text}."))
+    return verdicts
 
 
 ANALYSIS = Analysis(
@@ -89,7 +104,7 @@ ANALYSIS = Analysis(
         "metadata_batches": "file string, base_offset bigint, epoch int, base_timestamp timestamp, "
         "max_timestamp timestamp"
     },
-    needs="batches of a metadata log",
+    needs="batches of a metadata log that follow others",
     sql=SQL,
     compute=controller_silence,
     plot=plot,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
+    YEARS_MS,
     Analysis,
     Level,
     Verdict,
@@ -29,10 +30,11 @@ GAP_MS_MAX = (
 )
 GAP_MS_DRAWN_MAX = 1e12  # thirty years: longer is a broken clock
 
-SQL = """
+SQL = f"""
 SELECT epoch, leader_id, from_ts, to_ts, seconds, records, gap_before_ms,
-       count(*) OVER () AS epochs, max(gap_before_ms) OVER () AS gap_max_ms
-FROM {quorum_epochs}
+       count(*) OVER () AS epochs,
+       max(CASE WHEN gap_before_ms <= {YEARS_MS} THEN gap_before_ms END) OVER () AS gap_max_ms
+FROM {{quorum_epochs}}
 ORDER BY epoch DESC
 """
 
@@ -44,7 +46,7 @@ def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
         epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
         (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
         its first: an upper bound of the time without a leader, since a leader may have had nothing to write), epochs
-        long (in all), gap_max_ms long
+        long (in all), gap_max_ms long (of those that are not years)
     """
     return run(SQL, quorum_epochs=quorum_epochs)
 
@@ -82,14 +84,20 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     leader = last["leader_id"]
     now = "unknown" if leader != leader else f"controller {int(leader)}"
     text = f"{count_text(last['epochs'], 'epoch')}; {now} leads at the end"
-    if longest < 0:
-        text += "; each began at an earlier time than the one before ended: clocks are not in step"
-    elif longest == longest:
+    if longest <= 0:
+        text += "; each began no later than the one before ended: clocks are not in step, or stand still"
+    elif longest != longest:
+        unknown = (
+            "how long nobody led in between cannot be told: clocks show no time, or are years off"
+        )
+        text += f"; {unknown}" if last["epochs"] > 1 else ""
+    else:
         text += (
             f"; longest gap between the records of two epochs {seconds_text(longest / 1000)}"
             " (the time without a leader is at most that)"
         )
-    level: Level = "warn" if longest == longest and longest > GAP_MS_MAX else "ok"
+    is_told = longest > 0 or last["epochs"] == 1
+    level: Level = "warn" if longest > GAP_MS_MAX else "ok" if is_told else "info"
     return [Verdict(level, f"Controllers: {text}.")]
 
 

@@ -12,7 +12,7 @@ from spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     heat,
     nothing,
@@ -30,14 +30,14 @@ ROWS = 200
 
 SQL = f"""
 WITH shrinks AS (
-  SELECT ts, topic, partition, cause, explode(removed) AS broker FROM {{isr_changes}}
-  WHERE unix_millis(ts) BETWEEN :low_ms AND :high_ms
+  SELECT offset, ts, topic, partition, cause, explode(removed) AS broker FROM {{isr_changes}}
 ), expands AS (
-  SELECT topic, partition, explode(added) AS broker, ts FROM {{isr_changes}}
+  SELECT topic, partition, explode(added) AS broker, offset FROM {{isr_changes}}
 ), pairs AS (
-  SELECT topic, partition, broker, count(*) AS shrinks, max(ts) AS last_ts FROM shrinks GROUP BY ALL
+  SELECT topic, partition, broker, count(*) AS shrinks, max(offset) AS last, max_by(ts, offset) AS last_ts
+  FROM shrinks GROUP BY ALL
 ), ended AS (
-  SELECT p.*, max(e.ts) AS back_ts FROM pairs p
+  SELECT p.*, coalesce(max(e.offset) < last, true) AS still_out FROM pairs p
   LEFT JOIN expands e ON p.topic = e.topic AND p.partition = e.partition AND p.broker = e.broker
   GROUP BY ALL
 )
@@ -45,11 +45,11 @@ SELECT 'time' AS kind, {bucketed("ts")} AS ts, broker, CAST(NULL AS STRING) AS t
        cause, :bucket_ms AS bucket_ms, count(*) AS shrinks, CAST(NULL AS BOOLEAN) AS still_out
 FROM shrinks GROUP BY ALL
 UNION ALL
-(SELECT 'pair', last_ts, broker, topic, partition, NULL, :bucket_ms, shrinks, coalesce(back_ts < last_ts, true)
+(SELECT 'pair', last_ts, broker, topic, partition, NULL, :bucket_ms, shrinks, still_out
  FROM ended ORDER BY shrinks DESC, topic, partition LIMIT {ROWS})
 UNION ALL
 SELECT 'still_out', NULL, broker, NULL, NULL, NULL, :bucket_ms, count(*), true
-FROM ended WHERE coalesce(back_ts < last_ts, true) GROUP BY broker
+FROM ended WHERE still_out GROUP BY broker
 """
 
 
@@ -57,9 +57,9 @@ def isr_storms(isr_changes: DataFrame) -> DataFrame:
     """Shrinks by time and broker; the pairs of partition and broker that shrank most; brokers still out.
 
     Returns:
-        kind string (time, pair, still_out), ts timestamp (time: start of its bucket; pair: the last shrink), broker
-        int, topic string, partition int, cause string, bucket_ms int, shrinks long (still_out: partitions), still_out
-        boolean (it did not come back)
+        kind string (time, pair, still_out), ts timestamp (time: start of its bucket, null for no time or one far from
+        all others; pair: the last shrink), broker int, topic string, partition int, cause string, bucket_ms int,
+        shrinks long (still_out: partitions), still_out boolean (it did not come back)
     """
     return run(in_window(SQL, window_of(isr_changes, "ts")), isr_changes=isr_changes)
 
@@ -79,11 +79,16 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
     if by_time.empty:
         return [Verdict("ok", "ISR: no replica left one.")]
-    buckets = by_time.groupby("ts", dropna=False)["shrinks"].sum()
+    buckets = by_time.groupby("ts")["shrinks"].sum()
     storms = int((buckets >= STORM_MIN).sum())
-    width = seconds_text(float(by_time["bucket_ms"].iloc[0]) / 1000)
-    text = f"{count_text(by_time['shrinks'].sum(), 'shrink')}, at most {buckets.max():,} within {width}"
-    verdicts = [Verdict("warn" if storms else "info", f"ISR: {text}.")]
+    text = count_text(by_time["shrinks"].sum(), "shrink")
+    if len(buckets):
+        width = seconds_text(float(by_time["bucket_ms"].iloc[0]) / 1000)
+        text += f", at most {buckets.max():,} within {width}"
+    verdicts = [
+        Verdict("warn" if storms else "info", f"ISR: {text}."),
+        *undated(by_time, "shrinks", "shrink", "ISR"),
+    ]
     flapping = pairs[pairs["shrinks"] >= FLAPS_MIN]
     if len(flapping):
         worst = flapping.iloc[0]
@@ -105,7 +110,8 @@ ANALYSIS = Analysis(
     title="ISR storms",
     question="When did in-sync replicas shrink in bursts, and which replicas flap?",
     views={
-        "isr_changes": "ts timestamp, topic string, partition int, added array<int>, removed array<int>, cause string"
+        "isr_changes": "offset bigint, ts timestamp, topic string, partition int, added array<int>, "
+        "removed array<int>, cause string"
     },
     needs="changes of in-sync replicas",
     sql=SQL,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STEPS = 48
 SKEW_MAX = 1.3
 PREFERRED_MIN = 90.0
+AT_END = -1  # in place of a time: what holds at the log's end, whatever clocks say
 
 SQL = f"""
 WITH steps AS (
@@ -33,6 +34,9 @@ WITH steps AS (
   FROM steps s JOIN {{partition_history}} h
     ON unix_millis(h.from_ts) <= s.at_ms AND (h.to_ts IS NULL OR unix_millis(h.to_ts) > s.at_ms)
   WHERE h.state != 'deleted'
+  UNION ALL
+  SELECT {AT_END}, leader, leader = replicas[0], replicas FROM {{partition_history}}
+  WHERE to_offset IS NULL AND state != 'deleted'
 ), led AS (
   SELECT at_ms, leader AS broker, count(*) AS leaders,
          sum(CASE WHEN preferred THEN 1 ELSE 0 END) AS preferred
@@ -42,20 +46,21 @@ WITH steps AS (
 ), replicated AS (
   SELECT at_ms, broker, count(*) AS replicas FROM kept GROUP BY 1, 2
 )
-SELECT timestamp_millis(at_ms) AS ts, broker, coalesce(leaders, 0) AS leaders, replicas,
+SELECT at_ms = {AT_END} AS is_end, CASE WHEN at_ms != {AT_END} THEN timestamp_millis(at_ms) END AS ts, broker,
+       coalesce(leaders, 0) AS leaders, replicas,
        coalesce(preferred, 0) AS preferred,
        coalesce(leaders, 0) / nullif(avg(coalesce(leaders, 0)) OVER (PARTITION BY at_ms), 0) AS to_mean
 FROM replicated LEFT JOIN led USING (at_ms, broker)
-ORDER BY ts DESC, broker
+ORDER BY is_end DESC, ts DESC, broker
 """
 
 
 def leader_balance(partition_history: DataFrame) -> DataFrame:
-    """Leaders and replicas of each broker at even steps of time, the latest first.
+    """Leaders and replicas of each broker at the log's end, and at even steps of time, the latest first.
 
     Returns:
-        ts timestamp, broker int, leaders long, replicas long, preferred long (of its leaderships, those for which it
-        is the first replica), to_mean double (its leaders over the mean of all)
+        is_end boolean, ts timestamp (null at the end), broker int, leaders long, replicas long, preferred long (of its
+        leaderships, those for which it is the first replica), to_mean double (its leaders over the mean of all)
     """
     window = window_of(partition_history, "from_ts")
     return run(in_window(SQL, window), partition_history=partition_history)
@@ -65,6 +70,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     """Leaders of each broker over time."""
     if frame.empty:
         return nothing("no partition in the log")
+    frame = frame[~frame["is_end"]]
     named = frame.assign(name="broker " + frame["broker"].astype(str)).sort_values("ts")
     return lines(named, "leaders", "name", y_title="partitions led")
 
@@ -72,7 +78,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
-    now = frame[frame["ts"] == frame["ts"].max()]
+    now = frame[frame["is_end"]]
     leaders = int(now["leaders"].sum())
     if not leaders:
         return [Verdict("info", "Leader balance: no partition has a leader at the end of the log.")]
@@ -92,7 +98,8 @@ ANALYSIS = Analysis(
     title="Balance of leaders",
     question="Do all brokers lead about as many partitions, and the preferred ones theirs?",
     views={
-        "partition_history": "from_ts timestamp, to_ts timestamp, leader int, replicas array<int>, state string"
+        "partition_history": "from_ts timestamp, to_ts timestamp, to_offset bigint, leader int, "
+        "replicas array<int>, state string"
     },
     needs="partitions in the metadata log",
     sql=SQL,

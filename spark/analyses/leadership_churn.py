@@ -10,7 +10,7 @@ from spark.analyses.analysis import (
     count_text,
     run,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     nothing,
     over_time,
@@ -26,7 +26,6 @@ SHOWN_MAX = 12
 SQL = f"""
 WITH changes AS (
   SELECT {bucketed("ts")} AS ts, cause, topic, prev_leader FROM {{leader_changes}}
-  WHERE unix_millis(ts) BETWEEN :low_ms AND :high_ms
 )
 SELECT 'time' AS kind, ts, cause, CAST(NULL AS STRING) AS name, :bucket_ms AS bucket_ms, count(*) AS changes
 FROM changes GROUP BY ts, cause
@@ -44,7 +43,8 @@ def leadership_churn(leader_changes: DataFrame) -> DataFrame:
     """Changes of leaders after the partitions' creation, by time and cause; the topics and brokers that changed most.
 
     Returns:
-        kind string (time, topic, broker), ts timestamp (start of its bucket), cause string, name string (topic, or the
+        kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or one far from all
+        others), cause string, name string (topic, or the
         leader before), bucket_ms int, changes long
     """
     return run(in_window(SQL, window_of(leader_changes, "ts")), leader_changes=leader_changes)
@@ -67,7 +67,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     told = ", ".join(f"{n:,} × {str(cause).replace('_', ' ')}" for cause, n in counts.items())
     busiest = frame[frame["kind"] == "broker"].iloc[0]
     text = f"{count_text(counts.sum(), 'change')} of leaders: {told}; most away from broker {busiest['name']}"
-    return [Verdict("info", f"Leaders: {text}.")]
+    return [
+        Verdict("info", f"Leaders: {text}."),
+        *undated(by_time, "changes", "change", "Leaders"),
+    ]
 
 
 ANALYSIS = Analysis(

@@ -11,7 +11,7 @@ from spark.analyses.analysis import (
     count_text,
     run,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     nothing,
     over_time,
@@ -26,7 +26,7 @@ SQL = f"""
 SELECT 'time' AS kind, {bucketed("timestamp")} AS ts, type, :bucket_ms AS bucket_ms, count(*) AS records,
        sum(size) AS bytes, CAST(NULL AS BIGINT) AS end_offset, CAST(NULL AS STRING) AS error
 FROM {{metadata_records}}
-WHERE source = 'log' AND unix_millis(timestamp) BETWEEN :low_ms AND :high_ms GROUP BY ALL
+WHERE source = 'log' GROUP BY ALL
 UNION ALL
 (SELECT 'snapshot', last_record_ts, 'snapshot', :bucket_ms, records, bytes, end_offset, error
  FROM {{metadata_snapshots}} ORDER BY end_offset DESC LIMIT 200)
@@ -37,8 +37,9 @@ def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -
     """Records by time and type, and the latest snapshots.
 
     Returns:
-        kind string (time, snapshot), ts timestamp (start of the bucket; last record that a snapshot covers), type
-        string, bucket_ms int, records long, bytes long, end_offset long, error string (of a snapshot; null: whole)
+        kind string (time, snapshot), ts timestamp (start of the bucket, null for no time or one far from all others;
+        last record that a snapshot covers), type string, bucket_ms int, records long, bytes long, end_offset long,
+        error string (of a snapshot; null: whole)
     """
     window = window_of(metadata_records, "timestamp")
     frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}
@@ -63,7 +64,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{count_text(by_type.sum(), 'record')}, {bytes_text(float(shown['bytes'].sum()))}; most are "
         f"{by_type.index[0]} ({100 * by_type.iloc[0] / by_type.sum():.3g} %)"
     )
-    verdicts = [Verdict("info", f"Metadata log: {text}.")]
+    verdicts = [
+        Verdict("info", f"Metadata log: {text}."),
+        *undated(shown, "records", "record", "Metadata log"),
+    ]
     snapshots = frame[frame["kind"] == "snapshot"]
     if len(snapshots):
         latest = snapshots.loc[snapshots["end_offset"].idxmax()]

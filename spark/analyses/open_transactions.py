@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import (
+    SECONDS_MAX,
+    YEARS_MS,
     Analysis,
     Verdict,
     count_text,
+    doubled_text,
     run,
     seconds_text,
 )
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 300
+UNKNOWN_MS = float("inf")  # of a transaction whose clocks are years off
 
 SQL = f"""
 WITH steps AS (
@@ -34,7 +38,8 @@ WITH steps AS (
          max(coalesce(update_ts, timestamp)) OVER () AS end_ts
   FROM {{transactions}}
 ), ended AS (
-  SELECT state, greatest(unix_millis(update_ts) - unix_millis(began_ts), 1) AS ms FROM steps
+  SELECT state, CASE WHEN unix_millis(update_ts) - unix_millis(began_ts) <= {YEARS_MS}
+                     THEN greatest(unix_millis(update_ts) - unix_millis(began_ts), 1) END AS ms FROM steps
   WHERE state IN ('CompleteCommit', 'CompleteAbort')
 ), still AS (
   SELECT transactional_id, producer_id, producer_epoch, state, coalesce(start_ts, began_ts, update_ts) AS since_ts,
@@ -73,8 +78,9 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     shown = frame[frame["kind"] == "ended"]
     if shown.empty:
         return nothing("no transaction has ended")
+    shown = shown.assign(ms_from=shown["ms_from"].fillna(UNKNOWN_MS))
     sizes = sorted(shown["ms_from"].unique())
-    names = [seconds_text(ms / 1000) + " and more" for ms in sizes]
+    names = [doubled_text(ms) for ms in sizes]
     series = {}
     for state, label in (("CompleteCommit", "committed"), ("CompleteAbort", "aborted")):
         rows = shown[shown["state"] == state].set_index("ms_from")["transactions"]
@@ -90,7 +96,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     ended = frame[frame["kind"] == "ended"].groupby("state")["transactions"].sum()
     committed, aborted = int(ended.get("CompleteCommit", 0)), int(ended.get("CompleteAbort", 0))
     total = committed + aborted
-    text = f"{count_text(total, 'transaction')} of {count_text(ids['transactions'].iloc[0], 'id')}"
+    text = f"{count_text(total, 'transaction')} of {count_text(ids['transactions'].iloc[0], 'id')} ended"
     if total:
         text += f", {100 * aborted / total:.3g} % aborted"
     verdicts = [Verdict("info", f"Transactions: {text}.")]
@@ -98,7 +104,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if still.empty:
         return [*verdicts, Verdict("ok", "Transactions: none is open at the end of the log.")]
     one = still.iloc[0]
-    late = one["seconds"] * 1000 > one["timeout_ms"]
+    late = SECONDS_MAX * 1000 >= one["seconds"] * 1000 > one["timeout_ms"]
     text = (
         f"{count_text(one['all_open'], 'transaction')} open at the end of the log; {short(one['transactional_id'])} "
         f"for {seconds_text(one['seconds'])} ({one['state']}, {count_text(one['partitions'], 'partition')}): "

@@ -13,6 +13,7 @@ from spark.analyses.analysis import (
     seconds_text,
 )
 from spark.analyses.plots import (
+    NO_CLOCK,
     ROWS_SHOWN,
     STATE_COLOURS,
     bars,
@@ -29,26 +30,36 @@ OUTAGE_SECONDS_BAD = 1.0  # an election takes less
 SLO_PERCENT = 99.9
 
 SQL = """
-WITH partitions AS (
+WITH clock AS (
+  SELECT coalesce(sum(seconds), 0) = 0 AS stands_still FROM {partition_history}
+), intervals AS (
+  SELECT *, to_offset IS NOT NULL AS is_over, stands_still OR coalesce(seconds, 1) > 0 AS lasted
+  FROM {partition_history} CROSS JOIN clock
+), partitions AS (
   SELECT topic, partition,
          sum(CASE WHEN state != 'deleted' THEN seconds ELSE 0 END) AS seconds,
-         sum(CASE WHEN state = 'offline' AND to_ts IS NOT NULL THEN seconds ELSE 0 END) AS offline,
+         sum(CASE WHEN state = 'offline' AND is_over THEN seconds ELSE 0 END) AS offline,
          sum(CASE WHEN state = 'under_min_isr' THEN seconds ELSE 0 END) AS under_min_isr,
          sum(CASE WHEN state = 'under_replicated' THEN seconds ELSE 0 END) AS under_replicated,
-         max(CASE WHEN to_ts IS NULL THEN state END) AS state_at_end,
-         sum(CASE WHEN state = 'offline' AND to_ts IS NULL THEN seconds ELSE 0 END) AS offline_at_end,
+         max(state = 'offline' AND is_over AND lasted) AS was_offline,
+         max(state = 'under_min_isr' AND lasted) AS was_under_min_isr,
+         max(state = 'under_replicated' AND lasted) AS was_under_replicated,
+         max(CASE WHEN NOT is_over THEN state END) AS state_at_end,
+         sum(CASE WHEN state = 'offline' AND NOT is_over THEN seconds ELSE 0 END) AS offline_at_end,
          max(unclean) AS unclean
-  FROM {partition_history}
+  FROM intervals
   GROUP BY topic_id, topic, partition
 )
 SELECT *, 100 * (1 - (offline + under_min_isr) / nullif(seconds, 0)) AS available_percent,
        count(*) OVER () AS partitions,
-       sum(CASE WHEN offline > 0 THEN 1 ELSE 0 END) OVER () AS were_offline,
-       sum(CASE WHEN under_min_isr > 0 THEN 1 ELSE 0 END) OVER () AS were_under_min_isr,
+       sum(CASE WHEN was_offline THEN 1 ELSE 0 END) OVER () AS were_offline,
+       sum(CASE WHEN was_under_min_isr THEN 1 ELSE 0 END) OVER () AS were_under_min_isr,
+       max(was_offline OR was_under_min_isr OR was_under_replicated) OVER () AS any_was_not_whole,
        sum(CASE WHEN state_at_end = 'offline' THEN 1 ELSE 0 END) OVER () AS are_offline,
        100 * (1 - sum(offline + under_min_isr) OVER () / nullif(sum(seconds) OVER (), 0)) AS cluster_percent
 FROM partitions
-ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, topic, partition
+ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, was_offline DESC,
+         was_under_min_isr DESC, topic, partition
 """
 
 
@@ -57,10 +68,12 @@ def partition_availability(partition_history: DataFrame) -> DataFrame:
 
     Returns:
         topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
-        under_replicated double (seconds in the state; offline only up to when the partition was online again, for at
-        the log's end the brokers may just have been shut down), state_at_end string (null: deleted), offline_at_end
-        double, unclean boolean, available_percent double (neither offline nor below the minimum ISR), partitions long,
-        were_offline long, were_under_min_isr long, are_offline long, cluster_percent double
+        under_replicated double (seconds in the state, where clocks tell; offline only up to when the partition was
+        online again, for at the log's end the brokers may just have been shut down), was_offline boolean,
+        was_under_min_isr boolean, was_under_replicated boolean (whatever clocks say), state_at_end string (null:
+        deleted), offline_at_end double, unclean boolean, available_percent double (neither offline nor below the
+        minimum ISR), partitions long, were_offline long, were_under_min_isr long, any_was_not_whole boolean,
+        are_offline long, cluster_percent double
     """
     return run(SQL, partition_history=partition_history)
 
@@ -70,7 +83,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     bad = frame[(frame["offline"] + frame["under_min_isr"] + frame["under_replicated"]) > 0]
     shown = bad.head(ROWS_SHOWN)
     if shown.empty:
-        return nothing("every partition was whole all the time")
+        untold = len(frame) and frame["any_was_not_whole"].iloc[0]
+        return nothing(NO_CLOCK if untold else "every partition was whole all the time")
     names = [f"{t}-{p}" for t, p in zip(shown["topic"], shown["partition"], strict=True)]
     states = ("offline", "under_min_isr", "under_replicated")
     series = {state: shown[state] for state in states}
@@ -85,9 +99,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if worst["were_offline"]:
         text = f"{worst['were_offline']:,} of {count_text(total, 'partition')} offline for a time"
         level: Level = "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn"
-        longest = f"{_longest(frame, 'offline')} longest, {seconds_text(worst['offline'])}"
-        text = f"Availability: {text}; {longest}."
-        verdicts.append(Verdict(level, text))
+        verdicts.append(Verdict(level, f"Availability: {text}; {_longest(frame, 'offline')}."))
     else:
         text = f"Availability: none of {count_text(total, 'partition')} was offline and came back."
         verdicts.append(Verdict("ok", text))
@@ -97,9 +109,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         text = f"{percent:.4g} % of the partitions' time with a leader and enough in-sync replicas"
         verdicts.append(Verdict(level, f"Availability: {text}."))
     if worst["were_under_min_isr"]:
-        longest = seconds_text(float(frame["under_min_isr"].max()))
         below = count_text(worst["were_under_min_isr"], "partition")
-        text = f"{below} below it for a time; {_longest(frame, 'under_min_isr')} longest, {longest}"
+        text = f"{below} below it for a time; {_longest(frame, 'under_min_isr')}"
         verdicts.append(Verdict("warn", f"Minimum ISR: {text}."))
     if worst["are_offline"]:
         text = f"{count_text(worst['are_offline'], 'partition')} without a leader at the end of the log"
@@ -109,10 +120,14 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 
 def _longest(frame: pd.DataFrame, state: str) -> str:
     """The partition that was longest in the state, and how many others were as long: a broker takes many with it."""
-    as_long = frame[frame[state] == frame[state].max()]
+    longest = frame[state].max()
+    if not longest > 0:
+        return "how long cannot be told: clocks show no time, stand still or are years off"
+    as_long = frame[frame[state] == longest]
     first = as_long.iloc[0]
     others = f" and {len(as_long) - 1:,} more" if len(as_long) > 1 else ""
-    return f"{short(first['topic'])}-{first['partition']}{others}"
+    where = f"{short(first['topic'])}-{first['partition']}{others}"
+    return f"{where} longest, {seconds_text(float(longest))}"
 
 
 ANALYSIS = Analysis(
@@ -121,7 +136,7 @@ ANALYSIS = Analysis(
     title="Partition availability",
     question="How long was each partition offline, below its minimum ISR, or under-replicated?",
     views={
-        "partition_history": "topic_id string, topic string, partition int, to_ts timestamp, seconds double, "
+        "partition_history": "topic_id string, topic string, partition int, to_offset bigint, seconds double, "
         "state string, unclean boolean"
     },
     needs="partitions in the metadata log",

@@ -10,7 +10,7 @@ from spark.analyses.analysis import (
     count_text,
     run,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     nothing,
     over_time,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BLOCK = 1000  # ids of one block
+MANY = 10  # so many a start of brokers and clients may take
 BLOCKS_PER_HOUR_MAX = 20
 
 SQL = f"""
@@ -29,7 +30,7 @@ WITH blocks AS (
   SELECT {bucketed("timestamp")} AS ts, timestamp, get_json_object(payload, '$.broker_id') AS broker,
          CAST(get_json_object(payload, '$.next_producer_id') AS BIGINT) AS next_id
   FROM {{metadata_records}}
-  WHERE type = 'ProducerIdsRecord' AND source = 'log' AND unix_millis(timestamp) BETWEEN :low_ms AND :high_ms
+  WHERE type = 'ProducerIdsRecord' AND source = 'log'
 )
 SELECT ts, broker, :bucket_ms AS bucket_ms, count(*) AS blocks, max(next_id) AS next_id,
        min(timestamp) AS first_ts, max(timestamp) AS last_ts
@@ -41,8 +42,8 @@ def producer_id_rate(metadata_records: DataFrame) -> DataFrame:
     """Blocks of producer ids by time and broker that asked for them.
 
     Returns:
-        ts timestamp (start of its bucket), broker string, bucket_ms int, blocks long, next_id long (the next one free),
-        first_ts timestamp, last_ts timestamp
+        ts timestamp (start of its bucket; null: no time, or one far from all others), broker string, bucket_ms int,
+        blocks long, next_id long (the next one free), first_ts timestamp, last_ts timestamp
     """
     window = window_of(metadata_records, "timestamp")
     return run(in_window(SQL, window), metadata_records=metadata_records)
@@ -61,12 +62,21 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
     blocks = int(frame["blocks"].sum())
-    hours = (frame["last_ts"].max() - frame["first_ts"].min()).total_seconds() / 3600
+    timed = frame[frame["ts"].notna()]
+    rate = (timed["blocks"].sum() - 1) / (_hours(timed) or float("nan"))
     text = f"{count_text(blocks, 'block')} of {BLOCK:,} ids; the next free id is {frame['next_id'].max():,}"
-    fast = blocks > 1 and hours > 0 and (blocks - 1) / hours > BLOCKS_PER_HOUR_MAX and blocks > 10
+    fast = blocks > MANY and rate > BLOCKS_PER_HOUR_MAX
     if fast:
-        text += f"; {blocks / hours:.3g} blocks an hour: clients start anew all the time"
-    return [Verdict("warn" if fast else "info", f"Producer ids: {text}.")]
+        text += f"; {rate:.3g} blocks an hour: clients start anew all the time"
+    return [
+        Verdict("warn" if fast else "info", f"Producer ids: {text}."),
+        *undated(frame, "blocks", "block", "Producer ids"),
+    ]
+
+
+def _hours(timed: pd.DataFrame) -> float:
+    """From the first block to the last."""
+    return float((timed["last_ts"].max() - timed["first_ts"].min()).total_seconds() / 3600)
 
 
 ANALYSIS = Analysis(

@@ -10,7 +10,7 @@ from spark.analyses.analysis import (
     count_text,
     run,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     heat,
     nothing,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 GROUPS = 20
+MANY = 5  # so many may follow each other while a group forms
 PER_HOUR_MAX = 10.0
 
 SQL = f"""
@@ -42,7 +43,7 @@ SELECT 'group' AS kind, :bucket_ms AS bucket_ms, group, protocol, first_ts AS ts
 FROM largest
 UNION ALL
 SELECT 'time', :bucket_ms, g.group, g.protocol, {bucketed("at")}, NULL, count(*), max(g.members), NULL, NULL, NULL
-FROM generations g JOIN largest USING (group) WHERE unix_millis(at) BETWEEN :low_ms AND :high_ms GROUP BY 1, 2, 3, 4, 5
+FROM generations g JOIN largest USING (group) GROUP BY 1, 2, 3, 4, 5
 ORDER BY kind, rebalances DESC, group, ts
 """
 
@@ -54,8 +55,8 @@ def rebalances(group_members: DataFrame) -> DataFrame:
 
     Returns:
         kind string (group, time), bucket_ms int, group string, protocol string, ts timestamp (group: the first; time:
-        start of its bucket), last_ts timestamp, rebalances long, members_max int, members_at_end int, all_groups long,
-        all_rebalances long
+        start of its bucket; null: no time, or one far from all others), last_ts timestamp, rebalances long, members_max
+        int, members_at_end int, all_groups long, all_rebalances long
     """
     window = window_of(group_members, "timestamp")
     return run(in_window(SQL, window), group_members=group_members)
@@ -75,14 +76,17 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if groups.empty:
         return []
     one = groups.iloc[0]
-    hours = max((groups["last_ts"] - groups["ts"]).dt.total_seconds().max() / 3600, 1 / 60)
-    busy = groups[groups["rebalances"] > 5]
+    seconds = (one["last_ts"] - one["ts"]).total_seconds()
     text = (
         f"{count_text(one['all_rebalances'], 'rebalance')} of {count_text(one['all_groups'], 'group')}; "
         f"{short(one['group'])} most, {one['rebalances']:,} with up to {count_text(one['members_max'], 'member')}"
     )
-    often = len(busy) > 0 and one["rebalances"] / hours > PER_HOUR_MAX
-    return [Verdict("warn" if often else "info", f"Rebalances: {text}.")]
+    hours = max(seconds / 3600, 1 / 60)
+    often = one["rebalances"] > MANY and seconds > 0 and one["rebalances"] / hours > PER_HOUR_MAX
+    return [
+        Verdict("warn" if often else "info", f"Rebalances: {text}."),
+        *undated(frame[frame["kind"] == "time"], "rebalances", "rebalance", "Rebalances"),
+    ]
 
 
 ANALYSIS = Analysis(

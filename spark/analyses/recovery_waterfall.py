@@ -56,7 +56,7 @@ WITH losses AS (
        AND r.leader_epoch = n.leader_epoch + 1
   GROUP BY 1, 2
 ), back AS (
-  SELECT w.broker_id, w.from_offset, min(b.from_ts) AS back_ts
+  SELECT w.broker_id, w.from_offset, min(b.from_ts) AS back_ts, count(*) AS times
   FROM windows w JOIN {{broker_history}} b
     ON b.broker_id = w.broker_id AND b.state = 'active' AND b.from_offset > w.from_offset
   GROUP BY 1, 2
@@ -66,13 +66,14 @@ WITH losses AS (
     ON array_contains(i.added, w.broker_id) AND i.offset > w.from_offset AND i.offset < w.end_offset
   GROUP BY 1, 2
 )
-SELECT w.broker_id, w.lost_ts, w.cause, coalesce(m.leaders, 0) AS leaders,
+SELECT w.broker_id, w.lost_ts, coalesce(unix_millis(w.lost_ts) >= 0, false) AS is_timed, w.cause,
+       coalesce(m.leaders, 0) AS leaders,
        coalesce(m.without_leader, 0) AS without_leader,
        greatest(coalesce(m.without_leader, 0) - coalesce(a.led_again, 0), 0) AS left_without_leader,
        (unix_millis(m.first_leader_ts) - unix_millis(w.lost_ts)) / 1000D AS first_leader_seconds,
        (unix_millis(greatest(m.last_leader_ts, a.led_again_ts)) - unix_millis(w.lost_ts)) / 1000D
          AS all_leaders_seconds,
-       (unix_millis(b.back_ts) - unix_millis(w.lost_ts)) / 1000D AS back_seconds,
+       (unix_millis(b.back_ts) - unix_millis(w.lost_ts)) / 1000D AS back_seconds, b.times IS NOT NULL AS is_back,
        (unix_millis(i.in_sync_ts) - unix_millis(w.lost_ts)) / 1000D AS in_sync_seconds,
        coalesce(i.replicas, 0) AS replicas, count(*) OVER () AS losses
 FROM windows w
@@ -80,7 +81,7 @@ LEFT JOIN moved m USING (broker_id, from_offset)
 LEFT JOIN led_again a USING (broker_id, from_offset)
 LEFT JOIN back b USING (broker_id, from_offset)
 LEFT JOIN in_sync i USING (broker_id, from_offset)
-ORDER BY w.lost_ts DESC LIMIT {ROWS}
+ORDER BY w.from_offset DESC LIMIT {ROWS}
 """
 
 
@@ -90,11 +91,12 @@ def recovery_waterfall(
     """One row for each loss of a broker that served, the latest first; seconds count from the loss.
 
     Returns:
-        broker_id int, lost_ts timestamp, cause string (fenced, controlled_shutdown, unregistered), leaders long (moved
-        away from it), without_leader long (of them, that had none for a time), left_without_leader
-        long (and none up to the end), first_leader_seconds double,
+        broker_id int, lost_ts timestamp, is_timed boolean (a clock shows it; else nothing follows but is_back), cause
+        string (fenced, controlled_shutdown, unregistered), leaders long (moved away from it), without_leader long (of
+        them, that had none for a time), left_without_leader long (and none up to the end), first_leader_seconds double,
         all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
-        in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses long (in all)
+        is_back boolean, in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses
+        long (in all)
     """
     return run(
         SQL, broker_history=broker_history, leader_changes=leader_changes, isr_changes=isr_changes
@@ -138,30 +140,43 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("ok", "Recovery: no broker that served was lost.")]
-    losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
-    leaders = frame["all_leaders_seconds"].dropna()
-    slowest = float(leaders.max()) if len(leaders) else 0.0
-    when = f"after at most {seconds_text(slowest)}" if slowest else "at once"
-    text = f"{count_text(losses, 'broker loss')}; all their partitions had leaders again {when}"
-    if left:
-        text = f"{count_text(losses, 'broker loss')}; {count_text(left, 'partition')} had no leader any more"
-        text += " up to the end of the log: were the brokers shut down?"
-        verdicts = [Verdict("info", f"Recovery: {text}")]
-    else:
-        is_slow = slowest > LEADERLESS_SECONDS_MAX
-        verdicts = [Verdict("warn" if is_slow else "ok", f"Recovery: {text}.")]
+    verdicts = [_leaders_again(frame)]
     synced = frame["in_sync_seconds"].dropna()
     synced = synced[synced <= SECONDS_MAX]
     if len(synced):
         told = f"median {seconds_text(float(synced.median()))}, longest {seconds_text(float(synced.max()))}"
         verdicts.append(Verdict("info", f"Until the last replica was in sync: {told}."))
-    missing = frame[frame["back_seconds"].isna()].drop_duplicates("broker_id")
     latest = frame.drop_duplicates("broker_id")
-    gone = latest[latest["back_seconds"].isna()]
-    if len(missing) and len(gone):
+    gone = latest[~latest["is_back"]]
+    if len(gone):
         told = ids_text("broker", gone["broker_id"])
         verdicts.append(Verdict("info", f"Lost last and not back: {told}."))
     return verdicts
+
+
+def _leaders_again(frame: pd.DataFrame) -> Verdict:
+    """How soon partitions had leaders again."""
+    losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
+    text = f"Recovery: {count_text(losses, 'broker loss')}"
+    if left:
+        text += f"; {count_text(left, 'partition')} had no leader any more"
+        return Verdict("info", f"{text} up to the end of the log: were the brokers shut down?")
+    untimed = int((~frame["is_timed"]).sum())
+    if untimed == len(frame):
+        text += "; no clock shows when: how soon their partitions had leaders again cannot be told"
+        return Verdict("info", f"{text}.")
+    if not untimed and not frame["leaders"].any():
+        return Verdict("ok", f"{text}; no partition was led there.")
+    leaders = frame["all_leaders_seconds"].dropna()
+    slowest = float(leaders.max()) if len(leaders) else 0.0
+    when = f"after at most {seconds_text(slowest)}" if slowest else "at once"
+    whose = (
+        f"of {untimed:,} no clock shows when; the partitions of the others"
+        if untimed
+        else "all their partitions"
+    )
+    is_slow = slowest > LEADERLESS_SECONDS_MAX
+    return Verdict("warn" if is_slow else "ok", f"{text}; {whose} had leaders again {when}.")
 
 
 ANALYSIS = Analysis(

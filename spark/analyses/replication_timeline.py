@@ -11,8 +11,9 @@ from spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
+    NO_CLOCK,
     STATE_COLOURS,
     figure,
     nothing,
@@ -31,23 +32,25 @@ WITH edges AS (
   UNION ALL
   SELECT to_ts, state, -1 FROM {{partition_history}} WHERE state != 'deleted' AND to_ts IS NOT NULL
 ), steps AS (
-  SELECT ts, sum(step) AS partitions,
+  SELECT ts, count(*) AS changes, sum(step) AS partitions,
          sum(CASE WHEN state = 'offline' THEN step ELSE 0 END) AS offline,
          sum(CASE WHEN state = 'under_min_isr' THEN step ELSE 0 END) AS under_min_isr,
          sum(CASE WHEN state = 'under_replicated' THEN step ELSE 0 END) AS under_replicated
   FROM edges GROUP BY ts
+), every AS (
+  SELECT count(DISTINCT topic_id, partition) AS all_partitions FROM {{partition_history}}
 ), running AS (
-  SELECT ts, sum(partitions) OVER w AS partitions, sum(offline) OVER w AS offline,
+  SELECT ts, changes, sum(partitions) OVER w AS partitions, sum(offline) OVER w AS offline,
          sum(under_min_isr) OVER w AS under_min_isr, sum(under_replicated) OVER w AS under_replicated
   FROM steps WINDOW w AS (ORDER BY ts)
 )
 SELECT {bucketed("ts")} AS ts, :bucket_ms AS bucket_ms, max(offline) AS offline, max(under_min_isr) AS under_min_isr,
        max(under_replicated) AS under_replicated,
-       least(max(offline + under_min_isr + under_replicated), (SELECT count(DISTINCT topic_id, partition)
-         FROM {{partition_history}})) AS not_whole,
-       max(partitions) AS partitions,
+       least(max(offline + under_min_isr + under_replicated), max(all_partitions)) AS not_whole,
+       max(partitions) AS partitions, sum(changes) AS changes,
+       max(all_partitions) AS all_partitions,
        max_by(struct(offline, under_min_isr, under_replicated), running.ts) AS last
-FROM running WHERE unix_millis(running.ts) BETWEEN :low_ms AND :high_ms
+FROM running CROSS JOIN every
 GROUP BY 1 ORDER BY 1
 """
 
@@ -56,9 +59,10 @@ def replication_timeline(partition_history: DataFrame) -> DataFrame:
     """How many partitions were in a state, by time; buckets in which nothing changed are as the one before ended.
 
     Returns:
-        ts timestamp (start of its bucket), bucket_ms int, offline long, under_min_isr long, under_replicated long (the
-        most at once within the bucket), not_whole long (the most in any of the three at once; a clock that goes back
-        may count one twice, but never more than there are), partitions long, last struct of the three (at the
+        ts timestamp (start of its bucket; null: no time, or one far from all others), bucket_ms int, offline long,
+        under_min_isr long, under_replicated long (the most at once within the bucket), not_whole long (the most in any
+        of the three at once; a clock that goes back may count one twice, but never more than there are), partitions
+        long, changes long (intervals that began or ended), all_partitions long, last struct of the three (at the
         bucket's end)
     """
     window = window_of(partition_history, "from_ts")
@@ -71,6 +75,9 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 
     if frame.empty:
         return nothing("no partition in the log")
+    frame = frame[frame["ts"].notna()]
+    if frame.empty:
+        return nothing(NO_CLOCK)
     made = figure(height=320, yaxis_title="partitions", xaxis={"type": "date", "title": "UTC"})
     width = pd.Timedelta(milliseconds=float(frame["bucket_ms"].iloc[0]))
     for state in STATES:
@@ -91,11 +98,18 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
-    most = int(frame["not_whole"].max())
-    width = float(frame["bucket_ms"].iloc[0]) / 1000
-    span = seconds_text((frame["ts"].max() - frame["ts"].min()).total_seconds() + width)
+    timed = frame[frame["ts"].notna()]
+    if timed.empty:
+        every = count_text(frame["all_partitions"].iloc[0], "partition")
+        return [Verdict("info", f"Replication: of {every} no change has a time that can be.")]
+    most = int(timed["not_whole"].max())
+    width = float(timed["bucket_ms"].iloc[0]) / 1000
+    span = seconds_text((timed["ts"].max() - timed["ts"].min()).total_seconds() + width)
     text = f"the log covers {span}; {count_text(most, 'partition')} not whole at once at most"
-    return [Verdict("info", f"Replication: {text}.")]
+    return [
+        Verdict("info", f"Replication: {text}."),
+        *undated(frame, "changes", "change", "Replication"),
+    ]
 
 
 ANALYSIS = Analysis(

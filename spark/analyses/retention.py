@@ -29,11 +29,13 @@ DIRTY_MIN = 0.5  # log.cleaner.min.cleanable.ratio
 
 SQL = f"""
 WITH told AS (
-  SELECT *, next_offset - base_offset AS offsets FROM {{segments}}
+  SELECT *, next_offset - base_offset AS offsets,
+         CASE WHEN min_timestamp >= '1970-01-01' THEN min_timestamp END AS first_ts,
+         CASE WHEN max_timestamp >= '1970-01-01' THEN max_timestamp END AS last_ts FROM {{segments}}
 ), topics AS (
   SELECT topic, count(*) AS segments, count(DISTINCT partition, broker_id) AS replicas, sum(size_bytes) AS bytes,
          sum(records) AS records, sum(missing_offsets) AS missing, sum(offsets) AS offsets,
-         min(min_timestamp) AS oldest_ts, max(max_timestamp) AS newest_ts, max(is_cleaned) AS compacted,
+         min(first_ts) AS oldest_ts, max(last_ts) AS newest_ts, max(is_cleaned) AS compacted,
          sum(CASE WHEN is_cleaned THEN 0 WHEN is_active THEN 0 ELSE size_bytes END) AS dirty_bytes,
          sum(CASE WHEN is_active THEN 0 ELSE size_bytes END) AS closed_bytes,
          max(size_bytes) AS largest_segment

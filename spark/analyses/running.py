@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
@@ -41,18 +42,24 @@ class Outcome:
 
 
 def run_all(
-    spark: SparkSession, analyses: Sequence[Analysis], load: Load, *, is_much: bool = False
+    spark: SparkSession,
+    analyses: Sequence[Analysis],
+    load: Load,
+    *,
+    is_much: bool = False,
+    since_ms: int | None = None,
 ) -> Iterator[Outcome]:
     """The outcomes in order, each when it is there. Damaged data is told in a verdict instead of raised.
 
     Args:
         is_much: the data is worth compiling queries for.
+        since_ms: `load` leaves out what is older: where nothing is left, that is told.
     """
     with _settings(spark, SETTINGS if is_much else {**SETTINGS, **INTERPRETED}):
         views = Views(analyses, load)
         try:
             for analysis in analyses:
-                yield _run(analysis, views)
+                yield _run(analysis, views, since_text(since_ms))
         finally:
             views.close()
 
@@ -108,7 +115,7 @@ def columns_of(schema: str) -> dict[str, str]:
     return columns
 
 
-def _run(analysis: Analysis, views: Views) -> Outcome:
+def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
     from pyspark.errors import PySparkException
 
     started = time.monotonic()
@@ -124,7 +131,15 @@ def _run(analysis: Analysis, views: Views) -> Outcome:
             return outcome([not_applicable(analysis, why.partition("; topics found")[0])], None)
         return outcome([Verdict("bad", f"{analysis.title}: not possible: {why}")], None)
     verdicts = analysis.evaluate(frame)
-    return outcome(verdicts or [not_applicable(analysis)], frame)
+    missing = f"there are no {analysis.needs}{since}"
+    return outcome(verdicts or [not_applicable(analysis, missing)], frame)
+
+
+def since_text(since_ms: int | None) -> str:
+    """`since_ms` as it follows a noun; empty for None."""
+    if since_ms is None:
+        return ""
+    return f" since {datetime.fromtimestamp(since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def not_applicable(analysis: Analysis, why: str = "") -> Verdict:

@@ -12,7 +12,7 @@ from spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     NO_CLOCK,
     PALETTE,
@@ -32,12 +32,10 @@ PARTITIONS_SHOWN_MAX = 40
 
 SQL = f"""
 WITH inside AS (
-  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, record_count, batch_bytes,
-         unix_millis(max_timestamp) BETWEEN :low_ms AND :high_ms AS in_window FROM {{batches}}
+  SELECT topic, partition, {bucketed("max_timestamp")} AS ts, record_count, batch_bytes FROM {{batches}}
 ), totals AS (
   SELECT sum(record_count) AS all_records, sum(batch_bytes) AS all_bytes, count(DISTINCT topic) AS topics,
-         count(DISTINCT topic, partition) AS partitions,
-         sum(CASE WHEN in_window THEN 0 ELSE record_count END) AS outside FROM inside
+         count(DISTINCT topic, partition) AS partitions FROM inside
 ), topics AS (
   SELECT topic FROM inside GROUP BY topic ORDER BY sum(record_count) DESC, topic LIMIT {TOPICS_SHOWN_MAX}
 ), busiest AS (
@@ -45,10 +43,10 @@ WITH inside AS (
   ORDER BY sum(record_count) DESC, topic, partition LIMIT {PARTITIONS_SHOWN_MAX}
 ), by_topic AS (
   SELECT CASE WHEN t.topic IS NULL THEN 'other topics' ELSE i.topic END AS topic, ts, sum(record_count) AS records,
-         sum(batch_bytes) AS bytes FROM inside i LEFT JOIN topics t ON t.topic = i.topic WHERE in_window GROUP BY 1, 2
+         sum(batch_bytes) AS bytes FROM inside i LEFT JOIN topics t ON t.topic = i.topic GROUP BY 1, 2
 ), by_partition AS (
   SELECT i.topic, i.partition, ts, sum(record_count) AS records, sum(batch_bytes) AS bytes
-  FROM inside i JOIN busiest USING (topic, partition) WHERE in_window GROUP BY 1, 2, 3
+  FROM inside i JOIN busiest USING (topic, partition) WHERE ts IS NOT NULL GROUP BY 1, 2, 3
 )
 SELECT 'topic' AS kind, topic, CAST(NULL AS INT) AS partition, ts, records, bytes, :bucket_ms AS bucket_ms, totals.*
 FROM by_topic CROSS JOIN totals
@@ -62,9 +60,9 @@ def throughput(batches: DataFrame) -> DataFrame:
     """What was written, by time: of the largest topics and the busiest partitions; times are those of batches.
 
     Returns:
-        kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket), records long,
-        bytes long (as stored: compressed, with headers), bucket_ms int, and of all: all_records long, all_bytes long,
-        topics long, partitions long, outside long (records whose time is far from all others)
+        kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for
+        times that are none or far from all others), records long, bytes long (as stored: compressed, with headers),
+        bucket_ms int, and of all: all_records long, all_bytes long, topics long, partitions long
     """
     return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)
 
@@ -75,7 +73,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     from plotly.subplots import make_subplots
 
     if frame.empty:
-        return nothing("no records up to the high watermark")
+        return nothing("no records")
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -132,8 +130,6 @@ def _filled(rows: pd.DataFrame, width: float) -> pd.Series[float]:
 
 def _rate_text(rate: float) -> str:
     """By the day where a second has hardly any."""
-    if rate != rate:
-        return "unknown"
     daily = rate * 86_400
     if rate >= 1:
         return f"{rate:,.0f} records/s"
@@ -142,21 +138,28 @@ def _rate_text(rate: float) -> str:
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
-        return [Verdict("info", "Throughput: no records up to the high watermark.")]
+        return []
     one, topics = frame.iloc[0], frame[frame["kind"] == "topic"]
-    width = float(one["bucket_ms"]) / 1000
-    peak = float((topics.groupby("ts")["records"].sum() / width).max())
-    span = (topics["ts"].max() - topics["ts"].min()).total_seconds() + width
     text = (
         f"{count_text(one['all_records'], 'record')} ({bytes_text(float(one['all_bytes']))} stored) in "
-        f"{count_text(one['partitions'], 'partition')} of {count_text(one['topics'], 'topic')} "
-        f"over {seconds_text(span)}; peak {_rate_text(peak)}"
+        f"{count_text(one['partitions'], 'partition')} of {count_text(one['topics'], 'topic')}"
     )
-    verdicts = [Verdict("info", f"Throughput: {text}.")]
-    if one["outside"]:
-        text = f"{count_text(one['outside'], 'record')} left out of the times, whose clocks are far from all others"
-        verdicts.append(Verdict("warn", f"Throughput: {text}."))
-    return verdicts
+    text += _over_time(topics[topics["ts"].notna()], float(one["bucket_ms"]) / 1000)
+    return [
+        Verdict("info", f"Throughput: {text}."),
+        *undated(topics, "records", "record", "Throughput"),
+    ]
+
+
+def _over_time(topics: pd.DataFrame, width: float) -> str:
+    """How long and how fast, where the times of more than one bucket tell it."""
+    if topics.empty:
+        return ""
+    if topics["ts"].nunique() == 1:
+        return f"; their times lie within {seconds_text(width)}"
+    peak = float((topics.groupby("ts")["records"].sum() / width).max())
+    span = (topics["ts"].max() - topics["ts"].min()).total_seconds() + width
+    return f" over {seconds_text(span)}; peak {_rate_text(peak)}"
 
 
 ANALYSIS = Analysis(
@@ -167,7 +170,7 @@ ANALYSIS = Analysis(
     views={
         "batches": "topic string, partition int, record_count int, batch_bytes int, max_timestamp timestamp"
     },
-    needs="records in data logs",
+    needs="records up to the high watermark",
     sql=SQL,
     compute=throughput,
     plot=plot,

@@ -34,14 +34,16 @@ LATE_MS = 60_000  # behind records before it by more: worth a look
 SQL = f"""
 WITH judged AS (
   SELECT topic, partition, base_offset, record_count, unix_millis(max_timestamp) AS ms, timestampType AS kind,
-         max(unix_millis(max_timestamp)) OVER (PARTITION BY topic, partition ORDER BY base_offset
-           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ms
+         coalesce(unix_millis(max_timestamp) < 0, false) AS is_none,
+         coalesce(unix_millis(max_timestamp) BETWEEN 0 AND {PAST_MS}, false) AS is_past,
+         coalesce(unix_millis(max_timestamp) > unix_millis(current_timestamp()) + {FUTURE_MS}, true) AS is_future
   FROM {{batches}}
+), followed AS (
+  SELECT *, CASE WHEN is_none OR is_past OR is_future THEN NULL ELSE ms END AS good_ms FROM judged
 ), told AS (
-  SELECT *, coalesce(ms < 0, true) AS is_none, ms BETWEEN 0 AND {PAST_MS} AS is_past,
-         ms > unix_millis(current_timestamp()) + {FUTURE_MS} AS is_future,
-         greatest(coalesce(before_ms - ms, 0), 0) AS behind_ms
-  FROM judged
+  SELECT *, greatest(coalesce(max(good_ms) OVER (PARTITION BY topic, partition ORDER BY base_offset
+           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - good_ms, 0), 0) AS behind_ms
+  FROM followed
 )
 SELECT topic, sum(record_count) AS records,
        sum(CASE WHEN is_none THEN record_count ELSE 0 END) AS without,
@@ -62,7 +64,8 @@ def timestamps(batches: DataFrame) -> DataFrame:
 
     Returns:
         topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine
-        by an hour), late long (a minute behind an earlier batch of the partition), late_max_seconds double,
+        by an hour, or beyond what Spark holds), late long (a minute behind an earlier batch of the partition; both have
+        times that can be), late_max_seconds double,
         append_time boolean (brokers stamped some), first_ts timestamp, last_ts timestamp, all_broken long, all_late
         long (of all topics)
     """

@@ -11,7 +11,7 @@ from spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from spark.analyses.buckets import bucketed, in_window, window_of
+from spark.analyses.buckets import bucketed, in_window, undated, window_of
 from spark.analyses.plots import (
     BLUE,
     GREEN,
@@ -31,7 +31,7 @@ SHORT_SECONDS = 3600.0
 SQL = f"""
 WITH events AS (
   SELECT {bucketed("ts")} AS ts, event, topic, seconds, partitions, prev_partitions FROM {{topic_history}}
-  WHERE event IN ('created', 'deleted', 'partitions_added') AND unix_millis(ts) BETWEEN :low_ms AND :high_ms
+  WHERE event IN ('created', 'deleted', 'partitions_added')
 )
 SELECT 'time' AS kind, ts, event, :bucket_ms AS bucket_ms, count(*) AS events, CAST(NULL AS DOUBLE) AS seconds,
        sum(CASE WHEN event = 'deleted' AND seconds < {SHORT_SECONDS} THEN 1 ELSE 0 END) AS short_lived,
@@ -48,8 +48,9 @@ def topic_lifecycle(topic_history: DataFrame) -> DataFrame:
     """Births, deaths and growth by time; the topics that lived shortest.
 
     Returns:
-        kind string (time, short), ts timestamp, event string, bucket_ms int, events long, seconds double (short: how
-        long it lived), short_lived long (deleted within an hour), new_partitions long, topic string
+        kind string (time, short), ts timestamp (start of its bucket; null: no time, or one far from all others), event
+        string, bucket_ms int, events long, seconds double (short: how long it lived), short_lived long (deleted within
+        an hour), new_partitions long, topic string
     """
     return run(in_window(SQL, window_of(topic_history, "ts")), topic_history=topic_history)
 
@@ -74,7 +75,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{count_text(created, 'topic')} created, {deleted:,} deleted, "
         f"{count_text(shown['new_partitions'].sum(), 'partition')} made"
     )
-    verdicts = [Verdict("info", f"Topics: {text}.")]
+    verdicts = [Verdict("info", f"Topics: {text}."), *undated(shown, "events", "event", "Topics")]
     if brief := int(shown["short_lived"].sum()):
         first = frame[frame["kind"] == "short"].sort_values("seconds").iloc[0]
         text = f"{count_text(brief, 'topic')} lived less than an hour; {short(first['topic'])} "

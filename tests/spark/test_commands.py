@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from log.batches.records import NewRecord, build_batch
 from log.directories.meta_properties import MetaProperties
 from spark import report
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
@@ -114,6 +115,26 @@ class TestInSpark:
     def test_since_leaves_out_what_is_older(self, data, capsys):
         found = verdicts(capsys, "throughput", data=data, since=at(5))
         assert "50 records" in found["throughput"]
+
+    def test_since_after_the_last_record(self, data, tmp_path, capsys):
+        found = verdicts(capsys, "D1", "D6", data=data, since=at(10_000))
+        none = "not applicable: there are no"
+        assert (
+            f"{none} records up to the high watermark since 1970-01-01 02:46:40"
+            in found["throughput"]
+        )
+        assert f"{none} batches in data logs since 1970-01-01" in found["timestamps"]
+        analyze("throughput", data=data, since=at(10_000), html=tmp_path)
+        assert "of the time since 1970-01-01 02:46:40 UTC" in (tmp_path / "index.html").read_text()
+
+    def test_since_keeps_what_has_no_time(self, tmp_path, capsys):
+        broker = make_node(tmp_path, 11)
+        rows = [NewRecord(None, b"old", -1)] * 10
+        write_partition(broker, "orders", 0, [build_batch(rows, base_offset=0, leader_epoch=0)])
+        checkpoint(broker, {("orders", 0): 10})
+        found = verdicts(capsys, "D1", data=tmp_path, since=at(5))
+        assert "10 records" in found["throughput"]
+        assert "10 records are not in the figure" in found["throughput"]
 
     def test_of_what_lasts_only_the_part_since_then_counts(self, data, capsys):
         [(begun,)] = _sql(

@@ -16,7 +16,7 @@ from quorum.metadata.image import BrokerRegistration, ClusterImage
 from spark.column import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import Fold, folded
 from spark.kafka_metadata.tables.partitions import BROKER_RECORDS
-from spark.kafka_metadata.tables.walk import Moment, Step
+from spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
 from wire.primitives import uuid_to_text
 from wire.records.brokers import (
     BrokerRegistrationChangeRecord,
@@ -36,7 +36,12 @@ COLUMNS = (
     Column("to_offset", LONG, "the record that ended it; null: it goes on"),
     Column("from_ts", TIMESTAMP, "when it began", unit="UTC"),
     Column("to_ts", TIMESTAMP, "when it ended; null: it goes on", unit="UTC"),
-    Column("seconds", pa.float64(), "its length, of the last interval to the log's end", unit="s"),
+    Column(
+        "seconds",
+        pa.float64(),
+        "its length, of the last interval to the log's end; null: no time",
+        unit="s",
+    ),
     Column("state", STRING, "registered, active, controlled_shutdown, fenced, unregistered"),
     Column("prev_state", STRING, "the state before; null: none"),
     Column(
@@ -143,7 +148,7 @@ class BrokerHistory(Fold):
                 None if end is None else end.offset,
                 since.timestamp_ms,
                 None if end is None else end.timestamp_ms,
-                max(0, measured_to.timestamp_ms - since.timestamp_ms) / 1000,
+                seconds_between(since, measured_to),
                 state,
                 prev_state,
                 cause,

@@ -89,7 +89,7 @@ COLUMNS = (
     Column(
         "seconds",
         pa.float64(),
-        "its length, of the last interval to the log's end",
+        "its length, of the last interval to the log's end; null: no time",
         unit="s",
         cells=lambda parts: parts.seconds,
     ),
@@ -239,9 +239,14 @@ class Parts:
         return [None if end is None else end.timestamp_ms for end in self._ends]
 
     @property
-    def seconds(self) -> npt.NDArray[np.float64]:
+    def seconds(self) -> npt.NDArray[np.float64] | list[float | None]:
+        """As `seconds_between` has them."""
         lasted = np.subtract(self._ended_ms, self.from_ms, dtype=np.float64)
-        return np.maximum(0, lasted) / 1000
+        seconds = np.maximum(0, lasted) / 1000
+        timed = np.minimum(self._ended_ms, self.from_ms) >= 0
+        if timed.all():
+            return seconds
+        return [one if known else None for one, known in zip(seconds, timed, strict=True)]
 
     @property
     def leaders(self) -> list[int | None]:

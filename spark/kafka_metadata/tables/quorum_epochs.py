@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from log.batches.batch import BatchView
-from quorum.metadata.epochs import epochs_of
+from quorum.metadata.epochs import Epoch, epochs_of
 from spark.column import INT, LONG, TIMESTAMP, Column, rows_to_arrow
 from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
@@ -28,7 +28,9 @@ COLUMNS = (
     Column("to_ts", TIMESTAMP, "time of its last record", unit="UTC"),
     Column("seconds", pa.float64(), "between both", unit="s"),
     Column("records", LONG, "how many it wrote"),
-    Column("gap_before_ms", LONG, "from the last record of the epoch before", unit="ms"),
+    Column(
+        "gap_before_ms", LONG, "from the last record of the epoch before; null: no time", unit="ms"
+    ),
     Column("silence_max_ms", LONG, "the longest time without a record within it", unit="ms"),
     Column("silence_ts", TIMESTAMP, "when that silence began", unit="UTC"),
 )
@@ -48,9 +50,9 @@ def read(
                 one.last_offset,
                 one.from_ms,
                 one.to_ms,
-                one.seconds,
+                one.seconds if one.from_ms >= 0 else None,
                 one.records,
-                one.gap_before_ms,
+                _gap_before(one),
                 *silences.longest.get(one.epoch, (None, None)),
             )
             for one in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
@@ -59,6 +61,14 @@ def read(
     except RemoteProtocolError as error:
         raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
     yield rows_to_arrow(rows, COLUMNS, wanted)
+
+
+def _gap_before(epoch: Epoch) -> int | None:
+    """None also where its first record, or the last of the epoch before, has no time (-1)."""
+    gap = epoch.gap_before_ms
+    if gap is None or epoch.from_ms < 0 or epoch.from_ms - gap < 0:
+        return None
+    return gap
 
 
 def _batches(task: MetadataTask, until_ms: int | None) -> Iterator[BatchView]:
@@ -79,7 +89,7 @@ class _Silences:
     def watched(self, batches: Iterator[BatchView]) -> Iterator[BatchView]:
         for batch in batches:
             epoch, last = batch.leader_epoch, self._last
-            if last is not None and last[0] == epoch:
+            if last is not None and last[0] == epoch and min(last[1], batch.base_timestamp) >= 0:
                 silence = batch.base_timestamp - last[1]
                 if silence > self.longest.get(epoch, (0, 0))[0]:
                     self.longest[epoch] = silence, last[1]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from spark.kafka_metadata.tables.fold import EventFold, folded
 from spark.kafka_metadata.tables.partitions import TOPIC_RECORDS, Topics
-from spark.kafka_metadata.tables.walk import Moment, Step
+from spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
 from wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from wire.schema import Message
 
@@ -115,7 +115,7 @@ class TopicHistory(EventFold):
                 len(topic.partitions) if event == "deleted" else before,
                 None if first is None else len(first.replicas),
                 None if created is None else created.timestamp_ms,
-                None if since is None else max(0, moment.timestamp_ms - since.timestamp_ms) / 1000,
+                None if since is None else seconds_between(since, moment),
             )
         )
 

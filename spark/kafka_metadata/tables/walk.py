@@ -48,6 +48,13 @@ class Moment(NamedTuple):
 NEVER = Moment(-1, -1, -1)
 
 
+def seconds_between(since: Moment, until: Moment) -> float | None:
+    """0 where the clock went back; None where one of the records has no time (-1)."""
+    if since.timestamp_ms < 0 or until.timestamp_ms < 0:
+        return None
+    return max(0, until.timestamp_ms - since.timestamp_ms) / 1000
+
+
 class Step(NamedTuple):
     """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
 

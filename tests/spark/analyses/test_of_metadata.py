@@ -120,12 +120,12 @@ def test_zookeeper_that_differs(spark):
 def test_isr_storms(spark):
     changes = []
     for i in range(12):
-        changes.append((at(i), "orders", i, [], [13], "lag"))
+        changes.append((i, at(i), "orders", i, [], [13], "lag"))
         if i != 3:
-            changes.append((at(i + 30), "orders", i, [13], [], "caught_up"))
+            changes.append((i + 30, at(i + 30), "orders", i, [13], [], "caught_up"))
     for i in range(3):
-        changes.append((at(100 + i * 2), LONG_NAME, 0, [], [12], "lag"))
-        changes.append((at(101 + i * 2), LONG_NAME, 0, [12], [], "caught_up"))
+        changes.append((100 + i * 2, at(100 + i * 2), LONG_NAME, 0, [], [12], "lag"))
+        changes.append((101 + i * 2, at(101 + i * 2), LONG_NAME, 0, [12], [], "caught_up"))
     told = analysed(spark, "isr_storms", isr_changes=changes)
     assert "15 shrinks" in told.text
     assert "broker 12 left the ISR of nnn" in told.text
@@ -135,12 +135,12 @@ def test_isr_storms(spark):
 
 def test_availability(spark):
     history = [
-        ("a", "orders", 0, at(10), 10.0, "ok", False),
-        ("a", "orders", 0, at(15), 5.0, "offline", False),
+        ("a", "orders", 0, 10, 10.0, "ok", False),
+        ("a", "orders", 0, 15, 5.0, "offline", False),
         ("a", "orders", 0, None, 85.0, "ok", False),
         ("a", "orders", 1, None, 100.0, "ok", False),
-        ("a", "orders", 2, at(5), 5.0, "offline", False),
-        ("b", "gone", 0, at(20), 20.0, "under_min_isr", False),
+        ("a", "orders", 2, 5, 5.0, "offline", False),
+        ("b", "gone", 0, 20, 20.0, "under_min_isr", False),
         ("c", "down", 0, None, 50.0, "offline", False),
     ]
     told = analysed(spark, "partition_availability", partition_history=history)
@@ -225,6 +225,15 @@ def test_recovery(spark):
     assert "1 broker loss; all their partitions had leaders again after at most 3.0 s" in told.text
 
 
+def test_a_broker_that_led_nothing_was_lost(spark):
+    brokers = [(11, 1, at(0), "active", "registered", "unfenced")]
+    brokers.append((11, 9, at(50), "fenced", "active", "fenced"))
+    told = analysed(
+        spark, "recovery_waterfall", broker_history=brokers, leader_changes=[], isr_changes=[]
+    )
+    assert "1 broker loss; no partition was led there" in told.text
+
+
 def test_a_shutdown_is_one_loss_and_nobody_leads_after_the_last(spark):
     brokers = [
         (1, 1, at(0), "active", "registered", "unfenced"),
@@ -244,8 +253,8 @@ def test_a_shutdown_is_one_loss_and_nobody_leads_after_the_last(spark):
 
 
 def test_leader_balance(spark):
-    history = [(at(0), at(50), i % 2 + 1, [i % 2 + 1, 3], "ok") for i in range(10)]
-    history += [(at(50), None, 2, [i % 2 + 1, 3], "ok") for i in range(10)]
+    history = [(at(0), at(50), 50, i % 2 + 1, [i % 2 + 1, 3], "ok") for i in range(10)]
+    history += [(at(50), None, None, 2, [i % 2 + 1, 3], "ok") for i in range(10)]
     told = analysed(spark, "leader_balance", partition_history=history)
     assert (
         "broker 2 leads 10 of 10 partitions, 3.00 × the mean; 50 % are led by their preferred"

@@ -104,6 +104,28 @@ def test_leader_changes(told):
     assert [r["leader_epoch"] for r in found] == [1, 2, 3]
 
 
+def test_what_has_no_time_has_no_length(tmp_path):
+    log = Log().lead(1, 1000)
+    log.write(2000, broker(11), TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
+    log.write(-1, fence(11, fenced=-1), change(isr=[11]))
+    log.lead(2, 5000)
+    log.write(6000, fence(11, fenced=1), change(isr=[11, 12]))
+    log.write(8000, RemoveTopicRecord(topic_id=TOPIC_ID))
+    log.lead(3, -1)
+    store(tmp_path, 1, log.batches)
+    found = {table: rows(tmp_path, table) for table in ("broker_history", "partition_history")}
+    assert [row["seconds"] for row in found["broker_history"]] == [None, None, None]
+    lengths = [(row["state"], row["seconds"]) for row in found["partition_history"]]
+    assert lengths[-1] == ("deleted", 0.0)
+    assert [seconds for _, seconds in lengths[:-1]] == [None, None, 2.0]
+    epochs = rows(tmp_path, "quorum_epochs")
+    assert [row["seconds"] for row in epochs] == [1.0, 3.0, None]
+    assert [row["gap_before_ms"] for row in epochs] == [None, 3000, None]
+    assert [row["silence_max_ms"] for row in epochs] == [1000, 2000, None]
+    deleted = [row for row in rows(tmp_path, "topic_history") if row["event"] == "deleted"]
+    assert [row["seconds"] for row in deleted] == [6.0]
+
+
 def test_a_fence_in_a_later_batch_is_the_cause(tmp_path):
     """As our controllers write it, which fence in steps."""
     log = cluster()
