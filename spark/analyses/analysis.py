@@ -79,7 +79,7 @@ def seconds_text(seconds: float) -> str:
 def doubled_text(ms_from: float) -> str:
     """A class of durations in powers of two, by its start in milliseconds: from there to twice that."""
     if ms_from != ms_from or ms_from > YEARS_MS:
-        return seconds_text(float("nan"))
+        return "unknown"
     if ms_from <= 1:
         return "less than 2 ms"
     return f"{seconds_text(ms_from / 1000)} to {seconds_text(ms_from / 500)}"

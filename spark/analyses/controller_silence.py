@@ -16,6 +16,7 @@ from spark.analyses.analysis import (
 )
 from spark.analyses.plots import (
     BLUE,
+    GREY,
     RED,
     bars,
     nothing,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 IDLE_MS = 500  # metadata.max.idle.interval.ms: after it a leader writes a NoOpRecord
 SILENCE_MS = 3 * IDLE_MS
 LIMIT = seconds_text(SILENCE_MS / 1000)
+USUAL, SILENCE = f"up to {LIMIT}", f"longer than {LIMIT}: silence"
+UNTOLD = "no clock tells"
 
 SQL = f"""
 WITH followed AS (
@@ -61,13 +64,15 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     """How many intervals are how long; beyond the mark in red."""
     if frame.empty:
         return nothing("fewer than two batches")
-    usual, silence = f"up to {LIMIT}", f"longer than {LIMIT}: silence"
+    told = frame["ms_from"].notna()
     late = frame["silences"]
+    usual = (frame["intervals"] - late).where(told, 0)
+    series = {USUAL: usual, SILENCE: late, UNTOLD: frame["intervals"].where(~told, 0)}
     return bars(
         [doubled_text(ms) for ms in frame["ms_from"]],
-        {usual: frame["intervals"] - late, silence: late},
+        {kind: counts for kind, counts in series.items() if counts.any()},
         x_title="how many times a batch came so long after the one before",
-        colours={usual: BLUE, silence: RED},
+        colours={USUAL: BLUE, SILENCE: RED, UNTOLD: GREY},
     )
 
 

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 TOP = 20
 NAME_BYTES = 40  # of a key, to name it by
 HEX_BYTES = 16  # of one that is no text
+TOPIC_LETTERS, KEY_LETTERS = 18, 16  # of a label, which holds both
 HEAVY_SHARE = 0.2  # of a topic's records in one key: one partition, one consumer carries them
 
 # One pass: a key's hash tells it apart and its first bytes name it, both as grouping keys. An aggregate of names makes
 # Spark sort all records instead of hashing them, and whole keys may be large.
 SQL = f"""
 WITH keyed AS (
-  SELECT topic, xxhash64(key) AS hash, substring(key, 1, {NAME_BYTES}) AS name, count(*) AS records,
+  SELECT topic, xxhash64(key) AS hash, substring(key, 1, {NAME_BYTES}) AS name,
+         length(key) > {NAME_BYTES} AS is_longer, count(*) AS records,
          min(partition) AS low, max(partition) AS high
   FROM {{records}} GROUP BY ALL
 ), topics AS (
@@ -44,8 +46,10 @@ WITH keyed AS (
   ) WHERE rank <= {TOP}
 )
 SELECT topic, r.rank,
-       CASE WHEN CAST(r.name AS STRING) RLIKE '^[ -~]*$' THEN CAST(r.name AS STRING)
-            ELSE concat('0x', hex(substring(r.name, 1, {HEX_BYTES}))) END AS key,
+       CASE WHEN CAST(r.name AS STRING) RLIKE '^[ -~]*$'
+              THEN concat(CAST(r.name AS STRING), CASE WHEN is_longer THEN '…' ELSE '' END)
+            ELSE concat('0x', hex(substring(r.name, 1, {HEX_BYTES})),
+                        CASE WHEN length(r.name) > {HEX_BYTES} THEN '…' ELSE '' END) END AS key,
        r.records, r.records / t.topic_records AS share, r.low != r.high AS on_two, t.topic_records, t.null_keys,
        t.distinct_keys, t.on_two_partitions
 FROM topics t LEFT JOIN heaviest r USING (topic)
@@ -58,7 +62,8 @@ def key_skew(records: DataFrame) -> DataFrame:
     begin.
 
     Returns:
-        topic string, rank int (null: no record has a key), key string (text, or hexadecimal), records long, share
+        topic string, rank int (null: no record has a key), key string (how it begins: text, or hexadecimal), records
+        long, share
         double (of the topic's records), on_two boolean (it lies in more than one partition), and of the topic:
         topic_records long, null_keys long, distinct_keys long, on_two_partitions long (keys)
     """
@@ -70,11 +75,12 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     shown = frame[frame["rank"].notna()].head(ROWS_SHOWN)
     if shown.empty:
         return nothing("no record has a key")
-    names = [f"{short(t)}: {short(k)}" for t, k in zip(shown["topic"], shown["key"], strict=True)]
+    pairs = list(zip(shown["topic"], shown["key"], strict=True))
     return bars(
-        names,
+        [f"{short(topic, TOPIC_LETTERS)}: {short(key, KEY_LETTERS)}" for topic, key in pairs],
         {"share of the topic's records, %": 100 * shown["share"]},
         x_title="% of the topic's records",
+        hover=[f"{topic}: {key}" for topic, key in pairs],
     )
 
 
@@ -88,7 +94,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     heavy = one["share"] >= HEAVY_SHARE and one["distinct_keys"] > 1 / HEAVY_SHARE
     text = (
         f"the heaviest key, {one['key']} of {short(one['topic'])}, has {100 * one['share']:.3g} % of its topic's "
-        f"records, among {one['distinct_keys']:,.0f} distinct keys"
+        f"records, among {one['distinct_keys']:,.0f} distinct key{'' if one['distinct_keys'] == 1 else 's'}"
     )
     verdicts = [Verdict("warn" if heavy else "ok", f"Keys: {text}.")]
     topics = frame.drop_duplicates("topic")

@@ -17,6 +17,7 @@ FEW = 6  # counts up to this are labelled one by one
 TEXT_WIDTH = 110  # letters of a line where words stand in place of a plot
 TEXT_MAX = 3 * TEXT_WIDTH
 LABEL_MIN = 6  # letters of a table's narrowest column
+PADDING = 3  # letters as wide as what stands empty beside those of a cell
 NO_CLOCK = "no clock shows a time that can be"
 OTHERS = "others"  # than the largest, of more than there are colours
 LABEL_MAX = 36  # letters; the whole name stands where the pointer is
@@ -94,6 +95,19 @@ def distinct_labels(names: Sequence[object], letters: int = LABEL_MAX) -> list[s
     return labels
 
 
+def numbered(labels: Sequence[str]) -> list[str]:
+    """None twice: bars of one label would be drawn as one."""
+    seen: set[str] = set()
+    told = []
+    for label in labels:
+        one, count = label, 2
+        while one in seen:
+            one, count = f"{label} ({count})", count + 1
+        seen.add(one)
+        told.append(one)
+    return told
+
+
 def bars(
     names: Sequence[object],
     series: Mapping[str, Sequence[float]],
@@ -102,9 +116,9 @@ def bars(
     colours: Mapping[str, str] | None = None,
     hover: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Stacked horizontal bars, the first name on top."""
+    """Stacked horizontal bars, the first name on top; those of equal names are told apart by numbers."""
     made = figure(height=max(200, 130 + 20 * len(names)), barmode="stack")
-    labels = distinct_labels(names)
+    labels = numbered(distinct_labels(names))
     for key, values in series.items():
         made.add_bar(
             orientation="h",
@@ -148,7 +162,7 @@ def over_time(
         made.add_bar(
             x=rows["ts"],
             y=rows[value],
-            name=short(key),
+            name=short(key).replace("_", " "),
             marker_color=(colours or {}).get(str(key)),
             width=width_ms,
             offset=0,
@@ -208,9 +222,10 @@ def heat(
     step = pd.Timedelta(milliseconds=width_ms)
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
     wide = wide.reindex(index=busiest, columns=times)
+    edges = [*times, times[-1] + step]  # one more than cells: a cell begins at its time
     made = figure(height=max(220, 130 + 20 * len(wide)))
     made.add_heatmap(
-        x=list(wide.columns),
+        x=edges,
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="YlOrRd",
@@ -271,7 +286,7 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
     made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
     cells = [[_cell(value) for value in shown[name]] for name in columns]
     widths = [
-        max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
+        PADDING + max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
         for title, column in zip(columns.values(), cells, strict=True)
     ]
     made.add_table(

@@ -100,7 +100,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         rate = _filled(rows, width)
         made.add_scatter(x=rate.index, y=rate, name=short(topic), line_shape="hv", row=1, col=1)
     made.add_heatmap(
-        x=list(wide.columns),
+        x=[*times, times[-1] + step],  # edges: a cell begins at its time
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="Blues",

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark.analyses import partition_skew
+from spark.analyses import key_skew, partition_skew
 from tests.spark.analyses.given import analysed, at
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -69,6 +69,11 @@ def test_keys(spark):
     assert "1 keys of orders lie in more than one partition" in told.text
     first = told.rows()[0]
     assert (first["distinct_keys"], first["null_keys"]) == (42, 1)
+    long = [(b"k" * 40 + bytes([65 + i]), "orders", 0) for i in range(5)]
+    told = analysed(spark, "key_skew", records=long)
+    assert {row["key"] for row in told.rows()} == {"k" * 40 + "…"}
+    [drawn] = key_skew.plot(told.frame).data
+    assert len(set(drawn.y)) == 5  # a bar for each, not one of all
     assert (
         "not applicable: no record has a key"
         in analysed(spark, "key_skew", records=[(None, "t", 0)]).text

@@ -1,0 +1,67 @@
+"""Figures of small frames: what stands in them, where, and that nothing is cut off or drawn over."""
+
+from datetime import UTC, datetime
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("plotly")
+
+from spark.analyses import controller_silence, throughput
+from spark.analyses.plots import bars, heat, over_time, table
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def test_bars_of_equal_names_stay_apart():
+    names = ["a", "a", "a (2)", "n" * 249, "n" * 249]
+    [drawn] = bars(names, {"n": [1, 2, 3, 4, 5]}, x_title="n").data
+    assert len(set(drawn.y)) == 5
+    assert drawn.y[0] == "a"
+    assert max(map(len, drawn.y)) <= 40
+    assert list(drawn.customdata) == names  # whole, where the pointer is
+
+
+def test_a_cell_begins_at_its_time():
+    frame = pd.DataFrame({"ts": [NOON], "group": ["g"], "rebalances": [3]})
+    [drawn] = heat(frame, "group", "rebalances", title="n", width_ms=1000).data
+    cells = list(drawn.z[0])
+    assert len(drawn.x) == len(cells) + 1  # edges
+    assert drawn.x[cells.index(3)] == NOON
+
+
+def test_throughput_has_both_halves_in_step():
+    row = {"topic": "t", "ts": NOON, "records": 50, "bytes": 9, "bucket_ms": 1000}
+    frame = pd.DataFrame(
+        [{"kind": "topic", "partition": None, **row}, {"kind": "partition", "partition": 0, **row}]
+    )
+    line, cells = throughput.plot(frame).data
+    counts = list(cells.z[0])
+    assert len(cells.x) == len(counts) + 1
+    assert cells.x[counts.index(50)] == NOON
+    assert pd.Timestamp(line.x[list(line.y).index(50)]).tz_convert(UTC) == NOON
+
+
+def test_a_cell_of_a_table_is_as_wide_as_its_text():
+    frame = pd.DataFrame({"short": ["a"] * 3, "long": ["uncompressed", "100000000000", "n" * 249]})
+    [drawn] = table(frame, {"short": "before", "long": "after"}).data
+    [narrow, wide] = drawn.columnwidth
+    assert narrow >= len("before") + 3
+    assert wide >= 36 + 3
+
+
+def test_causes_are_words():
+    frame = pd.DataFrame({"ts": [NOON], "cause": ["controlled_shutdown"], "n": [1]})
+    [drawn] = over_time(frame, "n", "cause", y_title="n", width_ms=1000).data
+    assert drawn.name == "controlled shutdown"
+
+
+def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
+    frame = pd.DataFrame(
+        {"ms_from": [None, 512, 2048], "intervals": [7, 5, 2], "silences": [0, 0, 2]}
+    )
+    drawn = {one.name: one for one in controller_silence.plot(frame).data}
+    assert list(drawn) == ["up to 1.5 s", "longer than 1.5 s: silence", "no clock tells"]
+    assert list(drawn["up to 1.5 s"].y) == ["unknown", "512 ms to 1.0 s", "2.0 s to 4.1 s"]
+    assert list(drawn["up to 1.5 s"].x) == [0, 5, 0]
+    assert list(drawn["no clock tells"].x) == [7, 0, 0]
