@@ -117,7 +117,7 @@ ANALYSIS = Analysis(
         "replica_batches": "topic string, partition int, broker_id int, base_offset bigint, last_offset bigint, "
         "leader_epoch int, crc bigint"
     },
-    needs="partitions with two replicas",
+    needs="data logs of two replicas of a partition",
     sql=SQL,
     compute=replica_divergence,
     plot=plot,
