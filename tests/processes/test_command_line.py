@@ -165,8 +165,8 @@ def test_configs_of_every_kind_of_resource(cluster):
         "the configs are gone",
     )
     gone = cluster.run("configs", "get", "broker/4711", check=False)
-    assert gone.returncode == Exit.NO
-    assert "4711 is not registered" in gone.stderr
+    assert gone.returncode == Exit.REFUSED
+    assert "broker 4711 does not run" in gone.stderr
 
 
 def test_features_are_listed_and_changed(cluster):

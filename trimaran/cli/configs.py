@@ -13,6 +13,7 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.client.configs import config_rows
+from trimaran.client.unknown import ensure_brokers_run
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -183,10 +184,4 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
     if resource.node is None:
         return
     client.refresh()
-    if resource.node not in client.routing.nodes:
-        raise UserError(
-            f"broker {resource.node} is not registered",
-            f"the brokers that run are {', '.join(map(str, sorted(client.routing.nodes)))}",
-            "trimaran brokers list shows them",
-            exit_code=Exit.NO,
-        )
+    ensure_brokers_run([resource.node], client.routing.nodes)

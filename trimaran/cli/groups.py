@@ -10,6 +10,7 @@ from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, KafkaFormat, say, show_data, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
+from trimaran.client.unknown import no_group
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
@@ -83,12 +84,7 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
     with brokers.connected() as client:
         found = [row for row in group_rows(client) if not groups or row["group"] in groups]
         if missing := sorted(set(groups) - {str(row["group"]) for row in found}):
-            raise UserError(
-                f"there is no group {', '.join(missing)}",
-                "no coordinator knows it",
-                "trimaran groups list shows what there is",
-                exit_code=Exit.REFUSED,
-            )
+            raise no_group(*missing)
         rows = []
         with progress("asking for offsets", len(found), unit="group") as bar:
             for row in found:

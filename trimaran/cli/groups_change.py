@@ -15,6 +15,7 @@ from trimaran.client.group_members import group_described
 from trimaran.client.groups import committed_offsets, offsets_of
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
+from trimaran.client.unknown import check_group
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
@@ -139,7 +140,7 @@ def delete(
             answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
             code = the_one(answer.results, "group").error_code
             check_idle(group, code)
-            check(code, f"group {group}")
+            check_group(group, code)
             say(f"deleted group {group}")
     return Exit.OK
 
@@ -194,7 +195,7 @@ def delete_offsets(
             topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
         )
         answer = client.call(Coordinator(group), request)
-        check(answer.error_code, f"group {group}")
+        check_group(group, answer.error_code)
         deleted = [one for found in answer.topics for one in _deleted(found)]
     say(f"deleted {counted(len(deleted), 'offset')}")
     return Exit.OK

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client.log_dirs import log_dirs_of
-from trimaran.errors import Exit, UserError
+from trimaran.client.unknown import ensure_brokers_run
+from trimaran.errors import Exit
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
 
@@ -34,13 +35,7 @@ def log_dirs(
     with brokers.connected() as client:
         client.refresh()
         known = sorted(client.routing.nodes)
-        if missing := sorted(set(broker or ()) - set(known)):
-            raise UserError(
-                f"there is no broker {', '.join(map(str, missing))}",
-                f"the brokers that run are {', '.join(map(str, known))}",
-                "trimaran brokers list shows them",
-                exit_code=Exit.USAGE,
-            )
+        ensure_brokers_run(broker or (), known)
         found = [row for node in broker or known for row in log_dirs_of(client, node, topic)]
     rows = [
         {

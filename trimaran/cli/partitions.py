@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.changes import elect_leaders
-from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
     is_not_preferred,
@@ -19,6 +18,7 @@ from trimaran.client.partitions import (
     partitions_of,
     topics_of,
 )
+from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit
 from trimaran.words import counted
 
@@ -88,7 +88,7 @@ def elect_leader(
     with brokers.connected() as client:
         if topic is not None:
             found = the_one(topics_of(client, [topic]), "topic")
-            check(found.error_code, topic)
+            check_topic(topic, found.error_code)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
             asked = [TopicPartitions(topic=topic, partitions=indexes)]
         if dry_run:

@@ -16,8 +16,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import say
-from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
+from trimaran.client.unknown import check_topic, ensure_brokers_run
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plan(
             None, DescribeClusterRequest(include_cluster_authorized_operations=False)
         )
         for topic in found:
-            check(topic.error_code, topic.name)
+            check_topic(topic.name or "", topic.error_code)
         current = {
             (topic.name or "", one.partition_index): list(one.replica_nodes)
             for topic in found
@@ -67,14 +67,7 @@ def plan(
 
 
 def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[int, str | None]:
-    missing = set(to or ()) - set(racks)
-    if missing:
-        raise UserError(
-            f"there is no broker {', '.join(map(str, sorted(missing)))}",
-            f"the brokers that run are {', '.join(map(str, sorted(racks)))}",
-            "trimaran brokers list shows them",
-            exit_code=Exit.NO,
-        )
+    ensure_brokers_run(to or (), racks)
     return {i: rack for i, rack in racks.items() if to is None or i in to}
 
 

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_data, show_fields, show_rows
 from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
-from trimaran.client.connect import check
 from trimaran.client.partitions import (
     is_at_min_isr,
     is_offline,
@@ -20,6 +19,7 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.client.topics import moves_of, topic_described, topic_rows
+from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit
 from trimaran.words import counted
 
@@ -135,7 +135,7 @@ def alter(
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
     with brokers.connected() as client:
         result = the_one(client.call(None, request, retry_unknown=False).results, "topic")
-        check(result.error_code, result.error_message)
+        check_topic(name, result.error_code, result.error_message)
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
@@ -150,7 +150,7 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     with brokers.connected() as client:
         if dry_run:
             found = the_one(topics_of(client, [name]), "topic")
-            check(found.error_code, name)
+            check_topic(name, found.error_code)
             say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
             return
         delete_topic(client, name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def create_topic(
 
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
-    """With all its records. Raises KafkaError."""
+    """With all its records. Raises KafkaError, and UserError if there is none."""
     from wire.client.answers import the_one
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
     from wire.primitives import NIL_UUID
@@ -62,7 +63,7 @@ def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
     result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
-    check(result.error_code, result.error_message)
+    check_topic(name, result.error_code, result.error_message)
 
 
 def alter_configs(
@@ -74,7 +75,13 @@ def alter_configs(
     node: int | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Changes are names, operations and values; `node` answers for the resource, None: any. Raises KafkaError."""
+    """Changes are names, operations and values; `node` answers for the resource, None: any.
+
+    Raises:
+        KafkaError: it is refused.
+        UserError: there is no such topic.
+    """
+    from quorum.metadata.image import TOPIC_RESOURCE
     from wire.client.answers import the_one
     from wire.messages.incremental_alter_configs import (
         AlterableConfig,
@@ -92,6 +99,8 @@ def alter_configs(
     )
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
     result = the_one(client.call(node, request).responses, "resource")
+    if resource_type == TOPIC_RESOURCE:
+        check_topic(name, result.error_code, result.error_message)
     check(result.error_code, result.error_message)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
+from trimaran.client.unknown import check_topic
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -48,8 +49,10 @@ def told_configs(
 
     Raises:
         KafkaError: it is refused.
+        UserError: there is no such topic.
         RemoteProtocolError: it tells of others than were asked for.
     """
+    from quorum.metadata.image import TOPIC_RESOURCE
     from wire.errors import RemoteProtocolError
     from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -62,6 +65,8 @@ def told_configs(
     request = DescribeConfigsRequest(resources=asked, include_synonyms=synonyms)
     told = {}
     for result in client.call(node, request).results:
+        if resource_type == TOPIC_RESOURCE:
+            check_topic(result.resource_name, result.error_code, result.error_message)
         check(result.error_code, result.error_message)
         told[result.resource_name] = result.configs
     if told.keys() != set(names):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
+from trimaran.client.unknown import no_group
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
 
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
-    """Kind, state, epoch, assignor, coordinator and members of a group; a KafkaError if there is none.
+    """Kind, state, epoch, assignor, coordinator and members of a group. Raises UserError if there is none.
 
     Each member has its `assignment`, partitions by topic (of Streams: tasks by subtopology).
     """
     from wire.client.destinations import Coordinator
-    from wire.errors import ErrorCode, KafkaError
 
     for kind, describe in _KINDS.items():
         found = describe(client, group)
@@ -35,7 +35,7 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
                 "coordinator": None if address is None else nodes.get(address),
                 "coordinator_address": None if address is None else f"{address[0]}:{address[1]}",
             }
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}")
+    raise no_group(group)
 
 
 def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str, Any]]:

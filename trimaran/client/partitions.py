@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
-from trimaran.client.connect import check
+from trimaran.client.unknown import check_topic
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -33,7 +33,7 @@ def partitions_of(
 ) -> list[dict[str, Any]]:
     """See `rows_of`."""
     for one in topics:
-        check(one.error_code, one.name)
+        check_topic(one.name or "", one.error_code)
     minimums: dict[str, int] = {}
     if is_at_min_isr in wanted or is_under_min_isr in wanted:
         minimums = _min_insync_replicas(client, [one.name or "" for one in topics])

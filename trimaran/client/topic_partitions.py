@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trimaran.client.connect import check
+from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -40,12 +41,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         time.sleep(POLL_SECONDS)
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         why = "and the brokers do not create it" if create else "reading does not create it"
-        raise UserError(
-            f"topic {topic} does not exist",
-            f"no broker knows it, {why}",
-            f"trimaran topics list shows what there is; trimaran topics create {topic} makes it",
-            exit_code=Exit.REFUSED,
-        )
+        raise no_topic(topic, f"no broker knows it, {why}")
     check(found.error_code, f"topic {topic}")
     leaders = {p.partition_index: p.leader_id for p in found.partitions}
     return [leaders[index] for index in sorted(leaders)]

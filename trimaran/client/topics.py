@@ -10,7 +10,7 @@ from trimaran.client.connect import check
 from trimaran.client.java_order import java_hash_order
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
-from trimaran.errors import Exit, UserError
+from trimaran.client.unknown import check_topic
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -37,18 +37,10 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
     Raises:
         UserError: there is no such topic.
     """
-    from wire.errors import ErrorCode
     from wire.primitives import uuid_to_text
 
     topic, partitions = _described(client, name)
-    if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UserError(
-            f"there is no topic {name}",
-            "no broker knows it",
-            "trimaran topics list shows what there is",
-            exit_code=Exit.REFUSED,
-        )
-    check(topic.error_code, f"topic {name}")
+    check_topic(name, topic.error_code)
     rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
     add_offsets(client, name, rows)
     return {
