@@ -11,7 +11,6 @@ import trio
 
 from broker.partitions.leader import LeaderEpoch
 from broker.producing.partition_append import PartitionAppend
-from broker.producing.resolve import NO_OFFSET
 from node.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode
 
@@ -44,9 +43,7 @@ def settle(appends: Iterable[PartitionAppend]) -> None:
             continue
         code = _outcome(one.leader, one.required_offset)
         if code:
-            one.failed = True
-            one.response.error_code = code
-            one.response.base_offset = NO_OFFSET
+            one.refuse(code)
 
 
 def _outcome(leader: LeaderEpoch, required_offset: int) -> ErrorCode:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from broker.partitions.leader import LeaderEpoch
 from log.batches.batch import BatchView
 from log.validation.rejected_records import RejectedRecords
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
+NO_OFFSET = -1
 _NO_RECORDS = memoryview(b"")
 
 
@@ -49,15 +50,20 @@ class PartitionAppend:
         # It is answered with an error, and goes through no further stage.
         self.failed = False
 
+    def refuse(self, code: ErrorCode, message: str | None = None) -> None:
+        """Answers an error, and no offset."""
+        self.failed = True
+        self.response.error_code = code
+        self.response.error_message = message
+        self.response.base_offset = NO_OFFSET
+
     def fail(self, error: KafkaError) -> None:
         """Takes over what `error` says, and its frames from it.
 
         They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a
         collection.
         """
-        self.failed = True
-        self.response.error_code = error.code
-        self.response.error_message = error.message
+        self.refuse(error.code, error.message)
         if isinstance(error, RejectedRecords):
             self.response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)

@@ -5,7 +5,7 @@ in.
 from __future__ import annotations
 
 from broker.partitions.registry import Partitions
-from broker.producing.partition_append import PartitionAppend
+from broker.producing.partition_append import NO_OFFSET, PartitionAppend
 from wire.errors import KafkaError
 from wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -19,7 +19,6 @@ from wire.messages.produce import (
 from wire.outgoing import records_view
 from wire.primitives import NIL_UUID
 
-NO_OFFSET = -1
 _NO_LEADER = LeaderIdAndEpoch()
 
 

@@ -95,7 +95,7 @@ class GroupCommit:
         # Of what `mark_dirty` was told; write-behind counts none.
         self.unflushed_bytes = 0
         # How often a thread flushed its share, and for how long.
-        self.rounds = 0
+        self.flushes = 0
         self.times = CumulativeHistogram()
 
     def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed, written: int = 0) -> None:
@@ -208,7 +208,7 @@ class GroupCommit:
         if self._failure is not None:
             return  # of another: who waits hears of the directory
         self.times.observe(time.monotonic() - began)
-        self.rounds += 1
+        self.flushes += 1
         for count, (one, flush) in enumerate(flushes, 1):
             one.log.finish_flush(flush)
             if not one.forgotten:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -126,35 +126,66 @@ def storage_format(
         add_scram: a user who may log in from the start, as SCRAM-SHA-512=[name=alice,password=SECRET]; a SECRET that
             others shall not see in the list of processes is written ${env:NAME} or ${file:PATH:KEY}.
     """
-    from quorum.formatting.storage import FormatError, check_quorum_kind, format_directories
+    from quorum.formatting.storage import format_directories
     from quorum.metadata.features import METADATA_VERSION_LEVEL
-    from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
+    from quorum.metadata.versions import METADATA_VERSION, release_name
 
     settings = _config(config, override)
-    chosen = [standalone, initial_controllers is not None, no_initial_controllers]
-    try:
-        if sum(chosen) > 1:
-            raise FormatError("only one option can name the initial voters")
-        levels = _feature_levels([*(feature or ()), *_of_release(release_version)])
-        kraft_version = levels.pop(KRAFT_VERSION, None)
-        check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)
-        voters = _first_voters(settings, standalone, initial_controllers)
-        users = _first_users(add_scram or ())
-    except ValueError as error:
-        raise FormatError(str(error)) from error
-    metadata_version = levels.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
+    beginning = _beginning(
+        settings,
+        standalone=standalone,
+        initial_controllers=initial_controllers,
+        no_initial_controllers=no_initial_controllers,
+        features=[*(feature or ()), *_of_release(release_version)],
+        users=add_scram or (),
+    )
+    release = release_name(beginning.levels.get(METADATA_VERSION, METADATA_VERSION_LEVEL))
     for directory in format_directories(
         settings,
         cluster_id,
         ignore_formatted=ignore_formatted,
-        voters=voters,
-        features=levels,
-        users=users,
+        voters=beginning.voters,
+        features=beginning.levels,
+        users=beginning.users,
         dry_run=dry_run,
     ):
         verb = "Would format" if dry_run else "Formatting"
-        say(f"{verb} {directory} with metadata.version {release_name(metadata_version)}")
+        say(f"{verb} {directory} with metadata.version {release}")
     return Exit.OK
+
+
+class _Beginning(NamedTuple):
+    """What a cluster begins with: its first voters (None: configuration names them), feature levels, users."""
+
+    voters: VoterSet | None
+    levels: dict[str, int]
+    users: list[UserScramCredentialRecord]
+
+
+def _beginning(
+    config: ServerConfig,
+    *,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    features: list[str],
+    users: Iterable[str],
+) -> _Beginning:
+    """Of the options of `storage format`. Raises FormatError: they do not go together, or are mistyped."""
+    from quorum.formatting.storage import FormatError, check_quorum_kind
+    from quorum.metadata.versions import KRAFT_VERSION
+
+    chosen = [standalone, initial_controllers is not None, no_initial_controllers]
+    try:
+        if sum(chosen) > 1:
+            raise FormatError("only one option can name the initial voters")
+        levels = _feature_levels(features)
+        kraft_version = levels.pop(KRAFT_VERSION, None)
+        check_quorum_kind(config, is_dynamic=any(chosen), kraft_version=kraft_version)
+        voters = _first_voters(config, standalone, initial_controllers)
+        return _Beginning(voters, levels, _first_users(users))
+    except ValueError as error:
+        raise FormatError(str(error)) from error
 
 
 def _first_users(texts: Iterable[str]) -> list[UserScramCredentialRecord]:

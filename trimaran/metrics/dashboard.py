@@ -76,7 +76,7 @@ PANELS = (
         ),
     ),
     Panel(
-        "p99 of a round of fsync",
+        "p99 of a flush of logs (fsync)",
         "s",
         (
             (

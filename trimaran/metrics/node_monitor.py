@@ -76,8 +76,8 @@ class NodeMonitor:
             yield from _raft_metrics(controller, broker)
             yield histogram(
                 "trimaran_fsync_seconds",
-                "Time of a round of fsync, of all that was appended before it.",
-                _all_rounds(controller, broker),
+                "Time in which a thread flushed its share of the dirty logs of a directory.",
+                _all_flushes(controller, broker),
             )
         if controller is not None:
             yield from self._controller_metrics(controller)
@@ -115,7 +115,7 @@ def _broker_metrics(broker: RunningBroker) -> Families:
         yield from client_metrics(ctx.client_metrics)
 
 
-def _all_rounds(
+def _all_flushes(
     controller: RunningController | None, broker: RunningBroker | None
 ) -> CumulativeHistogram:
     total = CumulativeHistogram()

@@ -78,10 +78,10 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
         await trio.testing.wait_all_tasks_blocked()
         assert log.flushed_offset == 0
     clock[0] = 1000
-    rounds = harness.group_commit.rounds
+    rounds = harness.group_commit.flushes
     await maintenance.flush_once()
     with trio.fail_after(20):
-        while harness.group_commit.rounds == rounds:
+        while harness.group_commit.flushes == rounds:
             await trio.lowlevel.checkpoint()
     assert log.flushed_offset == 1
     append(harness, b"b")

@@ -84,7 +84,7 @@ async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path):
         nursery.cancel_scope.cancel()
     assert len(acked) == WRITERS * APPENDS
     # Of a log: who was told appends before the next flush, or shares the one after it.
-    assert commit.rounds <= PARTITIONS * (2 * APPENDS + 1), "those who wait share a flush"
+    assert commit.flushes <= PARTITIONS * (2 * APPENDS + 1), "those who wait share a flush"
     assert all(len(log.segment_base_offsets) > 2 for log in logs)
 
 
@@ -137,5 +137,5 @@ async def test_write_behind_syncs_what_is_enough(tmp_path, why):
         while log.flushed_offset < end:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert commit.rounds == 1
+    assert commit.flushes == 1
     assert not log.must_flush

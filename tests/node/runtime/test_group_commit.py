@@ -84,7 +84,7 @@ async def test_appends_during_a_flush_share_the_next(logs):
         await round_done.wait()
         nursery.cancel_scope.cancel()
     assert flushed == [1, 11]
-    assert log.flushes == commit.rounds == 2
+    assert log.flushes == commit.flushes == 2
 
 
 async def test_all_dirty_logs_are_flushed_once_and_each_is_told(logs):
@@ -154,7 +154,7 @@ async def test_many_logs_share_the_threads(tmp_path, logs):
         while any(log.flushed_offset < 1 for log in more):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert commit.rounds == THREADS_MAX
+    assert commit.flushes == THREADS_MAX
     for log in more:
         os.close(log.fd)
 
