@@ -158,6 +158,14 @@ def test_a_question_to_a_cluster_imports_nothing_that_it_does_without():
 
 
 @pytest.mark.slow
+def test_ps_imports_nothing_of_what_starts_a_cluster():
+    probe = "import sys, trimaran.cli.nodes, trimaran.local.readiness; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    for heavy in ("trio", "ssl", "javaproperties", "node.config.server", "trimaran.local.growing"):
+        assert f"'{heavy}'" not in done.stdout
+
+
+@pytest.mark.slow
 def test_exit_codes_are_the_documented_ones(tmp_path):
     data = str(tmp_path)
     assert run("version").returncode == Exit.OK

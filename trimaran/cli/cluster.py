@@ -1,4 +1,4 @@
-"""`up`, `ps`, `down`, `purge`: the local cluster."""
+"""`up`, `down`, `purge`: the local cluster."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
 
 from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun, remember
 from trimaran.cli.console import ensure_installed, run_local
-from trimaran.cli.output import Format, say, show_data, show_rows
+from trimaran.cli.nodes import console_url, show_nodes
+from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
@@ -29,7 +29,7 @@ from trimaran.local.grow_running import grow_running
 from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.removing import kept_in, remove_cluster
-from trimaran.local.start_failure import StoppedWhileStarting, error_at_its_end, last_words
+from trimaran.local.start_failure import StoppedWhileStarting, last_words
 from trimaran.local.starting import (
     Beginning,
     Wanted,
@@ -247,14 +247,12 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     state = state_file.read(data)
     remember(state)
     with _reader_may_go():
-        if not show_data(_as_json(state), output):
-            columns = _columns(state)
-            show_rows([asdict(n) for n in state.nodes], "table", columns=columns)
+        show_nodes(state, output)
         sys.stdout.flush()
     if output not in ("table", "wide"):
         return
     say(f"{new}ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
-    if (url := _console_url(state)) is not None:
+    if (url := console_url(state)) is not None:
         say(f"console {url}")
     if state_file.nearest(DEFAULT_DATA) != data:
         say(f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}")
@@ -262,11 +260,6 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
     say(
         "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
     )
-
-
-def _console_url(state: ClusterState) -> str | None:
-    console = next((node for node in state.nodes if node.role == "console"), None)
-    return None if console is None else f"http://{console.address}/"
 
 
 @contextlib.contextmanager
@@ -281,42 +274,6 @@ def _reader_may_go() -> Iterator[None]:
 def _tell_ready(data: Path, began: float, output: str) -> None:
     with contextlib.suppress(BrokenPipeError):  # of stderr
         _show_ready(data, began, output)
-
-
-def _as_json(state: ClusterState) -> dict[str, Any]:
-    return {
-        "cluster_id": state.cluster_id,
-        "bootstrap": state.bootstrap,
-        "controller_bootstrap": state.controller_bootstrap,
-        "zookeeper": state.zookeeper,
-        "console": _console_url(state),
-        "nodes": [asdict(node) for node in state.nodes],
-    }
-
-
-def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
-    """Shows the nodes of the local cluster; exit code 1 when one that should run does not."""
-    from trimaran.local.readiness import roles_now
-
-    path = state_file.nearest(data)
-    state = roles_now(state_file.read(path))
-    if not show_data(_as_json(state), output):
-        show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
-    if orphans_of(state):
-        say(
-            f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
-        )
-    for node in state_file.plan_of(path, state).nodes:
-        found = state.node(node.name)
-        if found is not None and found.state == "dead" and (why := error_at_its_end(node.log_file)):
-            say(f"{node.name} ended by itself: {why}; {node.log_file} has the whole story")
-    return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
-
-
-def _columns(state: ClusterState) -> list[str]:
-    """Addresses of metrics only where there are some."""
-    metrics = ["metrics"] if any(node.metrics != "-" for node in state.nodes) else []
-    return ["role", "id", "address", *metrics, "dir", "pid", "state"]
 
 
 def down(*, data: Data = DEFAULT_DATA, dry_run: DryRun = False) -> int:

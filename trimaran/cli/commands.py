@@ -9,7 +9,7 @@ COMMANDS = (
         "trimaran.cli.cluster:up",
         "Format and start a local cluster: controllers, brokers, ZooKeeper mirror.",
     ),
-    (("ps",), "trimaran.cli.cluster:ps", "Show the nodes of the local cluster."),
+    (("ps",), "trimaran.cli.nodes:ps", "Show the nodes of the local cluster."),
     (("down",), "trimaran.cli.cluster:down", "Stop the local cluster; its data stays."),
     (("purge",), "trimaran.cli.cluster:purge", "Stop the local cluster and delete its data."),
     (

@@ -18,6 +18,10 @@ from typing import Self
 
 from node.runtime.ports import HOST, reserve
 
+STOP_SECONDS_MAX = (
+    15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
+)
+STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
 CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.

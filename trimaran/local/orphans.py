@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimaran.local import state_file
+from trimaran.local.layout import STOP_ORDER, STOP_SECONDS_MAX
 from trimaran.local.state_file import ClusterState, NodeState, is_alive
-from trimaran.local.supervisor import STOP_ORDER, STOP_SECONDS_MAX
 
 KILL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.02

@@ -23,17 +23,19 @@ from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.growing import Growth, added, grow, prepare
-from trimaran.local.layout import ClusterPlan, FreePorts, NodePlan
+from trimaran.local.layout import (
+    STOP_ORDER,
+    STOP_SECONDS_MAX,
+    ClusterPlan,
+    FreePorts,
+    NodePlan,
+)
 from trimaran.local.links import Links, parted
 from trimaran.local.readiness import POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
 from trimaran.local.start_failure import died_while_starting, no_zookeeper
 from trimaran.local.undo import Undo
 from trimaran.ports import ensure_nobody_listens
 
-STOP_SECONDS_MAX = (
-    15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
-)
-STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
 STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
 
 
