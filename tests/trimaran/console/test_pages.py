@@ -116,6 +116,7 @@ def test_a_partition_has_its_history(browser, orders):
 
 def test_a_group_has_its_lag_in_records_and_in_seconds(browser, orders):
     (row,) = browser.json("/groups?filter=script")["rows"]
+    assert ">1 group</span>" in browser.get("/groups?filter=script").body
     assert (row["group"], row["lag"], row["state"]) == (HOSTILE, 1, "Stable")
     found = browser.json(PATHS["/groups/{group:path}"])
     assert found["lag"] == 1
