@@ -17,6 +17,8 @@ FEW = 6  # counts up to this are labelled one by one
 TEXT_WIDTH = 110  # letters of a line where words stand in place of a plot
 TEXT_MAX = 3 * TEXT_WIDTH
 LABEL_MIN = 6  # letters of a table's narrowest column
+TABLE_LETTERS = 130  # of a line, empty ones included
+CELL_MIN = 23  # letters of a time
 PADDING = 3  # letters as wide as what stands empty beside those of a cell
 NO_CLOCK = "no clock shows a time that can be"
 OTHERS = "others"  # than the largest, of more than there are colours
@@ -281,14 +283,14 @@ def spans(
 
 
 def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60) -> go.Figure:
-    """The first rows as a table; `columns` maps names to headings."""
+    """The first rows as a table; `columns` maps names to headings. Long cells are shortened until it fits."""
     shown = frame.head(rows_max)
     made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
-    cells = [[_cell(value) for value in shown[name]] for name in columns]
-    widths = [
-        PADDING + max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
-        for title, column in zip(columns.values(), cells, strict=True)
-    ]
+    letters = LABEL_MAX
+    cells, widths = _cells(shown, columns, letters)
+    while sum(widths) > TABLE_LETTERS and letters > CELL_MIN:
+        letters -= 1
+        cells, widths = _cells(shown, columns, letters)
     made.add_table(
         columnwidth=widths,
         header={"values": [f"<b>{t}</b>" for t in columns.values()], "align": "left"},
@@ -298,6 +300,18 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
     return made
 
 
+def _cells(
+    shown: pd.DataFrame, columns: Mapping[str, str], letters: int
+) -> tuple[list[list[str]], list[int]]:
+    """The columns' texts of at most so many letters, and how many letters wide each column is."""
+    cells = [[short(_cell(value), letters) for value in shown[name]] for name in columns]
+    widths = [
+        PADDING + max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
+        for title, column in zip(columns.values(), cells, strict=True)
+    ]
+    return cells, widths
+
+
 def _cell(value: object) -> str:
     if getattr(value, "ndim", 0):  # an array
         return ", ".join(map(str, list(value))) or "–"  # type: ignore[call-overload]
@@ -305,4 +319,4 @@ def _cell(value: object) -> str:
         return "–"
     if hasattr(value, "isoformat"):
         return str(value)[:23]
-    return f"{value:,.4g}" if isinstance(value, float) else short(value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -50,6 +50,22 @@ def test_a_cell_of_a_table_is_as_wide_as_its_text():
     assert wide >= 36 + 3
 
 
+def test_a_table_of_long_names_fits():
+    row = {
+        "ts": NOON.replace(tzinfo=None),
+        "of": "n" * 249,
+        "what": "c" * 40,
+        "before": "1" * 20,
+        "isr": [*range(99)],
+    }
+    [drawn] = table(pd.DataFrame([row]), {name: name for name in row}).data
+    assert sum(drawn.columnwidth) <= 130
+    for column, width in zip(drawn.cells["values"], drawn.columnwidth, strict=True):
+        assert len(column[0]) + 3 <= width
+    assert drawn.cells["values"][0][0] == "2026-01-31 12:00:00"  # times stay whole
+    assert drawn.cells["values"][1][0].startswith("nnnnnnn")
+
+
 def test_causes_are_words():
     frame = pd.DataFrame({"ts": [NOON], "cause": ["controlled_shutdown"], "n": [1]})
     [drawn] = over_time(frame, "n", "cause", y_title="n", width_ms=1000).data
