@@ -173,6 +173,7 @@ def test_the_procedures_of_the_page(tmp_path):
             writing.wait_for_more()
             if cluster.active_controller() == 2:
                 cluster.run("chaos", "kill", "2")
+                cluster.run("chaos", "restart", "2")  # it is lost below, as one that runs
             operator.lose_disk("controller-2")
             operator.follow("A voter is replaced", "controller-2")
             writing.wait_for_more()
