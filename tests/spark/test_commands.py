@@ -72,6 +72,7 @@ def test_what_is_neither_is_refused(text):
     assert error.value.exit_code == Exit.USAGE
 
 
+@pytest.mark.usefixtures("query_loggers")
 def test_two_clusters_are_not_read_as_one(tmp_path):
     for node_id, cluster_id in ((1, "one"), (2, "another")):
         directory = make_node(tmp_path, node_id)
