@@ -160,6 +160,11 @@ TABLE = {
             "broker.metadata.topic_views:VIEWS_MAX",
             "the oldest goes",
         ),
+        Limit(
+            "principals and hosts whose answer of all topics each view keeps",
+            "broker.metadata.seen_topics:KEPT_MAX",
+            "the oldest goes",
+        ),
     ],
     "Records": [
         Limit("bytes of a batch", "message.max.bytes", "MESSAGE_TOO_LARGE", ERRORS),

@@ -16,7 +16,7 @@ from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.seen_topics import Asker
+from broker.metadata.seen_topics import EVERYBODY, Asker
 from broker.metadata.topic_views import TopicView, ViewKey
 from node.runtime.steps import pieces
 from quorum.metadata.image import MetadataImage, TopicImage
@@ -107,7 +107,7 @@ def _of_all(
     image = ctx.metadata.image
     if _is_kept(request):
         seen = _view(ctx, call, image).seen
-        kept = seen.find(_asker(call), image.topics, _acls_epoch(ctx))
+        kept = seen.find(_asker(ctx, call), image.topics, _acls_epoch(ctx))
         if kept is not None:
             return _response(request, ctx, call, image, kept)
     judging = partial(_judged, request, ctx, call, may_see)
@@ -123,7 +123,10 @@ def _is_kept(request: MetadataRequest) -> bool:
     return not (request.include_topic_authorized_operations or tells_what_is_allowed())
 
 
-def _asker(call: Call) -> Asker:
+def _asker(ctx: Context, call: Call) -> Asker:
+    """Without an authorizer all see the same."""
+    if ctx.authorizer is None:
+        return EVERYBODY
     connection = call.connection
     return Asker(connection.principal, connection.peer[0])
 
@@ -139,8 +142,8 @@ async def _judged(
         await yield_to_loop()
     answer = await finished(_answer(request, ctx, call, image, seen))
     if _is_kept(request) and _acls_epoch(ctx) == epoch:
-        kept = _view(ctx, call, image).seen
-        kept.keep(_asker(call), image.topics, epoch, cast(EncodedArray, answer.topics))
+        topics = cast(EncodedArray, answer.topics)
+        _view(ctx, call, image).seen.keep(_asker(ctx, call), image.topics, epoch, topics)
     return answer
 
 

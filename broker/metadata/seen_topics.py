@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from quorum.metadata.image import TopicsImage
 from wire.declarations import EncodedArray
-from wire.security.principal import Principal
+from wire.security.principal import ANONYMOUS, Principal
 
 # Principals, each on its hosts; one takes 8 bytes a topic, and shares what is encoded.
 KEPT_MAX = 64
@@ -21,6 +21,9 @@ class Asker(NamedTuple):
 
     principal: Principal
     host: str
+
+
+EVERYBODY = Asker(ANONYMOUS, "")
 
 
 class SeenTopics:

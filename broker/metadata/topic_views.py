@@ -60,11 +60,9 @@ class TopicView:
 
     def is_little_work(self, topics: Sequence[TopicImage]) -> bool:
         """Whether encoding those that are not known takes one turn."""
-        known = self._known
         missing = 0
         for topic in topics:
-            found = known.get(topic.id)
-            if found is None or found[0] is not topic:
+            if self._known_encoding(topic) is None:
                 missing += 1 + len(topic.partitions)
         return missing <= PARTITIONS_PER_TURN
 
@@ -95,9 +93,9 @@ class TopicView:
     def _found(self, topic: TopicImage | MetadataResponseTopic) -> bytes:
         if isinstance(topic, MetadataResponseTopic):
             return self._element(topic)
-        known = self._known.get(topic.id)
-        if known is not None and known[0] is topic:
-            return known[1]
+        known = self._known_encoding(topic)
+        if known is not None:
+            return known
         for _ in self._encode((topic,)):
             pass
         return self._known[topic.id][1]
@@ -107,15 +105,16 @@ class TopicView:
         end = len(element) - (self._asked.version >= FIRST_FLEXIBLE_VERSION)
         return element[: end - 4] + operations.to_bytes(4, "big", signed=True) + element[end:]
 
-    def _knows(self, topic: TopicImage) -> bool:
+    def _known_encoding(self, topic: TopicImage) -> bytes | None:
+        """None where it was not encoded, or has changed since."""
         known = self._known.get(topic.id)
-        return known is not None and known[0] is topic
+        return known[1] if known is not None and known[0] is topic else None
 
     def _encode(self, topics: Iterable[TopicImage]) -> Iterator[None]:
         """Yields at the end of each turn."""
         done = 0
         for topic in topics:
-            if self._knows(topic):
+            if self._known_encoding(topic) is not None:
                 continue
             partitions = EncodedArray()
             for index, state in sorted(topic.partitions.items()):

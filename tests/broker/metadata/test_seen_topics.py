@@ -85,6 +85,7 @@ async def test_each_sees_its_own_and_is_judged_once(harness, authorizer):
 async def test_without_an_authorizer_everything_is_seen(harness):
     for name in ("alice", "alice", "bob"):
         assert await names(harness, None, name) == ["a", "b"]
+    assert not isinstance(start(harness, None, "carol"), DeferredResponse), "all see the same"
 
 
 async def test_an_acl_that_changes_is_seen_at_once(harness, authorizer):
