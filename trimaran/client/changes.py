@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.client.unknown import check_topic
+from trimaran.client.unknown import check_resource, check_topic
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def alter_configs(
         KafkaError: it is refused.
         UserError: there is no such topic.
     """
-    from quorum.metadata.image import TOPIC_RESOURCE
     from wire.client.answers import the_one
     from wire.messages.incremental_alter_configs import (
         AlterableConfig,
@@ -99,9 +98,7 @@ def alter_configs(
     )
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
     result = the_one(client.call(node, request).responses, "resource")
-    if resource_type == TOPIC_RESOURCE:
-        check_topic(name, result.error_code, result.error_message)
-    check(result.error_code, result.error_message)
+    check_resource(resource_type, name, result.error_code, result.error_message)
 
 
 def elect_leaders(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
-from trimaran.client.unknown import check_topic
+from trimaran.client.unknown import check_resource
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
@@ -52,7 +51,6 @@ def told_configs(
         UserError: there is no such topic.
         RemoteProtocolError: it tells of others than were asked for.
     """
-    from quorum.metadata.image import TOPIC_RESOURCE
     from wire.errors import RemoteProtocolError
     from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -65,10 +63,9 @@ def told_configs(
     request = DescribeConfigsRequest(resources=asked, include_synonyms=synonyms)
     told = {}
     for result in client.call(node, request).results:
-        if resource_type == TOPIC_RESOURCE:
-            check_topic(result.resource_name, result.error_code, result.error_message)
-        check(result.error_code, result.error_message)
-        told[result.resource_name] = result.configs
+        name, code = result.resource_name, result.error_code
+        check_resource(resource_type, name, code, result.error_message)
+        told[name] = result.configs
     if told.keys() != set(names):
         raise RemoteProtocolError(f"the response must tell of {', '.join(names)} and nothing else")
     return told

@@ -48,6 +48,16 @@ def check_topic(name: str, code: int, message: str | None = None) -> None:
     check(code, message or f"topic {name}")
 
 
+def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
+    """As `check_topic` where the resource is one, of configs."""
+    from quorum.metadata.image import TOPIC_RESOURCE
+
+    if resource_type == TOPIC_RESOURCE:
+        check_topic(name, code, message)
+    else:
+        check(code, message)
+
+
 def check_group(name: str, code: int) -> None:
     """As `check_topic`, of a group."""
     from wire.errors import ErrorCode
