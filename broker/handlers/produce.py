@@ -176,6 +176,7 @@ def _answer(work: _Produce) -> Answer:
         if late := behind(appends):
             for one in appends:
                 one.release()
+            # It counts as held, though the records are let go: that bounds what a connection owes the disk.
             return DeferredResponse(partial(_await_disk, work, late), ready=partial(on_disk, late))  # type: ignore[arg-type]
         return _told(work)
     if replicated(appends):
