@@ -4,10 +4,16 @@ from __future__ import annotations
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 directories`, `3 analyses`, `1,200 partitions`."""
-    if number == 1:
-        return f"1 {noun}"
+    """`1 record`, `2 directories`, `2 keys`, `3 analyses`, `4 batches`, `1,200 partitions`."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {plural_of(noun)}"
+
+
+def plural_of(noun: str) -> str:
+    """Of the nouns that we use."""
     if noun.endswith("sis"):
-        return f"{number:,} {noun.removesuffix('is')}es"
-    plural = f"{noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{noun}s"
-    return f"{number:,} {plural}"
+        return f"{noun[:-2]}es"
+    if noun.endswith(("ch", "ss")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"

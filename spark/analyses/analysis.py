@@ -103,12 +103,16 @@ def count_text(number: float, noun: str) -> str:
     """`1 broker`, `2,000 brokers`, `no broker`."""
     if not number:
         return f"no {noun}"
-    ending = "" if number == 1 else "s"
-    if noun.endswith("y") and ending:
-        noun, ending = noun[:-1], "ies"
-    if noun.endswith(("atch", "ss")) and ending:
-        ending = "es"
-    return f"{number:,.0f} {noun}{ending}"
+    return f"{number:,.0f} {noun if number == 1 else plural_of(noun)}"
+
+
+def plural_of(noun: str) -> str:
+    """`batches`, `replicas`; `retries`, but `keys`."""
+    if noun.endswith(("ch", "ss")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
 
 
 IDS_SHOWN = 20

@@ -12,6 +12,8 @@ from trimaran.words import counted
         (1, "directory", "1 directory"),
         (2, "directory", "2 directories"),
         (3, "key", "3 keys"),
+        (2, "retry", "2 retries"),
+        (2, "batch", "2 batches"),
         (33, "analysis", "33 analyses"),
         (1_234_567, "partition", "1,234,567 partitions"),
     ],

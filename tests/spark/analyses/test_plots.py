@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("plotly")
 
 from spark.analyses import controller_silence, throughput
+from spark.analyses.analysis import count_text
 from spark.analyses.plots import bars, heat, over_time, table
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -81,3 +82,18 @@ def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
     assert list(drawn["up to 1.5 s"].y) == ["unknown", "512 ms to 1.0 s", "2.0 s to 4.1 s"]
     assert list(drawn["up to 1.5 s"].x) == [0, 5, 0]
     assert list(drawn["no clock tells"].x) == [7, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (0, "broker", "no broker"),
+        (1, "batch", "1 batch"),
+        (2000, "batch", "2,000 batches"),
+        (2, "key", "2 keys"),
+        (2, "retry", "2 retries"),
+        (2, "broker loss", "2 broker losses"),
+    ],
+)
+def test_numbers_and_nouns_agree(number, noun, text):
+    assert count_text(number, noun) == text
