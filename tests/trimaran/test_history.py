@@ -123,9 +123,30 @@ def test_it_begins_with_the_oldest_snapshot_that_the_log_goes_on_from(told, tmp_
 
 
 @pytest.mark.parametrize(
-    ("partition", "code"), [("orders", Exit.USAGE), ("orders/x", Exit.USAGE), ("orders/7", Exit.NO)]
+    ("partition", "code"),
+    [
+        ("orders", Exit.USAGE),
+        ("orders/x", Exit.USAGE),
+        ("orders/7", Exit.NO),
+        ("nope/0", Exit.REFUSED),
+    ],
 )
 def test_no_such_partition(directory, partition, code):
     with pytest.raises(UserError) as error:
         history.partitions(partition, directory)
     assert error.value.exit_code == code
+
+
+def test_configs_of_what_there_is_not(directory):
+    with pytest.raises(UserError, match="there is no topic nope") as error:
+        history.configs("topic/nope", directory)
+    assert error.value.exit_code == Exit.REFUSED
+
+
+def test_configs_that_nobody_set(told, tmp_path, capsys):
+    node = make_node(tmp_path, 1)
+    created = metadata_batch(1, 1, created_topic(FIRST), 2000)
+    write_partition(node, "__cluster_metadata", 0, [BATCHES[0], created])
+    assert told(history.configs, "topic/orders", node) == []
+    history.configs("topic/orders", node)
+    assert "no config of topic/orders was set" in capsys.readouterr().err

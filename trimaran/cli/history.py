@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, clock, show_rows
+from trimaran.cli.output import Format, clock, say, show_rows
+from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from trimaran.metadata.history import History
+    from trimaran.metadata.source import MetadataSource
 
 LogPath = Annotated[
     Path | None,
     Parameter(
-        help="A directory of a metadata log, ours or Apache Kafka's; a running quorum if not given."
+        help="A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked."
     ),
 ]
 PARTITION_COLUMNS = ("offset", "time", "leader", "isr", "replicas")
@@ -22,23 +27,25 @@ CONFIG_COLUMNS = ("offset", "time", "resource", "key", "value", "before")
 
 
 def partitions(
-    partition: Annotated[str, Parameter(help="TOPIC/PARTITION, as orders/0.")],
+    partition: Annotated[str, Parameter(help="A partition, TOPIC/PARTITION, as orders/0.")],
     path: LogPath = None,
     /,
     *,
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows who led a partition, with which ISR and replicas, and since when.
+    """Shows the leaders, the ISR and the replicas of a partition over time.
 
-    The log reaches back to the oldest snapshot that is kept; what was so already then has no time.
+    The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
     """
+    from quorum.metadata.image import TOPIC_RESOURCE
     from trimaran.cli.metadata_source import open_source
     from trimaran.metadata.history import History
     from wire.primitives import uuid_to_text
 
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:
+        history = History(source)
         rows = [
             {
                 "offset": change.offset,
@@ -49,13 +56,14 @@ def partitions(
                 "timestamp_ms": change.timestamp_ms,
                 "topic_id": uuid_to_text(topic_id),
             }
-            for topic_id, change in History(source).of_partition(topic, index)
+            for topic_id, change in history.of_partition(topic, index)
         ]
         if not rows:
+            _ensure_topic_known(history, source, (TOPIC_RESOURCE, topic))
             raise UserError(
-                f"nothing is known of partition {index} of topic {topic}",
+                f"there is no history of partition {index} of topic {topic}",
                 f"{source.name} has no record of it, as far back as it reaches",
-                f"trimaran topics describe {topic} shows the partitions there are",
+                f"trimaran topics describe {topic} shows its partitions",
                 exit_code=Exit.NO,
             )
     show_rows(rows, output, columns=PARTITION_COLUMNS, noun="change")
@@ -65,9 +73,9 @@ def _partition(text: str) -> tuple[str, int]:
     topic, slash, index = text.rpartition("/")
     if not slash or not topic or not index.isdecimal():
         raise UserError(
-            f"{text!r} is no partition",
+            f"{text!r} is not a partition",
             "it is written TOPIC/PARTITION",
-            "trimaran partitions history orders/0",
+            "for example trimaran partitions history orders/0",
             exit_code=Exit.USAGE,
         )
     return topic, int(index)
@@ -76,7 +84,9 @@ def _partition(text: str) -> tuple[str, int]:
 def configs(
     resource: Annotated[
         str | None,
-        Parameter(help="TYPE/NAME, as topic/orders or broker/11; broker for all brokers."),
+        Parameter(
+            help="TYPE/NAME, as topic/orders or broker/11; or broker for all brokers. By default all resources."
+        ),
     ] = None,
     path: LogPath = None,
     /,
@@ -84,9 +94,10 @@ def configs(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows what was set of a resource, or of all, what it was before, and when. A value of - is one taken back.
+    """Shows which configs were set, when, and their values before. The value - is a config reset to its default.
 
-    The log reaches back to the oldest snapshot that is kept; what was so already then has no time. Secrets are hidden.
+    The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time. Secrets
+    are hidden.
     """
     from trimaran.cli.configs import parse_resource
     from trimaran.cli.metadata_source import open_source
@@ -94,6 +105,7 @@ def configs(
 
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:
+        history = History(source)
         rows = [
             {
                 "offset": change.offset,
@@ -104,9 +116,22 @@ def configs(
                 "before": change.before,
                 "timestamp_ms": change.timestamp_ms,
             }
-            for change in History(source).of_configs(wanted)
+            for change in history.of_configs(wanted)
         ]
+        if not rows and resource is not None:
+            _ensure_topic_known(history, source, wanted)
+            say(f"no config of {resource} was set, as far back as {source.name} reaches")
     show_rows(rows, output, columns=CONFIG_COLUMNS, noun="change")
+
+
+def _ensure_topic_known(
+    history: History, source: MetadataSource, resource: tuple[int, str] | None
+) -> None:
+    """Of other resources configs may be set before they are there."""
+    from quorum.metadata.image import TOPIC_RESOURCE
+
+    if resource is not None and resource[0] == TOPIC_RESOURCE and not history.knows(resource[1]):
+        raise no_topic(resource[1], f"{source.name} has no record of it, as far back as it reaches")
 
 
 def _time(timestamp_ms: int) -> str | None:

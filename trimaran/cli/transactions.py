@@ -12,6 +12,7 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.client.unknown import check_transactional_id
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ def list_transactions(
     """Lists the transactional ids of every coordinator.
 
     Args:
-        state: only those in these states: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort.
-        producer_id: only those of these producers.
-        open_longer_than_ms: only those whose last transaction began so long ago.
-        pattern: only ids that match this regular expression as a whole (RE2).
+        state: Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort. May
+            be repeated.
+        producer_id: Only the id of this producer. May be repeated.
+        open_longer_than_ms: Only ids whose last transaction began at least this many milliseconds ago.
+        pattern: Only ids that match this regular expression as a whole (RE2).
     """
     from trimaran.cli import kafka_text
     from wire.messages.list_transactions import ListTransactionsRequest
@@ -85,7 +87,7 @@ def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, Transac
 def _unknown_states(states: Sequence[str]) -> UserError:
     return UserError(
         f"there is no state {', '.join(states)}",
-        "a transactional id is in one of those that Kafka's coordinator knows",
+        "it is not one of the states of a transactional id",
         "--state takes Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort",
         exit_code=Exit.USAGE,
     )
@@ -97,23 +99,16 @@ def describe(
     """Shows producer, state and partitions of a transactional id.
 
     Args:
-        transactional_id: which.
+        transactional_id: The transactional id.
     """
     from trimaran.cli import kafka_text
     from wire.client.destinations import Coordinator
-    from wire.errors import ErrorCode
 
     with brokers.connected() as client:
         found = _described(client, transactional_id)
         where = client.routing.locate(Coordinator(transactional_id, key_type=1))
         nodes = {address: node for node, address in client.routing.nodes.items()}
-    if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise UserError(
-            f"no transactional id {transactional_id}",
-            "its coordinator does not know it: nobody has used it, or not for long",
-            "list those that are known: trimaran transactions list",
-        )
-    check(found.error_code, f"transactional id {transactional_id}")
+    check_transactional_id(transactional_id, found.error_code)
     start_ms = found.transaction_start_time_ms
     is_open = found.transaction_state in OPEN_STATES
     fields = {
@@ -158,12 +153,13 @@ def hanging(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists transactions that are open in partitions and that no coordinator will end. Exit code 1 if there are any.
+    """Lists transactions that are open in partitions, and that no coordinator will complete. Exit code 1 if there are
+    any.
 
     Args:
-        topic: only these topics; all when not given.
-        older_than_minutes: only those whose producer has written nothing for so long; transaction.max.timeout.ms or
-            more, for what is younger may still be ended.
+        topic: Topics to look at; by default all.
+        older_than_minutes: Only transactions whose producer has written nothing for this long. Do not go below
+            transaction.max.timeout.ms: younger ones may still be completed.
     """
     with brokers.connected() as client:
         before_ms = now_ms() - older_than_minutes * 60_000
@@ -246,12 +242,12 @@ def abort(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Aborts a transaction in one partition, without its coordinator: for what `transactions hanging` lists.
+    """Aborts a transaction that trimaran transactions hanging lists, in one partition and without its coordinator.
 
     Args:
-        topic: where it is open.
-        start_offset: where it begins, as listed.
-        partition: in which partition of it.
+        topic: The topic.
+        start_offset: The offset where it begins, as listed.
+        partition: The partition.
     """
     with brokers.connected() as client:
         ensure_partitions_exist(topic, [partition], len(leaders_of(client, topic)))
@@ -262,9 +258,9 @@ def abort(
         ]
         if not found:
             raise UserError(
-                f"no transaction to abort in {topic}-{partition}",
-                f"none that is open there begins at offset {start_offset}",
-                f"list those that are: trimaran transactions hanging {topic} --older-than-minutes 0",
+                f"there is no transaction to abort in {topic}-{partition}",
+                f"no open transaction begins at offset {start_offset}",
+                f"trimaran transactions hanging {topic} --older-than-minutes 0 lists those that are open",
                 exit_code=Exit.NO,
             )
         if dry_run:

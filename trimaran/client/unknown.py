@@ -12,7 +12,7 @@ def no_topic(name: str, why: str = "no broker knows it") -> UserError:
     return UserError(
         f"there is no topic {name}",
         why,
-        f"trimaran topics list shows what there is; trimaran topics create {name} makes it",
+        f"trimaran topics list shows all topics; trimaran topics create {name} creates it",
         exit_code=Exit.REFUSED,
     )
 
@@ -21,7 +21,7 @@ def no_group(*names: str) -> UserError:
     return UserError(
         f"there is no group {', '.join(names)}",
         "no coordinator knows it",
-        "trimaran groups list shows what there is",
+        "trimaran groups list shows all groups",
         exit_code=Exit.REFUSED,
     )
 
@@ -32,8 +32,8 @@ def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> Non
     if missing:
         named = ", ".join(map(str, missing))
         raise UserError(
-            f"broker {named} does not run" if len(missing) == 1 else f"brokers {named} do not run",
-            f"those that run are {', '.join(map(str, sorted(running)))}",
+            f"broker {named} is not live" if len(missing) == 1 else f"brokers {named} are not live",
+            f"the live brokers are {', '.join(map(str, sorted(running)))}",
             "trimaran brokers list shows all that are registered",
             exit_code=Exit.REFUSED,
         )
@@ -56,6 +56,20 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
         check_topic(name, code, message)
     else:
         check(code, message)
+
+
+def check_transactional_id(name: str, code: int) -> None:
+    """As `check_topic`, of a transactional id."""
+    from wire.errors import ErrorCode
+
+    if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise UserError(
+            f"there is no transactional id {name}",
+            "its coordinator does not know it: it was never used, or has expired",
+            "trimaran transactions list shows all transactional ids",
+            exit_code=Exit.REFUSED,
+        )
+    check(code, f"transactional id {name}")
 
 
 def check_group(name: str, code: int) -> None:

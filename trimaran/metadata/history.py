@@ -51,6 +51,10 @@ class History:
                 if wanted in (None, (change.kind, change.resource)):
                     yield change
 
+    def knows(self, topic: str) -> bool:
+        """Whether there is such a topic, as of what was read."""
+        return topic in self._replay.state.image.topics.by_name
+
     def _batches(self) -> Iterator[tuple[Happened, MetadataImage]]:
         """What each batch says, and the state after it."""
         for batch in self._source.batches(self._replay.next_offset):
