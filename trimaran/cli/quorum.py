@@ -21,7 +21,7 @@ REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
 
 
 def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
-    """Shows the quorum as its leader sees it."""
+    """Shows the quorum as its leader sees it: leader, epoch, high watermark, and the lag of each replica."""
     from trimaran.cli import kafka_text
 
     found = _described(controllers)
@@ -35,7 +35,7 @@ def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "tab
 
 
 def replication(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
-    """Shows how far each voter and observer is, with its directory; --watch shows it again and again."""
+    """Shows how far each voter and observer is, with its directory id."""
     from trimaran.cli import kafka_text
 
     rows = _described(controllers).rows
@@ -69,17 +69,12 @@ def _described(controllers: Controllers) -> _Quorum:
         raise
     if partition.error_code:
         raise UserError(
-            f"no leader of the quorum answers at {controllers.addresses}",
-            f"error {partition.error_code}: is a majority of the voters up?",
-            "trimaran ps shows the controllers; an election takes about a second",
+            f"the quorum at {controllers.addresses} has no leader",
+            "no leader has been elected, or fewer than a majority of the voters are up",
+            "wait a second for the election; trimaran ps shows the controllers of a local cluster",
             exit_code=Exit.NO,
         )
-    endpoints = {
-        node.node_id: [f"{one.name}://{one.host}:{one.port}" for one in node.listeners]
-        for node in nodes
-    }
-    rows = [{**row, "endpoints": endpoints.get(row["id"], [])} for row in replica_rows(partition)]
-    return _Quorum(cluster_id, quorum_fields(partition), rows)
+    return _Quorum(cluster_id, quorum_fields(partition), replica_rows(partition, nodes))
 
 
 def _about_controllers() -> DescribeClusterRequest:
@@ -94,11 +89,10 @@ def history(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows who led from when to when, and how long nobody did in between, as the log says it.
+    """Shows who led the quorum from when to when, and how long there was no leader in between.
 
     Args:
-        path: a directory of a metadata log, ours or Apache Kafka's; a running quorum if not given.
-        output: table, or json.
+        path: A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked.
     """
     from quorum.metadata.epochs import epochs_of
     from trimaran.cli.metadata_source import open_source

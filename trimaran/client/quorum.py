@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from node.runtime.clock import now_ms
@@ -9,27 +10,27 @@ from trimaran.client.health import BAD, WARNING, Reason
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
-    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData, Node
 
 
 def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
     """Fields and rows of the voters, as the active controller tells a broker; where it does not, why not."""
-    from quorum.observing.live_quorum import describe_quorum
+    from quorum.observing.live_quorum import describe_quorum_and_nodes
     from wire.client.errors import RequestTimedOut, VersionMismatch
     from wire.errors import KafkaError
 
     try:
-        partition = describe_quorum(client, timeout=timeout)
+        partition, nodes = describe_quorum_and_nodes(client, timeout=timeout)
     except (RequestTimedOut, VersionMismatch):
         return None, [], [Reason(BAD, "no active controller answers", "quorum")]
     except KafkaError as error:
-        text = f"the quorum is not told of: {error.code.name}"
+        text = f"the state of the quorum is not known: {error.code.name}"
         return None, [], [Reason(WARNING, text, "quorum")]
     if partition.error_code:
         return None, [], [Reason(BAD, "the quorum has no leader", "quorum")]
-    voters = [row for row in replica_rows(partition) if row["role"] != "observer"]
+    voters = [row for row in replica_rows(partition, nodes) if row["role"] != "observer"]
     return quorum_fields(partition), voters, []
 
 
@@ -42,14 +43,24 @@ def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, A
     }
 
 
-def replica_rows(partition: DescribeQuorumResponsePartitionData) -> list[dict[str, Any]]:
-    """Voters, then observers; who was in touch when, in the leader's milliseconds since 1970 too."""
+def replica_rows(
+    partition: DescribeQuorumResponsePartitionData, nodes: Iterable[Node] = ()
+) -> list[dict[str, Any]]:
+    """Voters, then observers; who was in touch when, in the leader's milliseconds since 1970 too.
+
+    `nodes` have the listeners of voters, where the leader tells them (KIP-853).
+    """
+    listeners = {
+        node.node_id: [f"{one.name}://{one.host}:{one.port}" for one in node.listeners]
+        for node in nodes
+    }
     end = max((one.log_end_offset for one in partition.current_voters), default=0)
     voters = [
         _row(one, "leader" if one.replica_id == partition.leader_id else "follower", end)
         for one in partition.current_voters
     ]
-    return voters + [_row(one, "observer", end) for one in partition.observers]
+    rows = voters + [_row(one, "observer", end) for one in partition.observers]
+    return [{**row, "endpoints": listeners.get(row["id"], [])} for row in rows]
 
 
 def _row(replica: Any, role: str, end: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Analyses:
         except trio.WouldBlock:
             raise UserError(
                 f"{name} was not started",
-                f"{self._name} runs, and one at a time does",
+                f"{self._name} is running, and only one runs at a time",
                 "wait until it is done",
                 exit_code=Exit.USAGE,
             ) from None
@@ -109,16 +109,16 @@ async def _run(command: Sequence[str]) -> str:
             return ""
         said = done.stderr.decode(errors="replace").strip()
         return said[-OUTPUT_CHARACTERS_MAX:] or f"exit code {done.returncode}"
-    return f"it took longer than {RUN_SECONDS_MAX:.0f} s, and was ended"
+    return f"it took longer than {RUN_SECONDS_MAX:.0f} s, and was stopped"
 
 
 def why_not(data: Path | None) -> UserError | None:
     """Why no analysis can be run from here."""
     if data is None:
         return UserError(
-            "the console does not know the directories of this cluster's nodes",
-            "Spark reads the logs on disk, and it was not started with a local cluster",
-            "run them where the logs are: trimaran analyze --data DIR",
+            "the console cannot read the logs of this cluster",
+            "Spark reads them on disk, and this console was not started for a local cluster",
+            "run the analyses where the logs are: trimaran analyze --data DIR",
             exit_code=Exit.USAGE,
         )
     if not is_installed():

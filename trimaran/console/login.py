@@ -115,8 +115,8 @@ def checked_password(text: str, origin: str) -> str:
     if len(text) < PASSWORD_CHARACTERS_MIN:
         raise UserError(
             f"the password of {origin} is too short",
-            f"it has {len(text)} characters, and others may guess it",
-            f"take {PASSWORD_CHARACTERS_MIN} or more, as of: openssl rand -hex 16",
+            f"it has {len(text)} characters, and can be guessed",
+            f"use {PASSWORD_CHARACTERS_MIN} or more, for example the output of: openssl rand -hex 16",
             exit_code=Exit.USAGE,
         )
     return text

@@ -122,8 +122,8 @@ class MetadataLog:
             if not first <= offset <= last:
                 raise UserError(
                     f"the state at offset {offset} is not known",
-                    f"what was read of the metadata log begins at {first} and ends at {last}",
-                    "choose an offset between the two",
+                    f"the metadata log reaches from offset {first} to {last}",
+                    "choose an offset in that range",
                     exit_code=Exit.USAGE,
                 )
             index = bisect_right(self._states, offset + 1, key=lambda kept: kept[0]) - 1

@@ -36,7 +36,7 @@ class Question:
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise _wrong(name, text, f"a number from {least} on is wanted")
+            raise _wrong(name, text, f"it must be a number, at least {least}")
         if not least <= int(text) <= most:
             raise _wrong(name, text, f"it must be from {least} to {most}")
         return int(text)
@@ -45,7 +45,7 @@ class Question:
         """One of `choices`, the first if nothing is said. Raises UserError."""
         text = self.query.get(name) or choices[0]
         if text not in choices:
-            raise _wrong(name, text, f"it is one of {', '.join(choices)}")
+            raise _wrong(name, text, f"it must be one of {', '.join(choices)}")
         return text
 
 
@@ -53,7 +53,7 @@ def _wrong(name: str, text: str, why: str) -> UserError:
     return UserError(
         f"{name}={text[:80]} in the address is wrong",
         why,
-        "correct it, or follow a link of the menu",
+        "correct it, or choose a page from the menu",
         exit_code=Exit.USAGE,
     )
 

@@ -63,8 +63,8 @@ async def start(analyses: Analyses, token: str, request: Request) -> Response:
     if not name or not _is_name(name):
         raise UserError(
             f"there is no analysis {name[:80]}",
-            "it is none of the list",
-            "choose one of the list of analyses",
+            "it is not in the list of analyses",
+            "choose one from the page Analyses",
             exit_code=Exit.USAGE,
         )
     analyses.start(name)

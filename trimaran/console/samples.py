@@ -172,7 +172,9 @@ def values_of(text: str) -> Values:
                         found[one.name] = float(sample.value) * one.times
     except ValueError as error:
         raise UserError(
-            "these are no metrics", str(error), "name the address of metrics"
+            "the response is not metrics",
+            str(error),
+            "check the address: HOST:PORT of trimaran.metrics.listener or a JMX exporter",
         ) from error
     return {
         name: value for name, value in found.items() if value == value

@@ -80,8 +80,8 @@ class Console:
             )
         raise UserError(
             "the cluster did not answer in time",
-            f"the page waited {PAGE_SECONDS:.0f} s",
-            "trimaran quorum status and trimaran brokers list show who answers",
+            f"the console waited {PAGE_SECONDS:.0f} s",
+            "trimaran quorum status and trimaran brokers list show which nodes are up",
             exit_code=Exit.TIMEOUT,
         )
 
@@ -241,7 +241,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
         told = UserError(
             "this page failed",
             f"{type(error).__name__}: {error}",
-            "the log of the console has more; the other pages may do",
+            "see the log of the console; other pages may work",
         )
         status = 500
     else:
@@ -254,12 +254,12 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
 
 async def _not_found(console: Console, request: Request, error: HTTPException) -> Response:
     told = UserError(
-        "there is no such page" if error.status_code == 404 else error.detail,
+        "page not found" if error.status_code == 404 else error.detail,
         f"{request.method} {request.url.path}",
-        "follow a link of the menu",
+        "choose a page from the menu",
         exit_code=Exit.USAGE,
     )
-    values = {**_frame(console, "Not here", request.url.path), "error": told}
+    values = {**_frame(console, "Page not found", request.url.path), "error": told}
     html = rendering.render("error.html", {**values, "status": error.status_code})
     return HTMLResponse(html, status_code=error.status_code)
 

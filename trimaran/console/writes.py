@@ -88,7 +88,7 @@ async def _body(request: Request) -> bytes:
                 raise UserError(
                     "the form is too large",
                     f"it has more than {BODY_BYTES_MAX} bytes",
-                    "for large changes there is the command line",
+                    "use the command line for large changes",
                     exit_code=Exit.USAGE,
                 )
     return bytes(body)
@@ -127,7 +127,10 @@ def _why(error: Exception) -> str:
 def _needed(fields: Mapping[str, str], name: str) -> str:
     if not (text := fields.get(name, "").strip()):
         raise UserError(
-            f"{name} is empty", "it is needed", "fill it in, and send again", exit_code=Exit.USAGE
+            f"{name} is empty",
+            "it is required",
+            "fill it in and send the form again",
+            exit_code=Exit.USAGE,
         )
     return text
 
@@ -137,7 +140,10 @@ def _count(fields: Mapping[str, str], name: str) -> int:
     text = fields.get(name, "").strip()
     if text and not (text.isascii() and text.isdigit() and len(text) < 8):
         raise UserError(
-            f"{name}={text[:20]} is no number", "it counts", "such as 6", exit_code=Exit.USAGE
+            f"{name}={text[:20]} is not a number",
+            "a number is required",
+            "correct it, for example to 6",
+            exit_code=Exit.USAGE,
         )
     return int(text) if text else -1
 
@@ -158,8 +164,8 @@ def _delete_topic(cluster: Cluster, fields: Mapping[str, str], question: Questio
     if fields.get("confirm") != name:
         raise UserError(
             f"{name} was not deleted",
-            "its name was not written into the form as it is",
-            "write it there: what is deleted does not come back",
+            "the name in the form is not the name of the topic",
+            "type its exact name; what is deleted cannot be restored",
             exit_code=Exit.USAGE,
         )
     with cluster.client() as client:
@@ -188,7 +194,7 @@ def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -
         raise UserError(
             f"{len(failed)} of {len(indexes)} partitions keep their leader",
             "; ".join(sorted(failed)[:5]),
-            "is the preferred broker there, and in sync?",
+            "check that the preferred replicas are live and in sync",
             exit_code=Exit.REFUSED,
         )
     return _topic_page(name)
@@ -202,9 +208,9 @@ def _reset_offsets(cluster: Cluster, fields: Mapping[str, str], question: Questi
         wanted = [one for one in committed_offsets(client, group) if topic in ("", one[0])]
         if not wanted:
             raise UserError(
-                f"group {group} has committed nothing{f' of {topic}' if topic else ''}",
-                "there is nothing to reset",
-                "trimaran groups reset-offsets gives a group offsets of further topics",
+                f"group {group} has committed no offsets{f' of {topic}' if topic else ''}",
+                "only committed offsets can be reset here",
+                "use trimaran groups reset-offsets --topic to commit offsets of other topics",
                 exit_code=Exit.USAGE,
             )
         after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}

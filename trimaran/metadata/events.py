@@ -239,7 +239,7 @@ def _fenced(moment: _Moment, record: brokers.FenceBrokerRecord) -> Iterator[Even
 
 
 def _unfenced(moment: _Moment, record: brokers.UnfenceBrokerRecord) -> Iterator[Event]:
-    yield _broker(moment, record.id, "serves again")
+    yield _broker(moment, record.id, "is active again")
 
 
 def _registration_changed(
@@ -248,9 +248,9 @@ def _registration_changed(
     if record.fenced > 0:
         yield _broker(moment, record.broker_id, "was fenced", "bad")
     if record.fenced < 0:
-        yield _broker(moment, record.broker_id, "is unfenced: it serves")
+        yield _broker(moment, record.broker_id, "is active")
     if record.in_controlled_shutdown > 0:
-        yield _broker(moment, record.broker_id, "shuts down in order", "warn")
+        yield _broker(moment, record.broker_id, "is shutting down", "warn")
 
 
 def _controller(moment: _Moment, record: brokers.RegisterControllerRecord) -> Iterator[Event]:
@@ -263,7 +263,9 @@ def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[Event]:
     subject = f"{change.kind} {change.resource or '(all)'}"
     link = _topic(change.resource) if change.kind == "topic" else ""
     text = (
-        f"{change.key} was taken back" if change.value is None else f"{change.key}={change.value}"
+        f"{change.key} was reset to its default"
+        if change.value is None
+        else f"{change.key}={change.value}"
     )
     yield moment.event("config", subject, text, link=link)
 
@@ -292,7 +294,7 @@ def shown(key: str, value: str | None) -> str | None:
 
 
 def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[Event]:
-    yield moment.event("feature", record.name, f"has level {record.feature_level}")
+    yield moment.event("feature", record.name, f"was set to level {record.feature_level}")
 
 
 def _acl(moment: _Moment, record: security.AccessControlEntryRecord) -> Iterator[Event]:
@@ -312,21 +314,21 @@ def _acl_removed(
 
 
 def _scram(moment: _Moment, record: security.UserScramCredentialRecord) -> Iterator[Event]:
-    yield moment.event("access", f"User:{record.name}", "has a new password", link="/access")
+    yield moment.event("access", f"User:{record.name}", "got a new password", link="/access")
 
 
 def _scram_removed(
     moment: _Moment, record: security.RemoveUserScramCredentialRecord
 ) -> Iterator[Event]:
     subject = f"User:{record.name}"
-    yield moment.event("access", subject, "lost a password", level="warn", link="/access")
+    yield moment.event("access", subject, "lost its password", level="warn", link="/access")
 
 
 def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[Event]:
     subject = ", ".join(
         f"{one.entity_type} {one.entity_name or '(default)'}" for one in record.entity
     )
-    text = f"{record.key} was taken back" if record.remove else f"{record.key}={record.value:g}"
+    text = f"{record.key} was deleted" if record.remove else f"{record.key}={record.value:g}"
     yield moment.event("quota", subject, text)
 
 

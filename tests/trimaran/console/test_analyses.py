@@ -69,7 +69,9 @@ def test_forms_start_only_what_there_is(local, browser):
     assert start(local, "nothing", token).status == 400
     assert local.json("/analyses")["run"] is None
     # Without a local cluster there are no logs, and it says so in place of buttons.
-    assert browser.json("/analyses")["missing"]["what"].startswith("the console does not know")
+    assert browser.json("/analyses")["missing"]["what"].startswith(
+        "the console cannot read the logs"
+    )
     assert "<button" not in browser.get("/analyses").body.partition("<main")[2]
 
 
@@ -129,5 +131,5 @@ async def test_one_runs_at_a_time_and_ends_with_the_console(tmp_path):
 
 
 def test_without_a_directory_nothing_starts():
-    with pytest.raises(UserError, match="does not know the directories"):
+    with pytest.raises(UserError, match="cannot read the logs"):
         Analyses(None).start("consumer_lag")

@@ -127,7 +127,7 @@ def test_what_a_node_tells_is_drawn(kafka, monkeypatch):
             )
             page = browser.get("/charts").body
             assert re.search(r'<path class="line c0" d="M0\.0 [\d.]+L', page)
-            assert "No metrics from away when asked last." in page
+            assert "No metrics from away at the last attempt." in page
             assert 'class="spark"' in browser.get("/").body
         exporter.shutdown()
 

@@ -270,9 +270,9 @@ def test_a_change_of_metadata_is_told_at_once(browser, kafka):
 
 
 def test_sizes_of_too_many_replicas_are_not_asked_and_that_is_said(browser, monkeypatch):
-    assert "not asked for their sizes" not in browser.get("/brokers/1").body
+    assert "Sizes are not shown" not in browser.get("/brokers/1").body
     monkeypatch.setattr(brokers, "SIZED_REPLICAS_MAX", -1)
-    assert "not asked for their sizes" in browser.get("/brokers/1").body
+    assert "Sizes are not shown" in browser.get("/brokers/1").body
     assert [one["bytes"] for one in browser.json("/brokers/1")["directories"]] == [None]
 
 

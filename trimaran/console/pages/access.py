@@ -62,8 +62,8 @@ def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | N
     if len(operations) != 1 or pattern.pattern_type == PatternType.PREFIXED:
         raise UserError(
             f"{what} {where} is more than one question",
-            "one operation on one resource by its own name is asked for",
-            "User:alice, read, topic/orders",
+            "it is about one operation on one resource, by its full name",
+            "for example User:alice, read, topic/orders",
             exit_code=Exit.USAGE,
         )
     rules = broker_rules(client)

@@ -61,7 +61,7 @@ def _chosen(partition: str, available: list[int], name: str) -> list[int]:
         if len(available) > PARTITIONS_MAX:
             raise UserError(
                 f"{name} has {len(available)} partitions, too many to read at once",
-                f"each is read for up to 1 MiB, and at most {PARTITIONS_MAX} at a time",
+                f"up to 1 MiB of each is read, and at most {PARTITIONS_MAX} are read at once",
                 "choose one partition",
                 exit_code=Exit.USAGE,
             )
@@ -91,7 +91,7 @@ def _read(
             raise UserError(
                 f"reading {topic} takes too long",
                 f"the records did not come within {READ_SECONDS:.0f} s",
-                "choose one partition, or an offset nearer to the records",
+                "choose one partition, or an offset closer to the records",
                 exit_code=Exit.TIMEOUT,
             )
 

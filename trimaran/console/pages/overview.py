@@ -78,7 +78,7 @@ def _last_events(question: Question, *, has_leader: bool) -> dict[str, Any]:
     if question.cluster.controllers is None:
         return {"events": None, "events_missing": ""}
     if not has_leader:
-        return {"events": None, "events_missing": "Nobody tells now: no controller leads."}
+        return {"events": None, "events_missing": "No events now: the quorum has no leader."}
     try:
         events = question.cluster.log.events()
     except UserError as error:

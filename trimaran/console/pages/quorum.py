@@ -9,29 +9,24 @@ from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import Page, Question
 from trimaran.errors import Exit, UserError
-from wire.primitives import NIL_UUID, uuid_to_text
 
 EPOCHS_SHOWN = 50
 
 
 def view(question: Question) -> dict[str, Any]:
-    from quorum.observing.live_quorum import describe_quorum
+    from quorum.observing.live_quorum import describe_quorum_and_nodes
 
     cluster = question.cluster
     with cluster.client() as client:
-        partition = describe_quorum(client)
+        partition, nodes = describe_quorum_and_nodes(client)
     if partition.error_code:
         raise UserError(
             "the quorum has no leader now",
-            f"error {partition.error_code}: is a majority of the voters up?",
-            "an election takes about a second; trimaran ps shows the controllers of a local cluster",
+            "no leader has been elected, or fewer than a majority of the voters are up",
+            "wait a second for the election; trimaran ps shows the controllers of a local cluster",
             exit_code=Exit.NO,
         )
-    rows = replica_rows(partition)
-    replicas = [*partition.current_voters, *partition.observers]
-    for row, replica in zip(rows, replicas, strict=True):
-        known = replica.replica_directory_id != NIL_UUID
-        row["directory_id"] = uuid_to_text(replica.replica_directory_id) if known else None
+    rows = replica_rows(partition, nodes)
     # The leader tells observers in no order.
     rows.sort(key=lambda row: (row["role"] == "observer", row["id"]))
     return {**quorum_fields(partition), "rows": rows, **_of_the_log(question)}
@@ -40,9 +35,8 @@ def view(question: Question) -> dict[str, Any]:
 def _of_the_log(question: Question) -> dict[str, Any]:
     """What only the log tells."""
     if question.cluster.controllers is None:
-        return {"epochs": None, "endpoints": {}, "timeline": None}
+        return {"epochs": None, "timeline": None}
     epochs = question.cluster.log.epochs()[-EPOCHS_SHOWN:]
-    voters = question.cluster.log.state().voters
     spans = [
         Span(f"controller {one.leader_id}", f"epoch {one.epoch}", one.from_ms, one.to_ms)
         for one in epochs
@@ -50,10 +44,6 @@ def _of_the_log(question: Question) -> dict[str, Any]:
     ]
     return {
         "epochs": [asdict(one) | {"seconds": one.seconds} for one in reversed(epochs)],
-        "endpoints": {
-            one.id: [f"{name}://{host}:{port}" for name, host, port in one.endpoints]
-            for one in voters
-        },
         "timeline": bands(spans),
     }
 
