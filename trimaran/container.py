@@ -78,8 +78,8 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
         return random_uuid()
     raise UserError(
         "CLUSTER_ID is not set",
-        "all nodes of a cluster are formatted for the same id, and this is not its only node",
-        "set CLUSTER_ID to what trimaran storage random-uuid prints",
+        "all nodes of a cluster need the same id, and this cluster has more than one node",
+        "set CLUSTER_ID to the output of trimaran storage random-uuid, the same for all nodes",
         exit_code=Exit.USAGE,
     )
 

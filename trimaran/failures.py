@@ -67,9 +67,9 @@ def _of_directory(error: MetaPropertiesError) -> UserError:
         )
     if "belongs to" in why:
         return UserError(
-            "the log directory is not this node's",
+            "the log directory belongs to another node or cluster",
             why,
-            "correct node.id or log.dirs; never edit meta.properties of a directory with data",
+            "correct node.id or log.dirs; never edit the meta.properties of a directory with data",
         )
     return UserError(
         "the log directory cannot be identified", why, "restore meta.properties from a backup"
@@ -92,7 +92,7 @@ def _of_storage(error: StorageFailure) -> UserError:
     return UserError(
         "the node stopped: its log directory failed",
         str(error),
-        "free or mend the disk, then start again; what was acknowledged is on it",
+        "free space or repair the disk, then start again; acknowledged records are on it",
     )
 
 
@@ -101,10 +101,12 @@ def _of_kafka(error: KafkaError) -> UserError:
         return UserError(
             "the log directory failed, or cannot be used",
             error.message,
-            "is log.dirs there, writable, formatted, with space left? what was acknowledged is on it",
+            "check that log.dirs exist, are writable, formatted and not full; acknowledged records are there",
         )
     return UserError(
-        "the cluster refused", str(error), "trimaran quorum status; trimaran brokers list"
+        "the cluster refused",
+        str(error),
+        "trimaran quorum status and trimaran brokers list show its state",
     )
 
 
@@ -112,7 +114,7 @@ def _of_damage(error: Exception) -> UserError:
     return UserError(
         "the metadata of this node is damaged",
         str(error),
-        "move the directory away, format it anew, and let the node fetch from the others",
+        "move the directory away, format it again, and let the node fetch from the others",
     )
 
 
@@ -121,7 +123,7 @@ def _of_only_voter(error: Exception) -> UserError:
     return UserError(
         "the metadata of this node is damaged, and no other voter has it",
         str(error),
-        "put the directory back from a copy; what is not in any copy is lost",
+        "restore the directory from a backup; what is in no backup is lost",
     )
 
 
@@ -129,8 +131,8 @@ def _of_refusal(error: BaseException) -> UserError:
     return UserError(
         "the quorum refused this node",
         str(error),
-        "check that node.id is free and that the directory belongs to this cluster: trimaran quorum status; trimaran "
-        "brokers list",
+        "check that node.id is not used twice and that the directory belongs to this cluster: trimaran quorum status; "
+        "trimaran brokers list",
         exit_code=Exit.REFUSED,
     )
 
@@ -153,7 +155,9 @@ def _of_os(error: OSError) -> UserError:
             "stop what listens there, or change listeners",
         )
     return UserError(
-        f"cannot use {place}", error.strerror or str(error), "check the path, its owner and space"
+        f"cannot use {place}",
+        error.strerror or str(error),
+        "check the path, its permissions and the free space",
     )
 
 

@@ -194,10 +194,10 @@ def batches_of(
                 yield segment, position, batch
         if reached < segment.size:
             raise UserError(
-                f"{segment.path} is not printed to its end",
+                f"{segment.path} is not printed to the end",
                 f"no valid batch begins at position {reached} of {segment.size}: a torn end, preallocated space, or "
                 f"damage",
-                "trimaran logs dump --verify says what is wrong; a broker that opens the directory cuts a torn end",
+                "trimaran logs dump --verify shows problems; a broker that opens the directory truncates a torn end",
             )
 
 

@@ -96,8 +96,8 @@ async def run_roles(
         if starting.cancelled_caught:
             raise UserError(
                 f"the node did not start within {milliseconds} ms",
-                "server.max.startup.time.ms allows no longer",
-                "see what it waited for in the lines above; allow more time if it was recovering logs",
+                "that is the limit, server.max.startup.time.ms",
+                "the log shows what it waited for; raise the limit if it was recovering logs",
             )
         on_ready()
 
@@ -134,9 +134,9 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     except Exception as error:
         explained = explain(error)
         told = explained or UserError(
-            "the node stopped by a mistake of trimaran",
+            "the node stopped because of a bug in trimaran",
             f"{type(error).__name__}: {error}",
-            "please report it, with what is logged here",
+            "please report it with this log",
         )
         if writes_json(config):
             cause = error if explained is None else None

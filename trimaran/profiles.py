@@ -41,8 +41,8 @@ def load(name: str) -> dict[str, Setting]:
         known = ", ".join(names())
         raise UserError(
             f"there is no profile {name}",
-            f"profiles here are {known}" if known else f"there is none in {folder()}",
-            f"write {BROKERS}=HOST:PORT and what a client needs into {path}",
+            f"the profiles are {known}" if known else f"there are no profiles in {folder()}",
+            f"create {path} with {BROKERS}=HOST:PORT and other client keys",
             exit_code=Exit.USAGE,
         )
     return read_file(path)

@@ -96,8 +96,8 @@ def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
         key, separator, value = word.partition("=")
         if not separator:
             raise UserError(
-                f"--override {word!r} is no setting",
-                "an override is written key=value",
+                f"cannot use --override {word}",
+                "it is not KEY=VALUE",
                 "for example --override num.partitions=3",
                 exit_code=Exit.USAGE,
             )

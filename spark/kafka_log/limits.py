@@ -168,11 +168,12 @@ class Resolving:
         hint = "; -2 is the earliest offset, -1 the latest" if option.endswith("Offsets") else ""
         if missing:
             raise OptionError(
-                f"{self.source}: option {option}: {_named(missing)} not in it; it names all partitions or none{hint}"
+                f"{self.source}: option {option}: it must name all partitions or none; "
+                f"{_named(missing)} missing{hint}"
             )
         if unknown:
             raise OptionError(
-                f"{self.source}: option {option}: {_named(unknown)} not among the partitions that are read"
+                f"{self.source}: option {option}: {_named(unknown)} not among the partitions being read"
             )
 
     def _within(self, key: TopicPartition, offset: int, limit: Limit) -> int:

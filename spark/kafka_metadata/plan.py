@@ -286,7 +286,7 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
     wanted = options.as_of_offset
     if wanted is not None and not max(0, log.start_offset - 1) <= wanted < mark:
         raise DataUnreadable(
-            f"asOfOffset {wanted}: {options.cluster.bootstrap} tells of offsets "
+            f"asOfOffset {wanted}: {options.cluster.bootstrap} has offsets "
             f"{max(0, log.start_offset - 1)} to {mark - 1}"
         )
     bounds = Bounds(log.start_offset, mark if wanted is None else wanted + 1)
@@ -330,7 +330,7 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
     log, committed = choose_log(logs), committed_end(logs)
     if committed is None and not options.include_uncommitted:
         raise DataUnreadable(
-            f"{log.found.url}: nobody knows what is committed; give the directories of a majority of the voters, or "
+            f"{log.found.url}: it is not known what is committed; name the directories of a majority of the voters, or "
             "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
         )
     return Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
@@ -374,7 +374,7 @@ def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: Metad
     start = base.end_offset - 1 if base else 0
     if not start <= wanted < end:
         raise DataUnreadable(
-            f"asOfOffset {wanted}: {log.found.path} tells of offsets {start} to {end - 1}"
+            f"asOfOffset {wanted}: {log.found.path} has offsets {start} to {end - 1}"
         )
     return wanted + 1
 
@@ -441,7 +441,7 @@ def base_snapshot(log: MetadataLog) -> SnapshotFile | None:
         if snapshot.end_offset >= log.start_offset:
             return snapshot
     raise DataUnreadable(
-        f"{log.found.path} begins at offset {log.start_offset}, and has no snapshot up to there"
+        f"{log.found.path} begins at offset {log.start_offset}, and has no snapshot of what was before"
     )
 
 

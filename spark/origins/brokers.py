@@ -218,7 +218,7 @@ class _PartitionReader:
             if partition.diverging_epoch.epoch >= 0:
                 raise DataUnreadable(
                     f"{self._wanted.name}: the log was cut at offset {partition.diverging_epoch.end_offset} (an "
-                    f"unclean election), behind it {self._offset} was read already; read again"
+                    f"unclean election), but {self._offset} was already read; run the query again"
                 )
             yield from self._wanted_of(partition)
             if self._offset > before:
@@ -235,7 +235,7 @@ class _PartitionReader:
         now = self._client.routing.topic_id(wanted.topic)
         if wanted.topic_id and now and now != wanted.topic_id:
             raise DataUnreadable(
-                f"{wanted.name}: the topic was deleted and made anew since it was planned; read again"
+                f"{wanted.name}: the topic was deleted and created again since the query was planned; run it again"
             )
 
     def _fetch(self) -> Any:
@@ -296,7 +296,7 @@ class _PartitionReader:
         if bounds.start <= self._offset:
             raise DataUnreadable(
                 f"{wanted.name}: offset {self._offset} is gone, the log ends at {bounds.end} now (an unclean "
-                "election); read again"
+                "election); run the query again"
             )
         lose(
             f"{wanted.name}: offsets {self._offset} to {min(bounds.start, wanted.end_offset) - 1} were deleted "

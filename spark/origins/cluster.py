@@ -90,18 +90,18 @@ class ClusterSettings:
                 yield client
         except AuthenticationRefused as error:
             raise DataUnreadable(
-                f"{self.bootstrap} does not let us in: {error}; see the options kafka.security.protocol, kafka.sasl.… "
+                f"{self.bootstrap} refused access: {error}; see the options kafka.security.protocol, kafka.sasl.… "
                 "and kafka.ssl.…"
             ) from None
         except (ConnectionLost, RequestTimedOut) as error:
             raise DataUnreadable(f"{self.bootstrap}: {error}") from None
         except VersionMismatch as error:
-            raise DataUnreadable(f"{self.bootstrap} is too old or too new: {error}") from None
+            raise DataUnreadable(f"{self.bootstrap} has an unsupported version: {error}") from None
         except KafkaError as error:
             raise DataUnreadable(f"{self.bootstrap} answered {error}") from None
         except RemoteProtocolError as error:
             raise DataUnreadable(
-                f"{self.bootstrap} gave a malformed answer: {error}; is it a Kafka cluster?"
+                f"{self.bootstrap} sent a malformed response: {error}; check that it is a Kafka cluster"
             ) from None
 
 

@@ -81,7 +81,7 @@ class ControllerRange:
                 if found.base_offset > expected:
                     lose(
                         f"{self.name}: offsets {expected} to {found.base_offset - 1} were trimmed since they were "
-                        "planned; read again",
+                        "planned; run it again",
                         fail=reading.fail_on_data_loss,
                     )
                 if found.base_offset >= self.end_offset:

@@ -243,7 +243,7 @@ def _pieces(
         each = -(-segment.size // pieces)
         found = segment_boundaries(segment, each, replica.found.storage.files)
     except FileNotFoundError:
-        raise DataUnreadable(f"{segment.path} was deleted while it was read; read again") from None
+        raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
     for index, first in enumerate(found):
         following = found[index + 1] if index + 1 < len(found) else None
         if following is not None and following.base_offset <= start_offset:

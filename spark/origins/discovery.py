@@ -137,7 +137,7 @@ def _whose(storage: Storage, path: str, only: tuple[str, int | None]) -> LogDire
     """The directory around a partition that was named by itself, which may have been copied without it."""
     if partition_of(only[0]) is None:
         raise OptionError(
-            f"{storage.url(path)}/{only[0]}: a segment lies in a directory TOPIC-PARTITION, which tells whose it is"
+            f"{storage.url(path)}/{only[0]}: a segment must be in a directory named TOPIC-PARTITION"
         )
     if storage.is_file(str(Path(path) / FILE_NAME)):
         directory = _log_directory(storage, path)

@@ -228,7 +228,10 @@ class FileRange:
                 return Path(path)
             why = "was compacted, cut or replaced"
             break
-        lose(f"{self.name} {why} since it was planned; read again", fail=reading.fail_on_data_loss)
+        lose(
+            f"{self.name} {why} since the query was planned; run it again",
+            fail=reading.fail_on_data_loss,
+        )
         return None
 
     def _boundary(self, position: int, path: str) -> Boundary | None:

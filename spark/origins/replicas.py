@@ -127,7 +127,7 @@ def _end_of(segment: SegmentFile, found: PartitionFound) -> LogEnd:
     try:
         return find_end(segment, found.storage.files)
     except FileNotFoundError:
-        raise DataUnreadable(f"{segment.path} was deleted while it was read; read again") from None
+        raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
 
 
 def _dense_from(cleaned: int, listing: Listing) -> int:

@@ -97,7 +97,9 @@ def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[Stora
     if scheme[1].lower() in _LOCAL_SCHEMES:
         host, slash, path = given[scheme.end() :].partition("/")
         if host not in ("", "localhost") or not slash:
-            raise OptionError(f"{given}: write file:///PATH; {host or 'nothing'} is read as a host")
+            raise OptionError(
+                f"{given}: write file:///PATH; {host or 'nothing'} is taken as a host name"
+            )
         return LOCAL, "/" + path
     host = given[scheme.end() :].partition("/")[0]
     storage = Storage(f"{scheme[0]}{host}", options)

@@ -293,7 +293,7 @@ def _answer_all(listener: socket.socket, answer: bytes) -> None:
 def test_commands_at_the_wrong_listener(cluster):
     host, port = cluster.controller.address
     wrong_kind = cli("topics", "list", "-b", f"{host}:{port}")
-    assert_explained(wrong_kind, Exit.USAGE, f"{host}:{port} is the listener of a controller")
+    assert_explained(wrong_kind, Exit.USAGE, f"{host}:{port} is a controller's listener")
     assert_explained(
         cli("topics", "list", "-b", "no-address"), Exit.USAGE, "not a list of addresses"
     )

@@ -122,7 +122,7 @@ def test_a_wrong_password_of_the_controllers_is_told(node, way, zookeeper, tmp_p
     words = zk("mirror", node, way, zookeeper, tmp_path, client=node.properties(way, "wr0ng"))
     with mirror(tmp_path, words) as (process, log):
         assert process.wait(SECONDS) == 5
-        assert "the controllers refuse us" in log.read_text()
+        assert "the controllers refused access" in log.read_text()
         assert "sasl.jaas.config" in log.read_text()
 
 

@@ -166,7 +166,7 @@ def test_configs_of_every_kind_of_resource(cluster):
     )
     gone = cluster.run("configs", "get", "broker/4711", check=False)
     assert gone.returncode == Exit.REFUSED
-    assert "broker 4711 does not run" in gone.stderr
+    assert "broker 4711 is not live" in gone.stderr
 
 
 def test_features_are_listed_and_changed(cluster):
@@ -342,10 +342,10 @@ def test_a_listener_of_the_other_kind_is_told(cluster):
     for words in (("quorum", "status", "-B", brokers), ("metadata", "ls", "-B", brokers)):
         wrong = trimaran(*words, check=False)
         assert wrong.returncode == Exit.USAGE
-        assert "is the listener of a broker, and this asks controllers" in wrong.stderr
+        assert "is a broker's listener, and this command asks controllers" in wrong.stderr
     wrong = trimaran("topics", "list", "-b", controllers, check=False)
     assert wrong.returncode == Exit.USAGE
-    assert "is the listener of a controller, and this asks brokers" in wrong.stderr
+    assert "is a controller's listener, and this command asks brokers" in wrong.stderr
     cluster.run("down")
 
 

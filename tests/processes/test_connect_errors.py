@@ -78,12 +78,17 @@ def topics_list(*options):
 @pytest.mark.parametrize(
     ("listener", "client_file", "code", "told"),
     [
-        ("tls", None, Exit.CANNOT_CONNECT, "speaks TLS, and this command plain text"),
+        ("tls", None, Exit.CANNOT_CONNECT, "speaks TLS, and this command does not"),
         ("tls", "no-trust", Exit.REFUSED, "TLS verification failed"),
         ("tls", "trust", Exit.REFUSED, "client certificate"),
-        ("plain", "trust", Exit.CANNOT_CONNECT, "speaks plain text, and this command TLS"),
-        ("login", None, Exit.REFUSED, "it is a SASL listener and takes PLAIN"),
-        ("controller", None, Exit.USAGE, "is the listener of a controller, and this asks brokers"),
+        ("plain", "trust", Exit.CANNOT_CONNECT, "does not speak TLS, and this command does"),
+        ("login", None, Exit.REFUSED, "it is a SASL listener that accepts PLAIN"),
+        (
+            "controller",
+            None,
+            Exit.USAGE,
+            "is a controller's listener, and this command asks brokers",
+        ),
     ],
 )
 def test_the_wrong_listener(node, listener, client_file, code, told):
@@ -117,9 +122,9 @@ def test_a_zookeeper(node, tmp_path):
         (
             "no-such-host.invalid:9092",
             Exit.CANNOT_CONNECT,
-            "host no-such-host.invalid is not known",
+            "the host name no-such-host.invalid is not known",
         ),
-        (f"{HOST}:1", Exit.CANNOT_CONNECT, f"nobody listens at {HOST}:1"),
+        (f"{HOST}:1", Exit.CANNOT_CONNECT, f"nothing listens at {HOST}:1"),
         (HOST, Exit.USAGE, "is not a list of addresses"),
         (f"{HOST}:99999", Exit.USAGE, "is not a list of addresses"),
     ],
@@ -154,5 +159,5 @@ def test_a_lost_majority_is_told_by_every_command(tmp_path):
         done = cluster.run("topics", "create", "u", *SOON, check=False)
         assert done.returncode == Exit.TIMEOUT
         assert "a majority of the controllers" in done.stderr
-        assert "is it running" not in done.stderr
+        assert "that the node is running" not in done.stderr
         cluster.kill(11)  # stopped in order, it would wait for a controller

@@ -54,7 +54,7 @@ def test_a_broker_that_cannot_start_is_taken_back(cluster, in_the_way):
 def test_a_start_that_fails_is_undone_and_the_next_one_succeeds(cluster):
     cluster.run("down")
     refused = cluster.run("brokers", "add", check=False)
-    assert (refused.returncode, "does not run" in refused.stderr) == (Exit.USAGE, True)
+    assert (refused.returncode, "is not running" in refused.stderr) == (Exit.USAGE, True)
     files = [*cluster.data.glob("*.properties"), cluster.data / "cluster.json"]
     before = {path: path.read_bytes() for path in files}
     failed = cluster.run("up", "-d", "--brokers", 4, *BROKEN, check=False)

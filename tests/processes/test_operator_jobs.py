@@ -35,7 +35,7 @@ SHOWN = {
     15: ["nothing was changed"],
     16: ["would move; nothing was changed", "reassignment started", "reassignment complete"],
     17: ["producer_byte_rate"],
-    18: ["SCRAM-SHA-512", "may no longer log in"],
+    18: ["SCRAM-SHA-512", "can no longer log in"],
     19: ["orders", "PartitionRegistration(replicas=", "TopicRecord"],
     20: ["deleted group audit", "would delete orders: 6 partitions", "deleted orders"],
 }

@@ -144,8 +144,8 @@ def test_arguments_that_make_no_sense_are_named(cluster, words, told):
     done = cluster.run(*words, check=False, stdin="x\n")
     assert done.returncode != Exit.OK
     assert told in done.stdout + done.stderr
-    assert "is it running" not in done.stderr
-    assert "mistake of trimaran" not in done.stderr
+    assert "that the node is running" not in done.stderr
+    assert "bug in trimaran" not in done.stderr
 
 
 def test_consume_ends_with_its_reader(cluster):

@@ -102,7 +102,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster):
         ("hung", 0, 0)
     ]
     where = ("transactions", "abort", "hung", "-p", "0", "--start-offset")
-    assert "none that is open there" in cluster.run(*where, "7", check=False).stderr
+    assert "no open transaction begins at" in cluster.run(*where, "7", check=False).stderr
     tried = cluster.run(*where, "0", "--dry-run").stderr
     assert tried.startswith("would abort in hung-0: producer ")
     assert json.loads(cluster.run(*ask, check=False).stdout)[0]["start_offset"] == 0

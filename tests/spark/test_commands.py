@@ -10,7 +10,7 @@ from log.directories.meta_properties import MetaProperties
 from spark import report
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from tests.spark.kafka_metadata.test_reading import standard, store
-from trimaran.cli.analyze import analyze, since_milliseconds
+from trimaran.cli.analyze import analyze, report_of, since_milliseconds
 from trimaran.cli.sql import sql
 from trimaran.errors import Exit, UserError
 
@@ -43,6 +43,15 @@ def test_much_data_is_told_by_its_segments(data, monkeypatch):
     assert not report.is_much(data)
     monkeypatch.setattr(report, "MUCH_BYTES", 100)
     assert report.is_much(data)
+
+
+def test_a_report_does_not_go_among_the_data_of_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours, others = tmp_path / "ours", tmp_path / "others"
+    ours.mkdir()
+    (ours / "cluster.json").write_text("{}")
+    assert report_of(ours) == ours / "report"
+    assert report_of(others) == tmp_path / "report"
 
 
 # --- --since ---

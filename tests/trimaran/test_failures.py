@@ -19,7 +19,7 @@ CAUSES = [
     (MetaPropertiesError("d is missing: the directory is not formatted"), "format", Exit.NO),
     (MetaPropertiesError("d belongs to node 1, this process is of node 2"), "node.id", Exit.NO),
     (DirectoryLocked("d is in use by another process"), "in use", Exit.NO),
-    (StorageFailure("d is offline"), "mend", Exit.NO),
+    (StorageFailure("d is offline"), "repair", Exit.NO),
     (WrongCluster("this directory is of cluster a"), "cluster a", Exit.REFUSED),
     (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk"), "log.dirs", Exit.NO),
     (FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"), "/nowhere", Exit.NO),
@@ -70,7 +70,7 @@ def test_a_full_disk_is_called_one():
     ("code", "hint"),
     [
         (ErrorCode.INVALID_TOPIC_EXCEPTION, "correct what is named"),
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "an ACL must allow it"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "add an ACL that allows it"),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topics list"),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "quorum status"),
     ],

@@ -54,9 +54,9 @@ def test_what_cannot_be_cut_is_refused(nodes, monkeypatch):
     links = Links()
     one = nodes["controller-1"]
     for sides, why in (
-        ([[one]], "no two sides"),
-        ([[one], []], "no two sides"),
-        ([[one], [nodes["broker-11"], one]], "on two sides"),
+        ([[one]], "fewer than two groups"),
+        ([[one], []], "fewer than two groups"),
+        ([[one], [nodes["broker-11"], one]], "in two groups"),
         ([[one], [nodes["zookeeper"]]], "links of zookeeper"),
     ):
         with pytest.raises(UserError, match=why):

@@ -39,7 +39,7 @@ def bytes_of(text):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_that_kafka_prints(name, unpacked, capsys):
-    code, rows = lines_of(capsys, unpacked[name], from_log_start=False)
+    code, rows = lines_of(capsys, unpacked[name], whole_segments=True)
     assert code == Exit.OK
     data = [row for row in rows if "control_type" not in row and row["topic"][:2] != "__"]
     printed = [row for row in fixtures.rows(name, "record") if "marker" not in row]
@@ -170,7 +170,7 @@ def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
     log.close()
     path = tmp_path / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(UserError, match="not printed to its end") as told:
+    with pytest.raises(UserError, match="not printed to the end") as told:
         dump(tmp_path / "t-0", output="jsonl")
     assert told.value.exit_code == Exit.NO
     assert len(capsys.readouterr().out.splitlines()) == 9
@@ -197,7 +197,7 @@ def test_what_was_deleted_is_left_out_where_the_checkpoint_tells_it(tmp_path, ca
     assert "starts at offset 7" in shown.err
     _, batches = lines_of(capsys, tmp_path / "t-0", level="batches")
     assert [batch["base_offset"] for batch in batches] == [6, 9]
-    _, rows = lines_of(capsys, tmp_path / "t-0", from_log_start=False)
+    _, rows = lines_of(capsys, tmp_path / "t-0", whole_segments=True)
     assert len(rows) == 12
     (tmp_path / "log-start-offset-checkpoint").write_text("rubbish")
     assert len(lines_of(capsys, tmp_path / "t-0")[1]) == 12

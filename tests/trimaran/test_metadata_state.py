@@ -78,7 +78,7 @@ def test_the_state_as_of_a_time(directory, told, as_of, offset):
 def test_a_time_before_the_log_or_beside_an_offset_is_refused(directory):
     with pytest.raises(UserError, match="does not reach back to that time"):
         commands.image(directory, as_of="999")
-    with pytest.raises(UserError, match="both say which state"):
+    with pytest.raises(UserError, match="cannot be combined"):
         commands.image(directory, at=1, as_of="3000")
 
 

@@ -66,7 +66,7 @@ def test_an_override_is_cut_at_its_first_equals_sign(key, value):
 
 
 def test_an_override_without_a_value_is_refused():
-    with pytest.raises(UserError, match="no setting"):
+    with pytest.raises(UserError, match="cannot use --override"):
         from_overrides(["num.partitions"])
 
 

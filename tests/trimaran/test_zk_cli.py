@@ -35,4 +35,4 @@ def test_a_tree_without_a_mirror_is_told_in_words(monkeypatch, capsys):
     monkeypatch.setattr("zkcompat.commands.status", lambda *_: empty)
     monkeypatch.setattr(zk, "zookeeper_to_ask", lambda *_: "z:1")
     assert zk.status() == Exit.NO
-    assert "no mirror tells of itself: is one running?" in capsys.readouterr().err
+    assert "no mirror is alive: is one running?" in capsys.readouterr().err

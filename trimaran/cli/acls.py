@@ -24,28 +24,35 @@ if TYPE_CHECKING:
     from quorum.metadata.acls import Acl
     from trimaran.client.acls import Pattern
 
-Principal = Annotated[str, Parameter(help="As User:alice; User:* is everybody.")]
-Operations = Annotated[str, Parameter(help="One or several, as read or read,describe; all.")]
+Principal = Annotated[str, Parameter(help="A principal, as User:alice; User:* is everybody.")]
+Operations = Annotated[
+    str, Parameter(help="One or several operations, as read or read,describe; all for all of them.")
+]
 Resource = Annotated[
     str,
     Parameter(
-        help="TYPE/NAME: topic/orders, group/readers, transactional-id/pay, delegation-token/ID, "
-        "user/User:bob; NAME* is a prefix; cluster."
+        help="TYPE/NAME: topic/orders, group/readers, transactional-id/pay, delegation-token/ID, user/User:bob; or "
+        "cluster. topic/orders-* is a prefix, topic/* all topics."
     ),
 ]
-Host = Annotated[str, Parameter(help="An address; * is every one.")]
+Host = Annotated[str, Parameter(help="The client's IP address; * is any.")]
 COLUMNS = ("permission", "operation", "principal", "host", "resource")
 
 
 def list_acls(
-    resource: Annotated[str | None, Parameter(help="What would count for it; all ACLs.")] = None,
+    resource: Annotated[
+        str | None,
+        Parameter(help="Only ACLs that apply to this resource, as topic/orders; by default all."),
+    ] = None,
     /,
     *,
-    principal: Annotated[str | None, Parameter(help="Only those of this one.")] = None,
+    principal: Annotated[
+        str | None, Parameter(help="Only ACLs of this principal, as User:alice.")
+    ] = None,
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
 ) -> int:
-    """Lists ACLs. Of a resource those that count for it: by its name, by prefixes of it, and for all."""
+    """Lists ACLs: all, or those that apply to a resource by its name, by a prefix of it, or by *."""
     from trimaran.cli import kafka_text
 
     pattern = None if resource is None else parse_pattern(resource)
@@ -72,10 +79,10 @@ def add(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Allows a principal operations on a resource.
+    """Adds ACLs that allow, or with --deny forbid, operations of a principal on a resource.
 
     Args:
-        deny: forbids them, whatever else allows them.
+        deny: Forbid the operations, whatever other ACLs allow.
     """
     from wire.messages.create_acls import AclCreation, CreateAclsRequest
 
@@ -115,10 +122,10 @@ def remove(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Removes ACLs: just those that `add` with the same words made.
+    """Removes ACLs: exactly those that `acls add` with the same arguments adds.
 
     Args:
-        deny: those that forbid.
+        deny: Remove ACLs that forbid.
     """
     from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
@@ -147,8 +154,8 @@ def remove(
     if not removed:
         raise UserError(
             "there is no such ACL",
-            f"none says of {principal} and {resource} just that",
-            f"trimaran acls list {resource} shows those that count",
+            f"no ACL is exactly this one of {principal} on {resource}",
+            f"trimaran acls list {resource} shows those that apply",
             exit_code=Exit.NO,
         )
     if dry_run:
@@ -159,19 +166,17 @@ def remove(
 
 def explain(
     principal: Principal,
-    operation: Annotated[str, Parameter(help="As read.")],
-    resource: Annotated[str, Parameter(help="TYPE/NAME, as topic/orders; cluster.")],
+    operation: Annotated[str, Parameter(help="One operation, as read.")],
+    resource: Annotated[str, Parameter(help="TYPE/NAME, as topic/orders; or cluster.")],
     /,
     *,
-    host: Annotated[str, Parameter(help="The address that the client has.")] = "",
+    host: Annotated[
+        str, Parameter(help="The client's IP address; by default only ACLs for any address apply.")
+    ] = "",
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Says whether a principal may do something, and which ACL decides. The exit code is 1 if it may not.
-
-    Args:
-        output: table, or json.
-    """
+    """Says whether a principal may do something, and which ACL decides. Exit code 1 if it may not."""
     from quorum.metadata.authorizer import Action
     from quorum.serving.audit import why
     from wire.security.acls import PatternType, ResourceType
@@ -180,7 +185,7 @@ def explain(
     if others or pattern.pattern_type == PatternType.PREFIXED:
         raise UserError(
             f"{operation} {resource} is more than one question",
-            "a node is asked for one operation on one resource by its own name",
+            "it is about one operation on one resource, by its full name",
             "trimaran acls explain User:alice read topic/orders",
             exit_code=Exit.USAGE,
         )
@@ -190,7 +195,7 @@ def explain(
         verdict = verdict_of(acls_of(client, pattern, None), rules, principal, host, action)
     show_fields({"allowed": verdict.allowed, "by": why(verdict)}, output)
     if rules is None:
-        say("the broker does not tell its super.users: one of them may do everything")
+        say("the broker does not show its super.users; a super user may do everything")
     return Exit.OK if verdict.allowed else Exit.NO
 
 

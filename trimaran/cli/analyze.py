@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import say, show_json
 from trimaran.cli.spark_errors import explained
 from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from spark.analyses.running import Outcome
@@ -26,26 +27,27 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def analyze(
     *names: str,
-    data: Data = DEFAULT_DATA,
+    data: NodeDirectories = DEFAULT_DATA,
     html: Annotated[Path | None, Parameter(name="--html")] = None,
     since: Annotated[str | None, Parameter(name="--since")] = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Reads the metadata log and the data logs of the node directories below DATA, tells verdicts, writes a report.
+    """Reads the metadata log and the data logs of the nodes below DATA, prints verdicts, writes a report with plots.
 
     Args:
-        names: analyses to run, by name or number (consumer-lag, D10); all when none is named.
-        data: a local cluster's directory, or any directory that holds directories of nodes, ours or Apache Kafka's.
-        html: the folder of the report; `DATA/report` when not given (none is written with --json alone).
-        since: leaves out what is older: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
-        json: verdicts as JSON on stdout.
+        names: Analyses to run, by name or number (consumer-lag, D10); by default all.
+        html: The directory of the report; by default DATA/report for a local cluster, else ./report. With --json a
+            report is only written if --html is given.
+        since: Leave out what is older: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
+        json: Print the verdicts as JSON.
     """
     since_ms = None if since is None else since_milliseconds(since)
-    target = html or (None if json else data / "report")
+    data = state_file.nearest(data)
+    target = html or (None if json else report_of(data))
     with explained(data):
         from spark.report import analyse, plan_report, write_pages
 
-        job = plan_report(data.resolve(), list(names) or None, since_ms)
+        job = plan_report(data, list(names) or None, since_ms)
         with Progress(len(job.analyses)) as progress:
             outcomes = analyse(job, lambda one: _tell(one, progress, quiet=json))
         index = None if target is None else write_pages(job, outcomes, target.resolve())
@@ -54,6 +56,12 @@ def analyze(
     elif index is not None:
         say("open the report in a browser:")
         print(index)
+
+
+def report_of(data: Path) -> Path:
+    """In the directory of a local cluster, where the console looks for it; never among the data of others."""
+    is_local = (data / state_file.FILE_NAME).exists()
+    return (data if is_local else Path.cwd()) / "report"
 
 
 def since_milliseconds(text: str, now: datetime | None = None) -> int:
@@ -67,9 +75,9 @@ def since_milliseconds(text: str, now: datetime | None = None) -> int:
             when = when if when.tzinfo else when.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise UserError(
-            f"--since {text} is no time",
+            f"--since {text} is not a time",
             "it is neither a time nor an age",
-            "such as --since 2026-01-31T12:00:00Z, or --since 6h (s, m, h, d)",
+            "write --since 2026-01-31T12:00:00Z, or --since 6h (s, m, h, d)",
             exit_code=Exit.USAGE,
         ) from None
     return int(when.timestamp() * 1000)

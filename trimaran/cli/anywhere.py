@@ -71,7 +71,7 @@ def _is_number(text: str) -> bool:
 def _seconds(text: str) -> float:
     if not _is_number(text):
         raise UserError(
-            f"--watch={text} is no number of seconds",
+            f"--watch={text} is not a number of seconds",
             "it is written --watch, --watch 5 or --watch=0.5",
             f"without a number it is {WATCH_SECONDS:g}",
             exit_code=Exit.USAGE,

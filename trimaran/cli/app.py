@@ -19,9 +19,10 @@ from trimaran.errors import Exit, UserError
 _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 EPILOGUE = (
-    "With every command: -q says nothing but data and errors, -v shows where an error comes from. "
-    "With those that only read: --watch [SECONDS] runs them again and again.\n\n"
-    "Exit codes: 0 yes, 1 no, 2 usage, 3 cannot connect, 4 timeout, 5 refused by the cluster."
+    "Every command takes -q (print only data and errors) and -v (show where an error comes from). "
+    "Commands that only read take --watch [SECONDS]: run again every so many seconds.\n\n"
+    "Exit codes: 0 success, 1 the answer is no or something is wrong, 2 wrong usage, 3 cannot connect, 4 timeout, "
+    "5 refused by the cluster."
 )
 
 
@@ -127,8 +128,8 @@ def _unforeseen(error: Exception) -> UserError:
         )
     return explain(error) or UserError(
         f"trimaran failed: {type(error).__name__}",
-        " ".join(str(error).split()) or "it says no more",
-        "this is a mistake of trimaran: -v shows where, please report it",
+        " ".join(str(error).split()) or "no further details",
+        "this is a bug in trimaran: please report it, with what -v shows",
     )
 
 

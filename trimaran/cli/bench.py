@@ -25,7 +25,7 @@ Clients = Annotated[
     Parameter(
         name=["-c", "--clients"],
         validator=validators.Number(gte=1, lte=100),
-        help="How many clients at once, each with one request under way.",
+        help="Number of clients, each with one request in flight.",
     ),
 ]
 
@@ -43,19 +43,19 @@ def produce(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Produces records as fast as the cluster takes them, or at a rate, and says how fast that was.
+    """Produces records as fast as the cluster takes them, or at a rate, and shows throughput and latency.
 
-    The records stay in the topic: take one that was made for this. Each second a line tells of the last second.
-    Latency is of a request, from when it was sent, or due by the rate, to its answer. MB are 10^6 bytes of values.
+    The records stay in the topic, so use one made for this. Each second a line shows the last second. Latency is that
+    of a request: from when it was sent, or with --rate was due, to its response. 1 MB is 10^6 bytes of values.
 
     Args:
-        topic: where to; created if the brokers do so.
-        records: how many.
-        size: bytes of each value; they are random, and do not compress.
-        batch_bytes: records are sent so many bytes at a time, as batch.size has it; one at the least.
-        acks: all (all replicas in sync have it) or 1 (the leader has it).
-        compression: of batches.
-        rate: at most so many records a second.
+        topic: The topic to produce to; created if the brokers create topics automatically.
+        records: Number of records.
+        size: Bytes of each value; the values are random and do not compress.
+        batch_bytes: Bytes of a batch, as batch.size; at least one record is sent.
+        acks: all (all in-sync replicas have it) or 1 (the leader has it).
+        compression: Compression of the batches.
+        rate: The most records per second; by default as many as the cluster takes.
     """
     from log.codecs.compression import Compression
     from trimaran.client import bench
@@ -89,13 +89,13 @@ def consume(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Reads a topic from its start to its end as fast as the brokers give it, and says how fast that was.
+    """Consumes a topic from its start to its end as fast as the brokers serve it, and shows throughput and latency.
 
-    Each second a line tells of the last second. Latency is of a Fetch of up to 1 MiB. MB are 10^6 bytes as stored.
+    Each second a line shows the last second. Latency is that of a Fetch of up to 1 MiB. 1 MB is 10^6 bytes as stored.
 
     Args:
-        topic: what to read; nothing is committed.
-        records: stop after so many; at the end of the topic when not given.
+        topic: The topic to consume; no offsets are committed.
+        records: Stop after this many records; by default at the end of the topic.
     """
     from trimaran.client import bench
     from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset

@@ -23,7 +23,7 @@ DIR_COLUMNS = ("dir", "state", "replicas", "bytes", "usable", "total")
 
 
 def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Lists all brokers that are registered, with what they lead; exit code 1 when one of them is fenced."""
+    """Lists all registered brokers, with the partitions that they lead and hold. Exit code 1 if one is fenced."""
     with brokers.connected() as client:
         rows = broker_rows(client, topics_of(client, None))
     show_rows(rows, output, columns=COLUMNS, noun="broker")
@@ -31,12 +31,12 @@ def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int
 
 
 def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Shows a broker: state, partitions, replicas out of sync, disks, and configs that were set while it ran.
+    """Shows a broker: state, partitions, replicas out of sync, disks, and its dynamic configs.
 
-    Exit code 1 when it is fenced or a log directory is offline.
+    Exit code 1 if it is fenced or a log directory is offline.
 
     Args:
-        broker: its id.
+        broker: The id of the broker.
     """
     with brokers.connected() as client:
         found = _described(client, broker)
@@ -60,14 +60,14 @@ def add(
     data: Data = DEFAULT_DATA,
     output: Format = "table",
 ) -> int:
-    """Adds brokers to the local cluster while it runs, and waits until they serve. They are empty: new topics use them,
-    and trimaran reassign plan proposes what to move there.
+    """Adds brokers to the local cluster while it runs, and waits until they are ready.
 
-    What fails is undone. On other machines a broker is added by its own file: trimaran config init prints one,
-    trimaran broker start runs it.
+    They are empty: new topics use them, and trimaran reassign plan proposes what to move there. If the start fails, it
+    is undone. On other machines a broker is added with its own file: trimaran config init prints one, trimaran broker
+    start runs it.
 
     Args:
-        count: how many.
+        count: Number of brokers to add.
     """
     from trimaran.local import state_file
     from trimaran.local.grow_running import grow_running
@@ -78,8 +78,8 @@ def add(
     state = state_file.read(path)
     if count < 1 or not state.is_up():
         raise UserError(
-            f"cannot add {count} brokers to the cluster in {data}",
-            "it does not run" if count > 0 else "the least is one",
+            f"cannot add {counted(count, 'broker')} to the cluster in {data}",
+            "the cluster is not running" if count > 0 else "at least one is added",
             f"trimaran up -d --data {data} starts it",
             exit_code=Exit.USAGE,
         )
@@ -104,7 +104,7 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
     if row is None:
         raise UserError(
             f"there is no broker {broker}",
-            f"registered are {', '.join(str(one['id']) for one in rows)}",
+            f"the registered brokers are {', '.join(str(one['id']) for one in rows)}",
             "trimaran brokers list shows them",
             exit_code=Exit.REFUSED,
         )

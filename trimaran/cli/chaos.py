@@ -19,32 +19,32 @@ from trimaran.local.state_file import ClusterState, NodeState
 from trimaran.words import counted
 
 Node = Annotated[
-    str, Parameter(help="An id (11), a name (broker-11), or leader: the active controller.")
+    str, Parameter(help="An id (11), a name (broker-11), or leader for the active controller.")
 ]
 
 
 def kill(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Kill -9 a node."""
+    """Kills a node with SIGKILL, as kill -9."""
     return _send("kill", node, data, "killed", dry_run=dry_run)
 
 
 def restart(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Stops a node cleanly if it runs, then starts it on its directory."""
+    """Stops a node cleanly if it runs, then starts it again with its data."""
     return _send("restart", node, data, "started", dry_run=dry_run)
 
 
 def pause(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Freezes a node: its sockets stay open and it says nothing."""
+    """Freezes a node with SIGSTOP: its connections stay open, and it does not answer."""
     return _send("pause", node, data, "paused", dry_run=dry_run)
 
 
 def resume(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Lets a frozen node go on."""
+    """Continues a frozen node with SIGCONT."""
     return _send("resume", node, data, "resumed", dry_run=dry_run)
 
 
 def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Cuts a node off from all other nodes, until `chaos heal`; clients still reach it."""
+    """Cuts a node off from all other nodes, until chaos heal; clients still reach it."""
     state = _running(data)
     alone = _named(state, node)
     others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]
@@ -54,12 +54,12 @@ def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
 
 
 def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Cuts the links between nodes of different sides, until `chaos heal`: `chaos partition 1,11 2,3,12,13`.
+    """Cuts the links between groups of nodes, until chaos heal: trimaran chaos partition 1,11 2,3,12,13.
 
-    Nodes that are not named reach all. Clients reach every node. A further partition adds to those before.
+    Nodes that are not named reach all others. Clients reach every node. A further partition adds to earlier ones.
 
     Args:
-        sides: Nodes that still reach each other, with commas between: 1,11.
+        sides: Groups of nodes that still reach each other, separated by commas: 1,11.
     """
     state = _running(data)
     named = [[_named(state, one).name for one in side.split(",")] for side in sides]
@@ -70,7 +70,7 @@ def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
 
 
 def heal(*, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """All nodes reach each other again."""
+    """Restores all links that chaos isolate and chaos partition have cut."""
     control.ask(_running(data).control, "heal", dry_run=dry_run)
     say(f"all nodes {'would reach' if dry_run else 'reach'} each other again")
     return Exit.OK
@@ -91,7 +91,7 @@ def _running(data: Data) -> ClusterState:
     if not state.is_up():
         raise UserError(
             f"the cluster in {data} is not running",
-            "there is no supervisor to carry it out",
+            "its supervisor, which would do it, is not running",
             f"start it with: trimaran up -d --data {data}",
         )
     return state
@@ -103,9 +103,9 @@ def _named(state: ClusterState, node: str) -> NodeState:
     if found is None:
         raise UserError(
             f"there is no node '{node}'",
-            "nodes are "
+            "the nodes are "
             + ", ".join(n.name if n.id is None else f"{n.id} ({n.role})" for n in state.nodes),
-            "name an id, or leader",
+            "name one of them by id or name, or leader",
             exit_code=Exit.USAGE,
         )
     return found

@@ -63,24 +63,22 @@ def up(
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
-    """Formats and starts a local cluster, or starts the one of the data directory again, or lets one that runs grow.
+    """Starts a local cluster: a new one, or the one in --data again. A running one gets what the options add.
 
-    What fails is undone: its nodes are stopped, what it formatted is removed; logs stay.
+    If the start fails, it is undone: nodes are stopped and what was formatted is removed; their log files stay.
 
     Args:
-        controllers: how many controllers vote; 3 in a new cluster.
-        brokers: how many brokers serve; 3 in a new cluster. One that is there already, running or not, gets more.
-        zk: also start a real ZooKeeper and mirror the metadata into it; one that is there gets them, too.
-        data: the directory of the cluster.
-        ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
-        detach: return when the cluster is ready; it runs on in the background.
-        override: key=value settings for every node's properties file.
-        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it
-            can change.
-        metrics: every controller and broker serves its metrics; trimaran metrics shows them.
-        console: also serve the web console.
-        tmp: in a temporary directory, which is deleted when the cluster stops.
-        output: table or json.
+        controllers: Number of controllers; 3 in a new cluster.
+        brokers: Number of brokers; 3 in a new cluster. An existing cluster, running or not, gets more if it has fewer.
+        zk: Also start a ZooKeeper and mirror the metadata into it; an existing cluster gets them, too.
+        ports: auto (free ports) or fixed (9092, 9093 and 2181, plus 1000 for each further node).
+        detach: Return when the cluster is ready; it keeps running in the background.
+        override: KEY=VALUE for the properties file of every node. May be repeated.
+        static_quorum: The voters of a new cluster are fixed by its configuration (kraft.version 0); by default they are
+            kept in the log, and can change.
+        metrics: Every controller and broker serves its metrics; trimaran metrics shows them.
+        console: Also serve the web console.
+        tmp: Use a temporary directory, which is deleted when the cluster stops.
     """
     began = time.perf_counter()
     wanted = Wanted(
@@ -116,7 +114,9 @@ def _say_started(data: Path, wanted: Wanted, where: str) -> None:
         is_known = wanted.fixed_ports or node not in found.new
         at = "" if node.port is None else f" at {node.address if is_known else 'a free port'}"
         say(f"would {verb} {node.name}{at}")
-    say(f"the cluster in {where} runs on" if found.is_running else f"its directory is {where}")
+    say(
+        f"the cluster in {where} keeps running" if found.is_running else f"its directory is {where}"
+    )
 
 
 @contextlib.contextmanager
@@ -124,7 +124,7 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
     """A directory for a cluster of this block, and nothing is left of either."""
     if detach or data != DEFAULT_DATA:
         raise UserError(
-            "--tmp goes neither with -d nor with --data",
+            "--tmp cannot be combined with -d or --data",
             "the directory is deleted when this command ends",
             "leave --tmp out; trimaran purge deletes a cluster and its data",
             exit_code=Exit.USAGE,
@@ -328,10 +328,10 @@ def purge(
     yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Stops the local cluster and deletes its data. Reports and whatever else is in the directory stay.
+    """Stops the local cluster and deletes its data. Other files in the directory, such as reports, stay.
 
     Args:
-        yes: do not ask first.
+        yes: Do not ask for confirmation.
     """
     path = data.resolve()
     state = state_file.read(path)

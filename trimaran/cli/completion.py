@@ -34,8 +34,9 @@ FORMATS = "table wide json jsonl yaml kafka"
 def completion(shell: Shell) -> None:
     """Prints a script that completes commands, options, and names of topics, groups and brokers.
 
-    For this shell only: `source <(trimaran generate completion bash)`; of fish: `trimaran generate completion fish |
-    source`. Names come from the cluster that the line is about, if it answers within 150 ms.
+    To try it in the current shell: `source <(trimaran generate completion bash)`; in fish:
+    `trimaran generate completion fish | source`. Names come from the cluster that the command line is about, if it
+    answers within 150 ms.
 
     Args:
         shell: bash, zsh or fish.

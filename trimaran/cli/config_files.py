@@ -33,19 +33,18 @@ _WHEN = {
 
 
 def check(*, config: ConfigFile, override: Overrides = None, output: Format = "table") -> int:
-    """Says what a node would refuse in its file, all at once, and what it would warn of. The exit code is 1 if it would
-    not start.
+    """Checks the properties file of a node: all errors and warnings at once. Exit code 1 if the node would not start.
 
-    Certificates and other files of security are read; directories, addresses and other nodes are not looked at.
+    Certificates and other security files are read. Directories, addresses and other nodes are not checked.
 
     Args:
-        config: the node's properties file.
+        config: The properties file of the node.
     """
     found = list(_findings(load(config, override or [], os.environ)))
     errors = sum(one["level"] == ERROR for one in found)
     if found or output not in ("table", "wide"):
         show_rows(found, output, columns=FINDING_COLUMNS)
-    verdict = "a node does not start with it" if errors else "a node takes it"
+    verdict = "a node does not start with it" if errors else "a node starts with it"
     told = f"{counted(errors, ERROR)}, {counted(len(found) - errors, WARNING)}"
     say(f"{config}: {verdict}; {told}")
     return Exit.NO if errors else Exit.OK
@@ -104,16 +103,14 @@ def _try_out(config: ServerConfig) -> None:
 
 
 def explain(
-    key: Annotated[str, Parameter(help="As retention.ms, or listener.name.tls.ssl.client.auth.")],
+    key: Annotated[
+        str, Parameter(help="A config key, as retention.ms, or listener.name.tls.ssl.client.auth.")
+    ],
     /,
     *,
     output: Format = "table",
 ) -> None:
-    """Says of a key what it is, its type and default, who may set it and when, and what it does here.
-
-    Args:
-        output: table, or json.
-    """
+    """Explains a config key: its type and default, where and when it can be set, and what it does here."""
     found = [_explained(of, one) for of, one in _keys_named(key)]
     if not found:
         raise _unknown(key)
@@ -200,9 +197,9 @@ def _unknown(key: str) -> UserError:
     names = sorted({name for table in _tables().values() for name in table})
     close = difflib.get_close_matches(key, names, 3, cutoff=0.6)
     return UserError(
-        f"there is no key {key}",
-        f"did you mean {' or '.join(close)}?" if close else "no key has a name like it",
-        "docs/configuration.md lists all; a node warns of a key that it does not know",
+        f"there is no config key {key}",
+        f"did you mean {' or '.join(close)}?" if close else "no key has a similar name",
+        "docs/configuration.md lists all keys",
         exit_code=Exit.NO,
     )
 
@@ -214,12 +211,13 @@ def effective(
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
     output: Format = "table",
 ) -> None:
-    """Shows with which values a node would run, and where each was set: in the file, in the environment or by an
-    override. Secrets are hidden.
+    """Shows the configs a node would run with, and where each was set: file, environment or --override.
+
+    Secrets are hidden.
 
     Args:
-        config: the node's properties file.
-        every: also those that nobody set.
+        config: The properties file of the node.
+        every: Also show configs that have their default.
     """
     from trimaran.node import parse_config
 
@@ -277,12 +275,13 @@ def _shown(key: str, value: str) -> str:
 
 
 def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
-    """Shows in what two properties files differ, by meaning: a default that is written out is no difference. The exit
-    code is 1 if they do. Secrets are compared and hidden.
+    """Shows how two properties files differ in meaning: a default that is written out is no difference.
+
+    Exit code 1 if they differ. Secrets are compared, and hidden.
 
     Args:
-        first: a properties file.
-        second: another one.
+        first: A properties file.
+        second: Another properties file.
     """
     one, other = read_file(first), read_file(second)
     rows = [
@@ -314,22 +313,24 @@ def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
 
 def init(
     *,
-    roles: Annotated[str, Parameter(help="controller, broker, or broker,controller.")],
+    roles: Annotated[str, Parameter(help="controller, broker or broker,controller.")],
     node_id: int,
     controllers: Annotated[
-        str, Parameter(help="HOST:PORT,… of the controllers, this one among them.")
+        str, Parameter(help="HOST:PORT,… of all controllers, this one included.")
     ],
-    host: Annotated[str, Parameter(help="What others reach this node by.")] = "localhost",
-    port: Annotated[int, Parameter(help="Where clients reach a broker.")] = 9092,
+    host: Annotated[
+        str, Parameter(help="The name or address that others reach this node by.")
+    ] = "localhost",
+    port: Annotated[int, Parameter(help="The port where clients reach a broker.")] = 9092,
     log_dirs: str | None = None,
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
 ) -> None:
-    """Prints a commented properties file: what the node must say, and as comments the other keys with their defaults.
+    """Prints a commented properties file for a new node: the keys it must set, and others as comments.
 
     Args:
-        node_id: a number that no other node of the cluster has.
-        log_dirs: where its data is; /var/lib/kafka/ROLES-ID when not given.
-        every: all keys that act, not only the important ones.
+        node_id: A number that no other node of the cluster has.
+        log_dirs: Directories for its data; by default /var/lib/kafka/ROLES-ID.
+        every: Show all keys that have an effect, not only the important ones.
     """
     from trimaran.deployment.properties_file import properties_file
 

@@ -56,9 +56,9 @@ def parse_resource(text: str) -> Resource:
     is_wrong = (of_node and name and not name.isdecimal()) or (needs_name and not name)
     if number is None or is_wrong:
         raise UserError(
-            f"{text!r} is no resource with configs",
+            f"{text!r} is not a resource with configs",
             f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
-            "topic/orders, group/readers, client-metrics/m, broker/11, broker for all brokers",
+            "write topic/orders, group/readers, client-metrics/m, broker/11, or broker for all brokers",
             exit_code=Exit.USAGE,
         )
     return Resource(number, name, int(name) if of_node and name else None)
@@ -71,13 +71,13 @@ def get(
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
 ) -> None:
-    """Shows the configs of a resource that somebody set, or all.
+    """Shows the configs that were set for a resource; with --all also the defaults.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
-            brokers.
-        names: only these.
-        every: also those that nobody set.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
+            all brokers.
+        names: Only these configs.
+        every: Also show configs that have their default.
     """
     from trimaran.cli import kafka_text
 
@@ -101,25 +101,23 @@ def set_configs(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Sets configs: KEY=VALUE; of a list, KEY+=VALUE adds and KEY-=VALUE takes away.
+    """Sets configs: KEY=VALUE; in a list, KEY+=VALUE adds and KEY-=VALUE removes an entry.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
-            brokers.
-        pairs: what to set.
-        dry_run: only have it checked.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
+            all brokers.
+        pairs: KEY=VALUE, as retention.ms=86400000.
     """
     _alter(brokers, resource, [parse_pair(pair) for pair in pairs], dry_run)
 
 
 def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes configs that were set: the defaults apply again.
+    """Resets configs to their defaults.
 
     Args:
-        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all
-            brokers.
-        names: what to take back.
-        dry_run: only have it checked.
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
+            all brokers.
+        names: The configs to reset, as retention.ms.
     """
     wanted = parse_resource(resource)
     if names:
@@ -136,8 +134,8 @@ def _ensure_known(resource: str, names: Sequence[str], known: AbstractSet[str]) 
     if unknown:
         raise UserError(
             f"{resource} has no config {', '.join(unknown)}",
-            "nobody has set it, and it is not one of those with a default",
-            f"trimaran configs get {resource} --all shows what there is",
+            "it was not set, and there is no default of that name",
+            f"trimaran configs get {resource} --all shows all configs",
         )
 
 
@@ -152,7 +150,7 @@ def parse_pair(text: str) -> Change:
     key = key if operation == SET else key[:-1]
     if not equals or not key:
         raise UserError(
-            f"{text!r} sets nothing",
+            f"{text!r} is not a config to set",
             "a config is written KEY=VALUE",
             "trimaran configs set topic/orders retention.ms=1000",
             exit_code=Exit.USAGE,
@@ -166,7 +164,7 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
         raise UserError(
             "nothing to change",
             f"no config of {resource} was named",
-            f"trimaran configs get {resource} --all shows what there is",
+            f"trimaran configs get {resource} --all shows all configs",
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:

@@ -29,7 +29,7 @@ COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
 DEFAULT_DATA = Path(".trimaran")
 
 _CONNECTION = Group("Connection", sort_key=10)  # below what a command itself takes
-_LOCAL = "those of the local cluster when not given"
+_LOCAL = "by default those of the local cluster"
 Bootstrap = Annotated[
     str | None,
     Parameter(name=["-b", "--bootstrap-server"], help=f"Brokers, HOST:PORT,…; {_LOCAL}."),
@@ -42,12 +42,19 @@ Zookeeper = Annotated[
     str | None,
     Parameter(
         name=["-z", "--zookeeper"],
-        help="ZooKeeper, HOST:PORT,… with an optional chroot; that of the local cluster when not given.",
+        help="ZooKeeper, HOST:PORT,… with an optional chroot; by default that of the local cluster.",
     ),
 ]
 Data = Annotated[
     Path,
-    Parameter(name="--data", help="The directory of the local cluster, as trimaran up has it."),
+    Parameter(name="--data", help="The directory of the local cluster, as given to trimaran up."),
+]
+NodeDirectories = Annotated[
+    Path,
+    Parameter(
+        name="--data",
+        help="A directory with log directories of nodes, ours or Apache Kafka's; by default the local cluster's.",
+    ),
 ]
 CommandConfig = Annotated[
     Path | None,
@@ -62,7 +69,7 @@ DryRun = Annotated[
     Parameter(
         name="--dry-run",
         negative=(),
-        help="Only say what would change, checked as far as that can be asked; nothing is changed.",
+        help="Only show what would change, checked by the cluster where it can; nothing is changed.",
     ),
 ]
 Profile = Annotated[
@@ -70,7 +77,7 @@ Profile = Annotated[
     Parameter(
         name="--profile",
         env_var="TRIMARAN_PROFILE",
-        help="A cluster by name, from ~/.config/trimaran/profiles/NAME.properties; up writes local.",
+        help="A cluster by name, from ~/.config/trimaran/profiles/NAME.properties; trimaran up writes local.",
     ),
 ]
 Extra = Annotated[
@@ -78,7 +85,7 @@ Extra = Annotated[
     Parameter(
         name=["-X", "--property"],
         negative=(),
-        help="KEY=VALUE: one of Kafka's client keys, instead of what a file says.",
+        help="KEY=VALUE: one of Kafka's client keys; overrides the file. May be repeated.",
     ),
 ]
 Timeout = Annotated[
@@ -86,7 +93,7 @@ Timeout = Annotated[
     Parameter(
         name="--timeout",
         validator=validators.Number(gt=0),
-        help="Seconds that a request may take, with all its repetitions.",
+        help="Seconds that a request may take, retries included.",
     ),
 ]
 
@@ -146,8 +153,8 @@ def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
         key, equals, value = word.partition("=")
         if not equals or not _is_client_key(key):
             raise UserError(
-                f"-X {word} sets nothing",
-                "it is written KEY=VALUE, and KEY is one of Kafka's client keys for TLS and SASL",
+                f"cannot use -X {word}",
+                "it is not KEY=VALUE with one of Kafka's client keys for TLS and SASL",
                 "for example -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
                 exit_code=Exit.USAGE,
             )
@@ -276,8 +283,8 @@ def _local(data: Path, field: str) -> str | None:
 
 def _no_target(kind: str, option: str) -> UserError:
     return UserError(
-        f"no {kind} to ask",
-        f"no {option} was given and there is no local cluster with one here",
+        f"no {kind} to connect to",
+        f"no {option} was given, and there is no local cluster with one here",
         f"name one with {option}, or start a cluster: trimaran up -d",
         exit_code=Exit.USAGE,
     )

@@ -56,17 +56,20 @@ def console(
 ) -> int:
     """Serves the web console until Ctrl-C or SIGTERM, in front of any cluster, ours or Apache Kafka's.
 
-    Without --bootstrap-controller there is no metadata log: no elections, events, or states of the past.
+    Without --bootstrap-controller there is no metadata log: no elections, no events, no states of the past.
 
     Args:
-        metrics: HOST:PORT of trimaran.metrics.listener of a node, or of a JMX exporter, for charts; once for each node.
-        listen: HOST:PORT; port 0 takes a free one. Beyond this machine it wants a password, and should have TLS.
-        host: a further name that browsers call the console by.
-        allow_writes: create and delete topics, alter their configs, elect leaders, reset offsets; each is logged.
-        password_file: its first line is the password that browsers are asked for; else it is the variable
+        metrics: HOST:PORT of the metrics of a node, for charts: its trimaran.metrics.listener or JMX exporter. Repeat
+            it for each node.
+        listen: HOST:PORT to listen on; port 0 takes a free one. Outside this machine a password is required, and TLS
+            recommended.
+        host: A further host name by which browsers reach the console.
+        allow_writes: Allow changes: create and delete topics, alter their configs, elect leaders, reset offsets. Each
+            change is logged.
+        password_file: A file whose first line is the password for browsers; by default it is taken from
             TRIMARAN_CONSOLE_PASSWORD. Programs send it as Authorization: Bearer.
-        tls_cert: serves HTTPS with this certificate, a PEM file.
-        tls_key: its key, a PEM file, where it is not in the file of the certificate.
+        tls_cert: Serve HTTPS with this certificate, a PEM file.
+        tls_key: The key of the certificate, a PEM file; by default it is in the file of the certificate.
     """
     address = _address(listen)
     ensure_installed()
@@ -126,14 +129,14 @@ def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
         return
     if not is_guarded:
         raise UserError(
-            f"nobody would have to log in on {host}",
-            "that address can be reached from other machines, and the console has no password",
-            f"name one with --password-file FILE or {PASSWORD_VARIABLE}, or listen on 127.0.0.1",
+            f"the console would be open to everybody on {host}",
+            "other machines can reach that address, and the console has no password",
+            f"set a password with --password-file FILE or {PASSWORD_VARIABLE}, or listen on 127.0.0.1",
             exit_code=Exit.USAGE,
         )
     if not is_secure:
         say(
-            "warning: without --tls-cert the password is readable on its way;"
+            "warning: without --tls-cert the password is sent in plain text;"
             " do so only behind a proxy that serves TLS"
         )
 
@@ -232,7 +235,7 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise UserError(
             f"cannot listen on {text}",
-            "it is no address",
+            "it is not an address",
             "write HOST:PORT, as --listen 127.0.0.1:8090",
             exit_code=Exit.USAGE,
         )

@@ -10,7 +10,7 @@ from trimaran.errors import Exit
 
 
 def doctor(*, output: Format = "table") -> int:
-    """Checks this machine; exit code 1 when something must be mended."""
+    """Checks this machine: what is there, what is missing, how to install it. Exit code 1 if a check fails."""
     findings = examine()
     show_rows([asdict(f) for f in findings], output, columns=["level", "check", "found", "fix"])
     return Exit.NO if any(f.level == "fail" for f in findings) else Exit.OK

@@ -12,7 +12,7 @@ COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Shows the level of each feature, and which a broker supports; 0 is off."""
+    """Shows the level of each feature, and the levels that brokers support; 0 is off."""
     from quorum.metadata.versions import METADATA_VERSION, release_name
     from wire.messages.api_versions import ApiVersionsRequest
 
@@ -35,11 +35,10 @@ def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> No
 
 
 def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Raises features to levels.
+    """Raises the levels of features.
 
     Args:
         levels: FEATURE=LEVEL: metadata.version=4.3 or metadata.version=30, kraft.version=1.
-        dry_run: only have it checked.
     """
     _update(brokers, levels, UPGRADE, dry_run)
 
@@ -47,12 +46,11 @@ def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -
 def downgrade(
     *levels: str, unsafe: bool = False, dry_run: DryRun = False, brokers: Brokers = BROKERS
 ) -> None:
-    """Lowers features to levels; 0 turns one off.
+    """Lowers the levels of features; level 0 turns a feature off.
 
     Args:
         levels: FEATURE=LEVEL: metadata.version=4.2 or metadata.version=29.
-        unsafe: even if metadata would be lost by it.
-        dry_run: only have it checked.
+        unsafe: Downgrade even if metadata is lost by it.
     """
     _update(brokers, levels, UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run)
 
@@ -65,9 +63,9 @@ def parse_level(text: str) -> tuple[str, int]:
         return feature_level(text)
     except ValueError as error:
         raise UserError(
-            f"{text!r} names no level of a feature",
+            f"{text!r} is not a feature level",
             str(error),
-            "trimaran features list shows what there is",
+            "write FEATURE=LEVEL; trimaran features list shows all features",
             exit_code=Exit.USAGE,
         ) from None
 
@@ -80,7 +78,7 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
         raise UserError(
             "nothing to change",
             "no feature was named",
-            "trimaran features upgrade metadata.version=4.3",
+            "name one: trimaran features upgrade metadata.version=4.3",
             exit_code=Exit.USAGE,
         )
     updates = [

@@ -26,14 +26,13 @@ def prometheus(
     rules: Annotated[list[str] | None, Parameter(negative=())] = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Prints a configuration of Prometheus that scrapes the nodes of the local cluster, or those given.
+    """Prints a Prometheus configuration that scrapes the nodes of the local cluster, or those given.
 
     Args:
-        address: HOST:PORT of trimaran.metrics.listener of a node.
-        cluster: name of the job, and of the cluster in Strimzi's dashboards.
-        namespace: that label, which Strimzi's dashboards choose by.
-        rules: a file of rules to load, as generate alerts prints it.
-        data: the directory of the local cluster.
+        address: HOST:PORT of trimaran.metrics.listener of a node. May be repeated.
+        cluster: Name of the job, and of the cluster in Strimzi's dashboards.
+        namespace: The namespace label, by which Strimzi's dashboards select.
+        rules: A file of rules to load, as generate alerts prints it. May be repeated.
     """
     from trimaran.metrics.scrape_config import scrape_config
 
@@ -42,7 +41,7 @@ def prometheus(
 
 
 def alerts() -> None:
-    """Prints alerts as a file of rules for Prometheus."""
+    """Prints alerting rules, a rule file for Prometheus."""
     from trimaran.metrics.alerts import alert_rules
 
     sys.stdout.write(alert_rules())
@@ -52,7 +51,7 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
     """Prints a dashboard to import into Grafana.
 
     Args:
-        title: its title.
+        title: The title of the dashboard.
     """
     from trimaran.metrics.dashboard import dashboard
 
@@ -60,9 +59,9 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
 
 
 def jmx_exporter() -> None:
-    """Prints rules for the JMX exporter in an Apache Kafka: its metrics then have the names that ours have.
+    """Prints rules for the JMX exporter of Apache Kafka, so that its metrics have the same names as trimaran's.
 
-    With them work the console's charts, trimaran metrics, and the alerts and the dashboard that generate prints.
+    Then the console's charts, trimaran metrics, and the alerts and dashboard that generate prints work with it.
     """
     from trimaran.metrics.jmx_rules import jmx_rules
 
@@ -75,12 +74,12 @@ def systemd(
     user: str = "trimaran",
     program: Path | None = None,
 ) -> None:
-    """Prints a unit of systemd that runs the node of a properties file.
+    """Prints a systemd unit that runs the node of a properties file.
 
     Args:
-        config: the node's properties file; its log directories are what the unit may write.
-        user: who the node runs as.
-        program: the script `trimaran` to run; this one if not given.
+        config: The properties file of the node; the unit may write only to its log directories.
+        user: The user that the node runs as.
+        program: The executable to run; by default this trimaran.
     """
     from trimaran.deployment.systemd import unit
     from trimaran.node import parse_config
@@ -106,13 +105,13 @@ def compose(
     brokers: PositiveInt = 3,
     cluster_id: ClusterId = None,
 ) -> None:
-    """Prints a compose file of a cluster in containers.
+    """Prints a Compose file of a cluster in containers.
 
     Args:
-        image: the image that Containerfile makes.
-        controllers: how many vote.
-        brokers: how many serve; they are at localhost:19092 and above.
-        cluster_id: a new one if not given.
+        image: The image, built from the Containerfile.
+        controllers: Number of controllers.
+        brokers: Number of brokers; they listen on localhost:19092 and above.
+        cluster_id: The cluster id; by default a new one.
     """
     from quorum.formatting.storage import random_uuid
     from trimaran.deployment.compose import compose_file
@@ -129,15 +128,15 @@ def k8s(
     storage: str = "10Gi",
     cluster_id: ClusterId = None,
 ) -> None:
-    """Prints a manifest of Kubernetes: controllers and brokers as StatefulSets.
+    """Prints a Kubernetes manifest: controllers and brokers as StatefulSets.
 
     Args:
-        name: what its objects are called, or begin with.
-        image: the image that Containerfile makes.
-        controllers: how many vote.
-        brokers: how many serve.
-        storage: size of the volume of each.
-        cluster_id: a new one if not given.
+        name: The name of its objects, or the prefix of their names.
+        image: The image, built from the Containerfile.
+        controllers: Number of controllers.
+        brokers: Number of brokers.
+        storage: Size of the volume of each node.
+        cluster_id: The cluster id; by default a new one.
     """
     from quorum.formatting.storage import random_uuid
     from trimaran.deployment.kubernetes import manifest

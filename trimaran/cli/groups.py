@@ -49,18 +49,18 @@ def describe(
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
 ) -> None:
-    """Shows committed offsets and lag: in records, and as the age of the first record not consumed.
+    """Shows the committed offsets and the lag of a group: in records, and in seconds as the age of the next record.
 
     Args:
-        group: of any kind: classic, consumer, share or streams.
-        members: who is in it instead, and what each has.
-        state: kind, state, assignor, epoch and coordinator instead.
+        group: A group of any type: classic, consumer, share or streams.
+        members: Show the members instead, and the partitions assigned to each.
+        state: Show type, state, assignor, epoch and coordinator instead.
     """
     if members and state:
         raise UserError(
-            "--members and --state are two questions",
-            "each shows something else of the group",
-            "ask one after the other, or -o json for everything",
+            "--members and --state cannot be combined",
+            "each shows a different view of the group",
+            "use one after the other, or -o json for everything",
             exit_code=Exit.USAGE,
         )
     from trimaran.client.group_members import group_described
@@ -76,10 +76,10 @@ def describe(
 
 
 def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> None:
-    """Shows how far groups are behind: records in all, and seconds of the partition that is furthest behind.
+    """Shows the lag of groups: records over all partitions, and seconds of the partition that is furthest behind.
 
     Args:
-        groups: which; all when none is named.
+        groups: Groups to show; by default all.
     """
     with brokers.connected() as client:
         found = [row for row in group_rows(client) if not groups or row["group"] in groups]

@@ -25,14 +25,22 @@ if TYPE_CHECKING:
 TopicPartition = tuple[str, int]
 Topics = Annotated[
     list[str] | None,
-    Parameter(name=["-t", "--topic"], negative=(), help="TOPIC, or TOPIC:PARTITION,PARTITION."),
+    Parameter(
+        name=["-t", "--topic"],
+        negative=(),
+        help="TOPIC, or TOPIC:PARTITION,PARTITION. May be repeated.",
+    ),
 ]
 Execute = Annotated[
-    bool, Parameter(name="--execute", negative="", help="Do it; without it nothing changes.")
+    bool,
+    Parameter(
+        name="--execute", negative="", help="Make the changes; without it they are only shown."
+    ),
 ]
 # As kafka-consumer-groups has both.
 AsEver = Annotated[
-    bool, Parameter(name="--dry-run", negative="", help="As without --execute: nothing changes.")
+    bool,
+    Parameter(name="--dry-run", negative="", help="Only show the changes, as without --execute."),
 ]
 
 
@@ -40,9 +48,9 @@ def ensure_one_of(*, execute: bool, dry_run: bool) -> None:
     """Raises UserError."""
     if execute and dry_run:
         raise UserError(
-            "--execute and --dry-run say the opposite",
-            "the one changes offsets, the other only shows what would change",
-            "give one of them; without both nothing changes",
+            "--execute and --dry-run cannot be combined",
+            "one changes offsets, the other only shows what would change",
+            "give one of them; without either nothing is changed",
             exit_code=Exit.USAGE,
         )
 
@@ -57,13 +65,13 @@ def reset_offsets(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Shows where a group would go on consuming; commits it with --execute. The group must have no members.
+    """Shows where a group would continue consuming, and with --execute commits it. The group must have no members.
+
+    Without --topic, all offsets that the group has committed are reset.
 
     Args:
-        group: whose offsets.
-        to: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00, @-15m, or @MILLISECONDS.
-        topic: only these; all that the group has committed when none is given.
-        output: table, or json.
+        group: The group.
+        to: The new offset: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00, @-15m, or @MILLISECONDS.
     """
     ensure_one_of(execute=execute, dry_run=dry_run)
     position = parse_position(to)
@@ -112,8 +120,8 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartit
 def _nothing(group: str) -> UserError:
     return UserError(
         f"group {group} has committed no offsets",
-        "there is nothing to reset",
-        "name topics with --topic to give it offsets",
+        "by default offsets are reset where the group has committed some",
+        "name topics with --topic to commit offsets for them",
         exit_code=Exit.NO,
     )
 
@@ -123,15 +131,22 @@ def delete(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> int:
-    """Deletes groups with all that they have committed. A group must have no members.
+    """Deletes groups with their committed offsets. A group must have no members.
 
     Args:
-        groups: which.
+        groups: The groups to delete.
     """
     from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
     from wire.messages.delete_groups import DeleteGroupsRequest
 
+    if not groups:
+        raise UserError(
+            "no group was named",
+            "groups are deleted by name",
+            "name one or more; trimaran groups list shows all groups",
+            exit_code=Exit.USAGE,
+        )
     with brokers.connected() as client:
         for group in groups:
             if dry_run:
@@ -158,11 +173,10 @@ def _tell_deletion(client: BlockingClient, group: str) -> None:
 def delete_offsets(
     group: str, *, topic: Topics = None, dry_run: DryRun = False, brokers: Brokers = BROKERS
 ) -> int:
-    """Deletes what a group has committed of topics that none of its members consumes.
+    """Deletes committed offsets of topics that no member of the group consumes.
 
     Args:
-        group: whose offsets.
-        topic: of which topics.
+        group: The group.
     """
     from wire.client.destinations import Coordinator
     from wire.messages.offset_delete import (
@@ -173,7 +187,7 @@ def delete_offsets(
 
     if not topic:
         raise UserError(
-            "no topic is named",
+            "no topic was named",
             "offsets are deleted topic by topic",
             "name one with --topic, or delete the whole group: trimaran groups delete",
             exit_code=Exit.USAGE,

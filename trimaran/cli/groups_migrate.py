@@ -36,14 +36,17 @@ UNKNOWN = "left out, no such partition"
 COLUMNS = ("topic", "partition", "zookeeper", "kafka", "action")
 
 Overwrite = Annotated[
-    bool, Parameter(name="--overwrite", negative="", help="Also where Kafka's offset is higher.")
+    bool,
+    Parameter(
+        name="--overwrite", negative="", help="Also replace offsets in Kafka that are higher."
+    ),
 ]
 WhileRunning = Annotated[
     bool,
     Parameter(
         name="--while-running",
         negative="",
-        help="Also while consumers of the group are in ZooKeeper; what they commit later is not seen.",
+        help="Also while old consumers of the group run; what they commit later is not copied.",
     ),
 ]
 
@@ -67,10 +70,10 @@ def migrate_offsets(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Shows what of a group's offsets in ZooKeeper would be committed to Kafka; commits it with --execute.
+    """Shows which offsets of a group in ZooKeeper would be committed to Kafka, and with --execute commits them.
 
     Args:
-        group: whose offsets.
+        group: The group.
     """
     ensure_one_of(execute=execute, dry_run=dry_run)
     found = _in_zookeeper(group, zookeeper, brokers)
@@ -137,9 +140,9 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
         check_group(group)
     except KafkaError as error:
         raise UserError(
-            f"{group!r} is no group in ZooKeeper",
+            f"{group!r} cannot be a group in ZooKeeper",
             error.message,
-            "trimaran zk tree /consumers shows what there is",
+            "trimaran zk tree /consumers shows the groups there",
             exit_code=Exit.USAGE,
         ) from error
     root = f"/consumers/{group}"
@@ -159,7 +162,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
         raise UserError(
             f"{group} has no offsets in ZooKeeper",
             f"nothing is below {root}/offsets",
-            "trimaran zk tree /consumers shows what there is",
+            "trimaran zk tree /consumers shows the groups there",
             exit_code=Exit.NO,
         )
     return InZooKeeper(offsets, consumers)
@@ -179,8 +182,8 @@ def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]
 
 def _still_running(group: str, consumers: Sequence[str]) -> UserError:
     return UserError(
-        f"consumers of {group} run",
+        f"consumers of {group} are running",
         f"{', '.join(consumers[:3])}{' and others' if len(consumers) > 3 else ''} in /consumers/{group}/ids",
-        "stop them, or migrate what they have committed so far with --while-running",
+        "stop them, or copy what they have committed so far with --while-running",
         exit_code=Exit.NO,
     )

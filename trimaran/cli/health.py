@@ -28,15 +28,16 @@ def health(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Says whether a cluster is healthy; exit code 1 when it is not.
+    """Says whether the cluster is healthy. Exit code 1 if it is not.
 
-    Healthy is: a majority of the voters is caught up, no broker is fenced, every partition has a leader, all its
-    replicas in sync, and at least min.insync.replicas of them. Where the local cluster mirrors to ZooKeeper, a mirror
-    is alive and hears of its quorum. Many leaders that are not the preferred ones are told of, but are no fault.
+    A cluster is healthy if a majority of the voters has caught up, no broker is fenced, and every partition has a
+    leader, all its replicas in sync, and at least min.insync.replicas of them. If the local cluster mirrors to
+    ZooKeeper, a mirror must be alive and in contact with the quorum. Many leaders that are not the preferred ones are
+    reported, but do not make a cluster unhealthy.
 
     Args:
-        exit_when_healthy: ask again every second, and end when it is.
-        watch: ask again every so many seconds.
+        exit_when_healthy: Check every second, and exit when the cluster is healthy.
+        watch: Check again every so many seconds, until Ctrl-C.
     """
     if watch is None and not exit_when_healthy:
         return _once(brokers, output)
@@ -95,7 +96,7 @@ def _of_mirror(brokers: Brokers) -> list[Reason]:
     except Exception as error:  # noqa: BLE001 - whatever kazoo says, ZooKeeper does not answer
         return [Reason(WARNING, f"ZooKeeper does not answer: {type(error).__name__}", "zookeeper")]
     if not found.mirror_alive:
-        return [Reason(WARNING, "no mirror tells of itself", "zookeeper")]
+        return [Reason(WARNING, "no mirror is alive", "zookeeper")]
     if not found.quorum_alive:
-        return [Reason(WARNING, "the mirror hears nothing of its quorum", "zookeeper")]
+        return [Reason(WARNING, "the mirror has no contact with the quorum", "zookeeper")]
     return []

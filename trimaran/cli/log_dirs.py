@@ -22,13 +22,13 @@ def log_dirs(
     brokers: Brokers = BROKERS,
     output: KafkaFormat = "table",
 ) -> int:
-    """Shows the log directories of brokers, bytes of the replicas in them, and bytes of their disks.
+    """Shows the log directories of brokers: bytes of the replicas in them, and bytes of their disks.
 
-    Exit code 1 when one is offline. JSON and YAML have every replica.
+    Exit code 1 if one is offline. JSON and YAML show every replica.
 
     Args:
-        broker: only these; all when not given.
-        topic: only replicas of these topics.
+        broker: Only this broker; by default all. May be repeated.
+        topic: Only replicas of this topic; by default of all. May be repeated.
     """
     from trimaran.cli import kafka_text
 

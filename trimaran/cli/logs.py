@@ -33,29 +33,26 @@ def dump(
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     decode: Annotated[bool, Parameter(negative="")] = False,
     verify: Annotated[bool, Parameter(negative="")] = False,
-    from_log_start: Annotated[bool, Parameter(negative="--whole-segments")] = True,
+    whole_segments: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Prints what is in log files, ours or Apache Kafka's of any version.
+    """Prints the contents of log segments, ours or Apache Kafka's of any version.
 
     Nothing is written; the directory may be in use.
 
     Control records (of transactions and of the quorum, never seen by consumers) are marked with their type, such as
-    COMMIT. Exit code 1 when a path holds no log, a file does not end with a whole batch, is damaged, or (with --verify)
-    anything is wrong.
+    COMMIT. In JSON the names are the columns of Spark's kafka_log; times are in milliseconds, bytes in base64. Exit
+    code 1 if a path has no log, if a file is damaged or ends within a batch, or if --verify finds a problem.
 
     Args:
-        paths: segments (….log), partition directories (orders-0), or log directories with all their partitions.
-        output: table, or jsonl for one object a line with the column names of Spark's kafka_log: times in milliseconds,
-            bytes in base64.
-        level: records, or batches: what the batches' headers say.
+        paths: Segments (….log), partition directories (orders-0), or log directories with all their partitions.
+        level: records, or batches to show only the headers of batches.
         isolation: read_committed leaves out aborted transactions and control records, and ends where the oldest open
             transaction begins.
-        decode: the messages in records of __consumer_offsets, __transaction_state, __share_group_state and
+        decode: Decode the messages in records of __consumer_offsets, __transaction_state, __share_group_state and
             __cluster_metadata.
-        verify: prints problems instead: CRCs, offsets, epochs, damaged records, and indexes, producer snapshots and
-            leader epochs that do not fit the batches.
-        from_log_start: leaves out what was deleted before the log start offset, where log-start-offset-checkpoint
-            beside the directory tells it; --whole-segments shows all that is in the files.
+        verify: Print problems instead: wrong CRCs, offsets and epochs, damaged records, and indexes, producer snapshots
+            and leader epochs that do not fit the batches.
+        whole_segments: Also show records before the log start offset, which were deleted but are still in the files.
     """
     from trimaran.log_dump import NO_LOG, find_sources
 
@@ -68,7 +65,7 @@ def dump(
     with progress("reading partitions", len(sources), prints=True) as bar:
         for number, source in enumerate(sources):
             bar.at(number, source.directory.name)
-            shown = source if from_log_start else replace(source, log_start_offset=0)
+            shown = replace(source, log_start_offset=0) if whole_segments else source
             try:
                 _print(shown, output, level, isolation, decode=decode)
             except UserError as error:

@@ -30,11 +30,9 @@ def dump(
     """Prints the records of a metadata log on disk.
 
     Args:
-        path: a segment, a snapshot, a `__cluster_metadata-0` directory or a node's directory; the first
-            controller's of the local cluster when not given.
-        kind: only records of these types, such as TopicRecord.
-        data: the local cluster.
-        output: table, or json for one object a line.
+        path: A segment, a snapshot, a __cluster_metadata-0 directory or a node's directory; by default that of the
+            first controller of the local cluster.
+        kind: Only records of this type, such as TopicRecord. May be repeated.
     """
     files = _files(path or _first_controller(data))
     with progress("reading segments", len(files), prints=True) as bar:
@@ -63,7 +61,7 @@ def _files(path: Path) -> list[Path]:
             f"no metadata log in {path}",
             f"there is no .log file in {folder}"
             if folder.is_dir()
-            else "it is no directory, and no .log or .checkpoint file",
+            else "it is neither a directory nor a .log or .checkpoint file",
             "name a controller's directory, or a .log or .checkpoint file",
             exit_code=Exit.USAGE,
         )
@@ -108,12 +106,11 @@ def tail(
     """Prints the committed records of a running quorum, ours or Apache Kafka's.
 
     Args:
-        follow: go on until Ctrl-C; otherwise stop at the high watermark.
-        start: the first offset, or end, -10 (ten before the end), @2026-11-23T12:00, @-15m; one below the start of the
-            log begins at the oldest that is kept.
-        kind: only records of these types.
-        every: also NoOpRecords, of which the leader writes two a second.
-        output: table, or json for one object a line.
+        follow: Wait for more records until Ctrl-C; by default stop at the high watermark.
+        start: The first offset, or end, -10 (ten before the end), @2026-11-23T12:00, @-15m. If it is older than the
+            log, the oldest record that is kept comes first.
+        kind: Only records of this type, such as TopicRecord. May be repeated.
+        every: Also print NoOpRecords, of which the leader writes two per second.
     """
     with controllers.connected() as client:
         rows = _committed(client, parse_position(start), follow=follow)

@@ -29,13 +29,13 @@ def tree(
     as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
 ) -> int:
-    """Shows what lies below a path of the state's tree, with the texts of files.
+    """Shows everything below a path of the cluster state as a tree, with the contents of files.
 
     Args:
-        name: the path in the tree; * and ? match.
-        levels: how many levels deep; all when not given.
-        path: a directory of a metadata log; a running quorum if not given.
-        at: the state after the record at this offset.
+        name: The path in the tree; * and ? are wildcards.
+        levels: Depth of the tree; by default all levels.
+        path: A directory with a metadata log; by default the running quorum is asked.
+        at: Show the state after the record at this offset; by default the newest.
     """
     from trimaran.metadata.shell import tree_lines
     from trimaran.metadata.tree import lookup
@@ -56,16 +56,16 @@ def shell(
     as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
 ) -> int:
-    """Looks through the state of the metadata log: ls, cd, cat, find, tree; at OFFSET goes to another offset.
+    """Browses the cluster state in a shell with ls, cd, cat, find, tree; at OFFSET goes to another offset.
 
-    In a terminal it asks for commands, and Tab completes them and paths; else it reads them from stdin, a line each.
-    help lists them. Works on our directories and Apache Kafka's, on a snapshot, and on a running quorum of either.
-    Exit code 1 if a command of stdin, or of the line, failed.
+    In a terminal it prompts for commands, and Tab completes commands and paths; otherwise it reads them from stdin, one
+    per line. help lists them. Works with directories of ours and of Apache Kafka, with snapshots, and with a running
+    quorum of either. Exit code 1 if a command from stdin or from the command line fails.
 
     Args:
-        command: one command, such as ls /image/topics/byName; then the shell ends.
-        path: a directory or a snapshot of a metadata log; a running quorum if not given.
-        at: begin with the state after the record at this offset.
+        command: Run only this command, such as ls /image/topics/byName, and exit.
+        path: A directory with a metadata log, or a snapshot; by default the running quorum is asked.
+        at: Begin with the state after the record at this offset; by default the newest.
     """
     from trimaran.metadata.shell import END, MetadataShell
 
@@ -94,7 +94,7 @@ def _place(where: str) -> tuple[int | None, str | None]:
     if where.startswith("@"):
         return None, where
     if not where.isdecimal():
-        raise ShellError(f"at: {where} is no offset; write 42, @-15m, @2026-11-23T12:00 or end")
+        raise ShellError(f"at: {where} is not an offset; write 42, @-15m, @2026-11-23T12:00 or end")
     return int(where), None
 
 
@@ -129,7 +129,7 @@ def _talk(session: MetadataShell) -> None:
     from trimaran.metadata.shell import Leave
 
     _complete_with(session)
-    say("help lists the commands, Tab completes them, Ctrl-D ends")
+    say("help lists the commands, Tab completes, Ctrl-D exits")
     with contextlib.suppress(EOFError, Leave):
         while True:
             try:

@@ -21,8 +21,8 @@ def open_source(path: Path | None, controllers: Controllers) -> Iterator[Metadat
         if not path.exists():
             raise UserError(
                 f"{path} does not exist",
-                "the first argument is a directory or a file of a metadata log",
-                "to read a running quorum, give no path and -B HOST:PORT",
+                "a path names a directory or a file with a metadata log",
+                "correct the path; or leave it out to ask the running quorum, -B HOST:PORT",
                 exit_code=Exit.USAGE,
             )
         with progress(f"reading {path}"):

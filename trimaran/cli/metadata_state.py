@@ -14,6 +14,7 @@ from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from quorum.metadata.replay import MetadataState
@@ -26,7 +27,7 @@ AsOf = Annotated[
     Parameter(
         name="--as-of",
         allow_leading_hyphen=True,
-        help="The state at a time: 2026-11-23T12:00, -15m or milliseconds.",
+        help="Show the state at a time: 2026-11-23T12:00, -15m (15 minutes ago) or milliseconds since 1970.",
     ),
 ]
 From = Annotated[Path | None, Parameter(name=["-p", "--path"])]
@@ -40,16 +41,15 @@ def image(
     controllers: Controllers = CONTROLLERS,
     output: Format = "json",
 ) -> None:
-    """Prints the whole state: topics, configs, ACLs, quotas, features, nodes, voters.
+    """Prints the whole cluster state: topics, configs, ACLs, quotas, features, nodes, voters.
 
-    Works on our directories and Apache Kafka's, and on a running quorum of either. SCRAM keys and sensitive configs are
-    not shown.
+    Works with directories of ours and of Apache Kafka, and with a running quorum of either. A table is only a summary.
+    SCRAM keys and sensitive configs are not shown.
 
     Args:
-        path: a controller's or broker's directory, its `__cluster_metadata-0`, a segment or a snapshot; a running
-            quorum if not given.
-        at: the state after the record at this offset; the newest if not given.
-        output: json for everything, table for a summary.
+        path: A controller's or broker's directory, its __cluster_metadata-0, a segment or a snapshot; by default the
+            running quorum is asked.
+        at: Show the state after the record at this offset; by default the newest.
     """
     from quorum.metadata.as_json import state_as_json
 
@@ -58,13 +58,13 @@ def image(
         return
     shown = state_as_json(state)
     partitions = sum(len(topic["partitions"]) for topic in shown["topics"].values())
-    counted = ("topics", "configs", "acls", "client_quotas", "scram", "brokers", "controllers")
+    listed = ("topics", "configs", "acls", "client_quotas", "scram", "brokers", "controllers")
     show_fields(
         {
             "offset": shown["offset"],
             "epoch": shown["epoch"],
             "partitions": partitions,
-            **{name: len(shown[name]) for name in counted},
+            **{name: len(shown[name]) for name in listed},
             "features": " ".join(f"{name}={level}" for name, level in shown["features"].items()),
             "voters": [voter["voter_id"] for voter in shown["voters"]],
         },
@@ -83,11 +83,9 @@ def diff(
     """Shows what changed between two states. Exit code 1 if anything did.
 
     Args:
-        before: an offset of the log of `path` (or of the running quorum), or another path, with @OFFSET behind it if
-            wanted.
-        after: the same.
-        path: the directory whose offsets are meant; a running quorum if not given.
-        output: table, or json.
+        before: An offset of the metadata log of --path; or another directory, as DIR or DIR@OFFSET.
+        after: The same for the second state.
+        path: The directory whose offsets are meant; by default the running quorum is asked.
     """
     from trimaran.metadata.diff import state_differences
 
@@ -131,13 +129,12 @@ def cat(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
-    """Prints files of the state's tree, such as /image/topics/byName/orders/0; * and ? match.
+    """Prints files of the cluster state, such as /image/topics/byName/orders/0.
 
     Args:
-        name: the path in the tree, as Apache Kafka's metadata shell names it.
-        path: a directory of a metadata log; a running quorum if not given.
-        at: the state after the record at this offset.
-        output: the bare texts, or json for an object of texts by path.
+        name: The path in the tree, as in Apache Kafka's metadata shell; * and ? are wildcards.
+        path: A directory with a metadata log; by default the running quorum is asked.
+        at: Show the state after the record at this offset; by default the newest.
     """
     from trimaran.metadata.tree import Directory, lookup
 
@@ -163,13 +160,12 @@ def ls(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
-    """Lists a directory of the state's tree, such as /image/topics/byName.
+    """Lists a directory of the cluster state, such as /image/topics/byName.
 
     Args:
-        name: the path in the tree; * and ? match.
-        path: a directory of a metadata log; a running quorum if not given.
-        at: the state after the record at this offset.
-        output: names a line each, or json.
+        name: The path in the tree; * and ? are wildcards.
+        path: A directory with a metadata log; by default the running quorum is asked.
+        at: Show the state after the record at this offset; by default the newest.
     """
     from trimaran.metadata.tree import Directory, lookup
 
@@ -197,12 +193,12 @@ def find(
     as_of: AsOf = None,
     controllers: Controllers = CONTROLLERS,
 ) -> int:
-    """Lists everything below a path of the state's tree, a full path a line.
+    """Lists everything below a path of the cluster state, one full path per line.
 
     Args:
-        name: the path in the tree; * and ? match.
-        path: a directory of a metadata log; a running quorum if not given.
-        at: the state after the record at this offset.
+        name: The path in the tree; * and ? are wildcards.
+        path: A directory with a metadata log; by default the running quorum is asked.
+        at: Show the state after the record at this offset; by default the newest.
     """
     from trimaran.metadata.tree import lookup, walk
 
@@ -225,7 +221,7 @@ def load_state(
 
     if at is not None and as_of is not None:
         raise UserError(
-            "--at and --as-of both say which state",
+            "--at and --as-of cannot be combined",
             "one is an offset, the other a time",
             "give one of them",
             exit_code=Exit.USAGE,
@@ -236,7 +232,9 @@ def load_state(
             at = offset_as_of(source, time_ms)
         state = replay(source, at)
     if state.unknown_records:
-        say(f"{state.unknown_records} records of a later Kafka are not understood and left out")
+        say(
+            f"left out {counted(state.unknown_records, 'record')} that only a later Kafka understands"
+        )
     return state
 
 
@@ -264,15 +262,14 @@ def load_tree(
 
 
 def verify(*directories: Path, output: Format = "table") -> int:
-    """Compares the metadata logs of several controllers: equal offset and epoch must mean equal bytes.
+    """Compares the metadata logs of several controllers: same offset and epoch must mean same bytes.
 
     Also checks every batch's checksum, that offsets and epochs ascend without a gap, and that each snapshot is what the
-    log says up to it. Exit code 1 if anything is wrong. Copies of a running quorum's directories may end at different
-    offsets; that is not wrong.
+    log says up to it. Exit code 1 if it finds a problem. Copies of a running quorum's directories may end at different
+    offsets; that is no problem.
 
     Args:
-        directories: directories of controllers (or brokers), ours or Apache Kafka's.
-        output: table, or json.
+        directories: Directories of controllers (or brokers), ours or Apache Kafka's.
     """
     from trimaran.metadata.verify import verify_directories
 
@@ -283,11 +280,11 @@ def verify(*directories: Path, output: Format = "table") -> int:
             "name at least one: trimaran metadata verify .trimaran/controller-1 .trimaran/controller-2",
             exit_code=Exit.USAGE,
         )
-    with progress(f"comparing {len(directories)} metadata logs"):
+    with progress(f"comparing {counted(len(directories), 'metadata log')}"):
         result = verify_directories(directories)
     if not show_data({"logs": result.logs, "problems": result.problems}, output):
         show_rows(result.logs, output)
         for problem in result.problems:
             print(f"\n{problem['problem']}: {problem['where']}")
-        print(f"\n{result.compared} batches compared, {len(result.problems)} problems")
+        print(f"\n{result.compared:,} batches compared, {counted(len(result.problems), 'problem')}")
     return Exit.NO if result.problems else Exit.OK

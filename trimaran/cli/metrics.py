@@ -32,14 +32,13 @@ def metrics(
     data: Data = DEFAULT_DATA,
     output: Format = "table",
 ) -> int:
-    """Prints the metrics of nodes side by side, those of the local cluster when no address is given.
+    """Prints the metrics of nodes side by side, by default of all nodes of the local cluster.
 
     Args:
-        nodes: names or ids of nodes of the local cluster; all when none is given.
-        only: those that have this text in their name or labels; buckets of histograms only so.
-        address: HOST:PORT of trimaran.metrics.listener of a node, of any JMX exporter too.
-        watch: print again every so many seconds what has changed, and by how much a second.
-        output: table, or json: an object a line.
+        nodes: Names or ids of nodes of the local cluster; by default all.
+        only: Only metrics with this text in their name or labels. Buckets of histograms are shown only with it.
+        address: HOST:PORT of trimaran.metrics.listener of a node, or of any JMX exporter. May be repeated.
+        watch: Every so many seconds, print what has changed, and by how much per second.
     """
     sources = sources_of(address, data, nodes)
     before = {name: _samples(where, only) for name, where in sources.items()}
@@ -65,9 +64,9 @@ def sources_of(
         for name, node in found.items():
             if node is None:
                 raise UserError(
-                    f"no node {name} in the cluster of {data}",
-                    "trimaran ps shows its nodes",
-                    "name one of them, or use --address",
+                    f"there is no node {name} in the cluster in {data}",
+                    f"its nodes are {', '.join(node.name for node in state.nodes)}",
+                    "name one of them, or use --address HOST:PORT",
                     exit_code=Exit.USAGE,
                 )
         chosen = [node for node in found.values() if node is not None]
@@ -119,7 +118,7 @@ def _show_changes(
             told = {name: _told(change / seconds) for name, change in changes.items()}
             rows.append({"metric": key[0], "labels": key[1], **told})
     if output in ("table", "wide"):
-        say(f"{time.strftime('%H:%M:%S')}  change a second:")
+        say(f"{time.strftime('%H:%M:%S')}  change per second:")
     _print(rows, output, now)
 
 

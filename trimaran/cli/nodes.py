@@ -15,7 +15,7 @@ from trimaran.local.state_file import ClusterState
 
 
 def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
-    """Shows the nodes of the local cluster; exit code 1 when one that should run does not."""
+    """Shows the nodes of the local cluster. Exit code 1 if one of them is not running."""
     from trimaran.local.readiness import roles_now
 
     path = state_file.nearest(data)
@@ -28,7 +28,7 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     for node in state_file.plan_of(path, state).nodes:
         found = state.node(node.name)
         if found is not None and found.state == "dead" and (why := error_at_its_end(node.log_file)):
-            say(f"{node.name} ended by itself: {why}; {node.log_file} has the whole story")
+            say(f"{node.name} stopped by itself: {why}; see {node.log_file}")
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 

@@ -17,7 +17,7 @@ from trimaran.text import one_line
 from trimaran.words import counted
 
 _NAMES = ["-o", "--output"]
-_HELP = "table, wide (all columns), json, jsonl (an object a line) or yaml"
+_HELP = "Format: table, wide (all columns), json, jsonl (one object per line) or yaml"
 Format = Annotated[
     Literal["table", "wide", "json", "jsonl", "yaml"], Parameter(name=_NAMES, help=f"{_HELP}.")
 ]

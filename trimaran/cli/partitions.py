@@ -42,15 +42,15 @@ def list_partitions(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for.
+    """Lists partitions: all, or those that match one of the options. Exit code 1 if an option matches some.
 
     Args:
-        topic: only those of these topics.
-        under_replicated: only those of which a replica is not in the ISR.
-        offline: only those without a leader.
-        at_min_isr: only those with just as many replicas in the ISR as min.insync.replicas wants.
-        under_min_isr: only those with fewer, which take no records with acks=all.
-        not_preferred: only those that another replica leads than the first one.
+        topic: Only partitions of this topic. May be repeated.
+        under_replicated: Only partitions with a replica that is not in the ISR.
+        offline: Only partitions without a leader.
+        at_min_isr: Only partitions with exactly min.insync.replicas replicas in the ISR.
+        under_min_isr: Only partitions with fewer than min.insync.replicas; they take no records with acks=all.
+        not_preferred: Only partitions not led by their preferred (first) replica.
     """
     tests = (
         (under_replicated, is_under_replicated),
@@ -74,12 +74,12 @@ def elect_leader(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> int:
-    """Elects preferred leaders, of one topic or of all.
+    """Elects the preferred leaders of partitions, of one topic or of all.
 
     Args:
-        topic: only of this topic; of all when not given.
-        partition: only these partitions of it.
-        unclean: where there is no leader, make any replica that runs the leader; records that it lacks are lost.
+        topic: The topic; by default all topics.
+        partition: Only this partition of the topic. May be repeated.
+        unclean: Where there is no leader, elect any live replica; records that it does not have are lost.
     """
     from wire.client.answers import the_one
     from wire.messages.elect_leaders import TopicPartitions
@@ -112,6 +112,6 @@ def _tell_elections(
         if named is None or (row["topic"], row["partition"]) in named
     ]
     for row in rows:
-        say(f"{row['topic']}-{row['partition']}: would be asked for")
+        say(f"{row['topic']}-{row['partition']}: a leader would be elected")
     say(f"{counted(len(rows), 'election')} needed; nothing was changed")
     return Exit.OK

@@ -43,18 +43,19 @@ def produce(
     transactional_id: Annotated[str | None, Parameter(validator=_not_empty)] = None,
     brokers: Brokers = BROKERS,
 ) -> int:
-    """Produces lines with acks=all: a record a line. Of a slow pipe each line is sent within a tenth of a second.
+    """Produces each line as a record, with acks=all. From a slow pipe each line is sent within a tenth of a second.
 
-    Ctrl-C and SIGTERM end the reading; lines that were read are still sent. What was acknowledged is counted on stderr.
+    Ctrl-C and SIGTERM end the reading; lines that were read are still sent. The number of acknowledged records is shown
+    on stderr.
 
     Args:
-        topic: where to; created if the brokers do so.
-        file: the lines; stdin when not given.
-        key_separator: text before this separator is the key; a line without it has none.
-        partition: the one to produce to. By default a key is hashed (murmur2, as the Java client does), and lines
-            without a key go a batch to one partition, the next batch to the next.
-        transactional_id: send all lines in one transaction: it is committed at the end of the lines, aborted by Ctrl-C,
-            SIGTERM and errors. Another producer of the same id is fenced.
+        topic: The topic to produce to; created if the brokers create topics automatically.
+        file: A file with the lines; by default stdin.
+        key_separator: The text before this separator is the key; a line without it has no key.
+        partition: The partition to produce to. By default a key is hashed (murmur2, as the Java client does), and each
+            batch of lines without a key goes to the next partition.
+        transactional_id: Send all lines in one transaction. It is committed at the end of the lines, and aborted by
+            Ctrl-C, SIGTERM and errors. Another producer with the same id is fenced.
     """
     with brokers.connected() as client, line_batches(file) as (lines, interrupt):
         leaders = leaders_of(client, topic, create=True)
@@ -109,7 +110,7 @@ def _producer(
 def _summary(lines: LineBatches, acknowledged: int) -> str:
     text = f"{counted(acknowledged, 'record')} acknowledged"
     if missing := lines.lines_read - acknowledged:
-        text += f"; {missing} more read, which may not have been delivered"
+        text += f"; {missing} more were read, and may not have been delivered"
     if lines.unfinished_bytes:
         text += f"; {lines.unfinished_bytes} bytes of an unfinished line were not sent"
     return text

@@ -30,8 +30,7 @@ def add(
     """Makes a running controller that has caught up a voter.
 
     Args:
-        config: the properties file of that controller; its directory must be on this machine.
-        dry_run: only say what would be asked.
+        config: The properties file of that controller; its log directory must be on this machine.
     """
     from log.directories.meta_properties import MetaProperties
     from trimaran.node import parse_config
@@ -43,7 +42,7 @@ def add(
         raise UserError(
             f"{config} is not the file of a controller",
             f"process.roles is {','.join(settings['process.roles'])}",
-            "name the file of the controller that shall vote",
+            "name the file of the controller that is to become a voter",
             exit_code=Exit.USAGE,
         )
     identity = MetaProperties.load(settings.metadata_directory)
@@ -71,12 +70,11 @@ def remove(
     dry_run: DryRun = False,
     controllers: Controllers = CONTROLLERS,
 ) -> int:
-    """Makes a voter an observer; also one that is gone for ever, and the leader.
+    """Makes a voter an observer. Works for the leader, too, and for a voter that is gone for good.
 
     Args:
-        node_id: the voter's.
-        directory_id: the voter's, if it shall be this one or none; else that of the quorum's present voter.
-        dry_run: only say what would be asked.
+        node_id: The node id of the voter.
+        directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
     from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
@@ -109,7 +107,7 @@ def _directory_of(controllers: Controllers, node_id: int) -> bytes:
         if voter.replica_id == node_id:
             return bytes(voter.replica_directory_id)
     raise UserError(
-        f"{node_id} is no voter",
+        f"node {node_id} is not a voter",
         f"the voters are {', '.join(str(voter.replica_id) for voter in voters) or 'unknown'}",
         "trimaran quorum status shows them",
         exit_code=Exit.NO,
@@ -125,8 +123,8 @@ def _uuid(text: str) -> bytes:
         return uuid_from_text(text)
     except ValueError as error:
         raise UserError(
-            f"{text!r} is no directory id",
+            f"{text!r} is not a directory id",
             str(error),
-            "meta.properties has it: directory.id",
+            "it is directory.id in meta.properties; trimaran quorum replication shows it",
             exit_code=Exit.USAGE,
         ) from error

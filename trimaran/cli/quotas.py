@@ -24,9 +24,10 @@ TYPES = ("user", "client-id", "ip")
 COLUMNS = ("entity", "quota", "value")
 # By type; None is the default.
 Entity = dict[str, str | None]
-Words = Annotated[
-    str, Parameter(help="user=NAME, client-id=NAME, ip=ADDRESS; no name: the default.")
-]
+_WHO = "user=NAME, client-id=NAME or both, or ip=ADDRESS; without =NAME it is the default"
+Words = Annotated[str, Parameter(help=f"{_WHO}.")]
+WordsToSet = Annotated[str, Parameter(help=f"{_WHO}. Then KEY=NUMBER for each quota.")]
+WordsToDelete = Annotated[str, Parameter(help=f"{_WHO}. Then the quotas, by default all.")]
 
 
 def parse_words(words: Iterable[str]) -> tuple[Entity, list[str]]:
@@ -43,9 +44,7 @@ def parse_words(words: Iterable[str]) -> tuple[Entity, list[str]]:
             others.append(word)
             continue
         if kind in entity:
-            raise _usage(
-                f"{kind} is named twice", "one command is about one user, client id or address"
-            )
+            raise _usage(f"{kind} is named twice", "a quota is for one user, client id or address")
         entity[kind] = name if equals else None
     return entity, others
 
@@ -60,15 +59,11 @@ def parse_value(word: str) -> tuple[str, float]:
     try:
         return key, float(text)
     except ValueError as error:
-        raise _usage(f"{word!r} sets nothing", "a quota is written KEY=NUMBER") from error
+        raise _usage(f"{word!r} is not a quota", "a quota is written KEY=NUMBER") from error
 
 
 def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Lists quotas: all, or those in which everything named occurs.
-
-    Args:
-        output: table, or json.
-    """
+    """Lists client quotas: all, or those of the users, client ids or addresses that are named."""
     entity, others = parse_words(words)
     if others:
         raise _nobody(others[0])
@@ -83,12 +78,8 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
     return Exit.OK
 
 
-def set_quotas(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Sets quotas: KEY=NUMBER, as producer_byte_rate=1048576. The others of the same entity stay.
-
-    Args:
-        dry_run: only have it checked.
-    """
+def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Sets client quotas: KEY=NUMBER, as producer_byte_rate=1048576. Other quotas of the same entity stay."""
     entity, others = parse_words(words)
     values = [parse_value(word) for word in others]
     if not entity:
@@ -102,12 +93,8 @@ def set_quotas(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKER
     say(f"{verb} {told} of {text_of(entity)}")
 
 
-def delete(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes quotas: those that are named, as producer_byte_rate, or all of the entity.
-
-    Args:
-        dry_run: only have it checked.
-    """
+def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Deletes client quotas: those that are named, as producer_byte_rate, or all of the entity."""
     entity, names = parse_words(words)
     if not entity:
         raise _nobody(" ".join(words))
@@ -118,7 +105,7 @@ def delete(*words: Words, dry_run: DryRun = False, brokers: Brokers = BROKERS) -
             raise UserError(
                 "there is no such quota",
                 f"{text_of(entity)} has no {', '.join(missing) or 'quota'}",
-                f"trimaran quotas list {text_of(entity)} shows what there is",
+                f"trimaran quotas list {text_of(entity)} shows its quotas",
                 exit_code=Exit.NO,
             )
         keys = names or sorted(present)
@@ -186,7 +173,8 @@ def _number(value: float) -> float | int:
 
 def _nobody(text: str) -> UserError:
     return _usage(
-        f"{text!r} is nobody who has quotas", f"whom they are for begins with {', '.join(TYPES)}"
+        f"{text!r} does not say who the quota is for",
+        f"write one of {', '.join(TYPES)}, with =NAME",
     )
 
 

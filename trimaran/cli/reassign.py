@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PlanFile = Annotated[
     Path,
     Parameter(
-        help="A file in the JSON of Kafka's kafka-reassign-partitions, as trimaran reassign plan prints it."
+        help="A JSON file, as trimaran reassign plan or Kafka's kafka-reassign-partitions prints it."
     ),
 ]
 TIMEOUT_MS = 30_000
@@ -51,7 +51,7 @@ def read_plan(path: Path) -> list[Wish]:
         raise UserError(
             f"cannot read {path}",
             error.strerror or str(error),
-            "trimaran reassign plan prints one, to be put into a file",
+            "write a plan into a file: trimaran reassign plan > FILE",
             exit_code=Exit.USAGE,
         ) from error
     except (ValueError, KeyError, TypeError) as error:
@@ -72,7 +72,7 @@ def read_plan(path: Path) -> list[Wish]:
 
 
 def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Starts the reassignments of a plan; those in progress get the new target instead."""
+    """Starts the reassignments of a plan. Those of the same partitions in progress are replaced."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         if dry_run:
@@ -110,7 +110,7 @@ def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], l
 
 
 def cancel(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Cancels the reassignments of a plan that are in progress: replicas are again what they were."""
+    """Cancels the reassignments of a plan that are in progress: the replicas stay where they were before."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
@@ -133,9 +133,9 @@ def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
 
 
 def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
-    """Shows the state of each partition's reassignment; exit code 1 unless all are complete.
+    """Shows the state of each reassignment of a plan. Exit code 1 unless all are complete.
 
-    Changes nothing: throttles that Kafka's tool would clear are left alone.
+    Nothing is changed: throttles, which Kafka's tool would remove, stay.
     """
     from trimaran.cli import kafka_text
 

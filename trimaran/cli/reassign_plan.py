@@ -34,13 +34,13 @@ def plan(
     save_current: Path | None = None,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Prints a plan for `reassign apply`: the topics' replicas spread over brokers as those of new topics are.
+    """Prints a plan for reassign apply, with the replicas of topics spread over brokers as for new topics.
 
     Args:
-        topics: the topics to move; all that are not internal if none is named.
-        to: ids of the brokers that shall have the replicas; all that run if none is named.
-        ignore_racks: do not spread the replicas of a partition over racks.
-        save_current: a file for the present assignment, as a plan that leads back.
+        topics: Topics to reassign; by default all but the internal ones.
+        to: Ids of the brokers to place replicas on; by default all live brokers.
+        ignore_racks: Do not spread the replicas of a partition over racks.
+        save_current: Write the current assignment to this file, as a plan to go back.
     """
     from wire.messages.describe_cluster import DescribeClusterRequest
 
@@ -85,7 +85,7 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
     if 0 < len(without) < len(racks):
         raise UserError(
             "not every broker has a rack",
-            f"brokers without: {', '.join(map(str, without))}",
+            f"brokers without a rack: {', '.join(map(str, without))}",
             "set broker.rack on all of them, or spread without racks: --ignore-racks",
             exit_code=Exit.NO,
         )

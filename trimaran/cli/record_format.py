@@ -80,8 +80,8 @@ def _part(text: str, found: re.Match[str]) -> Part:
 
 def _wrong(text: str, part: str) -> UserError:
     return UserError(
-        f"{part!r} in {text!r} is no token of a format",
-        f"tokens are {' '.join('%' + name for name in _PARTS)}, and \\n \\r \\t \\\\ \\0 \\xHH",
+        f"{part!r} in the format {text!r} is not a token",
+        f"the tokens are {' '.join('%' + name for name in _PARTS)}, and \\n \\r \\t \\\\ \\0 \\xHH",
         r"for example -f '%t %p %o %k %s\n'",
         exit_code=Exit.USAGE,
     )

@@ -40,21 +40,20 @@ def consume(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Prints records from the beginning: their values a line each, or JSON with all that is known.
+    r"""Prints the records of a topic: by default from the beginning, each value as a line; JSON has whole records.
 
     Args:
-        topic: what to read.
-        partition: only these partitions.
-        offset: where to begin in each partition: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00,
-            @-15m, or @MILLISECONDS; its start when not given.
-        count: stop after so many records.
-        exit_at_end: stop at the end instead of waiting for more.
-        until: stop there in each partition, at the end at the latest; written as --offset, so @-5m is five minutes ago.
+        topic: The topic to consume; no offsets are committed.
+        partition: Only this partition; by default all. May be repeated.
+        offset: Where to begin in each partition: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00,
+            @-15m, or @MILLISECONDS; by default start.
+        count: Stop after this many records.
+        exit_at_end: Stop at the end instead of waiting for more records.
+        until: Stop there in each partition, at the end at the latest. Written like --offset: @-5m is five minutes ago.
         isolation: read_committed leaves out aborted transactions, and ends where the oldest open one begins.
-        key_separator: print the key too, and this between it and the value.
-        form: print records by the tokens of kcat: %t topic, %p partition, %o offset, %T time, %k key, %s value, %h
-            headers, %K and %S lengths; no line break unless it has one.
-        output: table for values only, json for whole records, one object a line.
+        key_separator: Print the key too, followed by this separator and the value.
+        form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
+            value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.
     """
     begin = parse_position(offset or "start")
     end = None if until is None else parse_position(until)
@@ -83,8 +82,8 @@ def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, in
     if form is not None:
         if key_separator is not None:
             raise UserError(
-                "--format and --key-separator both say how a record looks",
-                "a format prints the key where it has %k",
+                "--format and --key-separator cannot be combined",
+                "both say how a record is printed; a format prints the key where it has %k",
                 r"for example -f '%k:%s\n'",
                 exit_code=Exit.USAGE,
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[
     list[str] | None,
-    Parameter(name="--override", help="key=value settings, before those of the file."),
+    Parameter(name="--override", help="KEY=VALUE, overrides the file. May be repeated."),
 ]
 
 
@@ -60,25 +60,25 @@ def controller_start(*, config: ConfigFile, override: Overrides = None) -> int:
     """Runs a controller in this process until SIGTERM or Ctrl-C.
 
     Args:
-        config: the node's properties file, with Apache Kafka's keys.
+        config: The properties file of the node, with Apache Kafka's keys.
     """
     return _start_as("controller", config, override)
 
 
 def broker_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs a broker in this process until SIGTERM or Ctrl-C; it hands over its leaderships before it goes.
+    """Runs a broker in this process until SIGTERM or Ctrl-C; it hands over leadership before it stops.
 
     Args:
-        config: the node's properties file, with Apache Kafka's keys.
+        config: The properties file of the node, with Apache Kafka's keys.
     """
     return _start_as("broker", config, override)
 
 
 def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Runs every role that the file's process.roles names.
+    """Runs all roles of a node, those in process.roles of its file, in this process until SIGTERM or Ctrl-C.
 
     Args:
-        config: the node's properties file, with Apache Kafka's keys.
+        config: The properties file of the node, with Apache Kafka's keys.
     """
     return _start(_config(config, override, to_serve=True))
 
@@ -108,23 +108,25 @@ def storage_format(
     override: Overrides = None,
     dry_run: DryRun = False,
 ) -> int:
-    """Formats the directories of a node, as Kafka's kafka-storage format does.
+    """Formats the log directories of a node, as Kafka's kafka-storage format does.
 
-    A controller without controller.quorum.voters belongs to a dynamic quorum, and is told its initial voters.
+    A controller without controller.quorum.voters belongs to a dynamic quorum: one of --standalone,
+    --initial-controllers and --no-initial-controllers is needed.
 
     Args:
-        config: the node's properties file.
-        cluster_id: the id all nodes of the cluster share, from `trimaran storage random-uuid`.
-        ignore_formatted: leave directories alone that are formatted already, instead of refusing.
-        standalone: this controller is the first and only voter.
-        initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
-        no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
-        feature: metadata.version=LEVEL or =RELEASE (21 or 3.9), for a cluster that older nodes of Apache Kafka join;
-            the others come with it: eligible.leader.replicas.version is 1 from 4.1 on, unless 0 is said.
-            kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
-        release_version: the same as --feature metadata.version=RELEASE.
-        add_scram: a user who may log in from the start, as SCRAM-SHA-512=[name=alice,password=SECRET]; a SECRET that
-            others shall not see in the list of processes is written ${env:NAME} or ${file:PATH:KEY}.
+        config: The properties file of the node.
+        cluster_id: The cluster id, the same for all nodes, from trimaran storage random-uuid.
+        ignore_formatted: Skip directories that are already formatted, instead of refusing.
+        standalone: This controller is the first and only voter.
+        initial_controllers: The initial voters, ID@HOST:PORT:DIRECTORY_ID,…, the same text on each of them.
+        no_initial_controllers: The quorum already exists; this controller joins it as an observer, and may become a
+            voter.
+        feature: FEATURE=LEVEL. May be repeated. metadata.version=LEVEL or =RELEASE (21 or 3.9) for a cluster with older
+            nodes of Apache Kafka; other features follow it, so eligible.leader.replicas.version is 1 from 4.1 on unless
+            set to 0. kraft.version is only checked: 1 in a dynamic quorum, else 0.
+        release_version: The same as --feature metadata.version=RELEASE.
+        add_scram: A user who can log in from the start, SCRAM-SHA-512=[name=alice,password=SECRET]. To keep SECRET out
+            of the process list, write ${env:NAME} or ${file:PATH:KEY}. May be repeated.
     """
     from quorum.formatting.storage import format_directories
     from quorum.metadata.features import METADATA_VERSION_LEVEL
@@ -224,10 +226,12 @@ def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) ->
 
 
 def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
-    """Says whose the directories of a node are, and what is wrong with them. Exit code 1 if something is.
+    """Shows the cluster id, node id and directory id of each log directory of a node, and problems with them.
+
+    Exit code 1 if there is a problem.
 
     Args:
-        config: the node's properties file.
+        config: The properties file of the node.
     """
     from quorum.formatting.storage import inspect_directories
 

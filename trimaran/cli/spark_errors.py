@@ -31,11 +31,11 @@ def explained(data: Path) -> Iterator[None]:
         raise UserError(
             "there is no such analysis",
             f"{error}",
-            "trimaran analyze without a name runs all",
+            "trimaran analyze without a name runs all analyses",
             exit_code=Exit.USAGE,
         ) from error
     except OptionError as error:
-        fix = "--data names the directory of one cluster"
+        fix = "name the directory of one cluster with --data"
         raise UserError(f"the logs in {data} cannot be read together", f"{error}", fix) from error
     except DataUnreadable as error:
         fix = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"

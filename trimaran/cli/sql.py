@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Data
+from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import explained
 from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
 
 ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
 
@@ -20,17 +22,15 @@ def sql(
     statement: str = "",
     /,
     *,
-    data: Data = DEFAULT_DATA,
+    data: NodeDirectories = DEFAULT_DATA,
     output: Format = "table",
     rows: Annotated[int, Parameter(name="--rows")] = ROWS_MAX,
 ) -> None:
-    """Runs a statement of Spark SQL over the views of the node directories below DATA; without one, lists the views.
+    """Runs a Spark SQL statement on the logs of the nodes below DATA; without a statement, lists the views.
 
     Args:
-        statement: such as "SELECT topic, count(*) FROM records GROUP BY topic".
-        data: a local cluster's directory, or any directory that holds directories of nodes, ours or Apache Kafka's.
-        output: table or JSON.
-        rows: the most rows shown.
+        statement: A statement, such as "SELECT topic, count(*) FROM records GROUP BY topic".
+        rows: The most rows shown.
     """
     with explained(data):
         from spark.documentation import view_docs
@@ -42,13 +42,13 @@ def sql(
         named = {word.lower() for word in re.findall(r"\w+", statement)}
         used = [name for name in VIEWS if name in named]
         with progress("asking Spark"):
-            found = _run(statement, used, data, rows + 1)
+            found = _run(statement, used, state_file.nearest(data), rows + 1)
     show_rows(found[:rows], output)
     if len(found) > rows:
         say(f"more than {rows:,} rows; --rows shows more")
 
 
-def _run(statement: str, views: list[str], data: Data, rows: int) -> list[dict[str, object]]:
+def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException
 
     from spark.analyses.running import cause_of
@@ -58,12 +58,12 @@ def _run(statement: str, views: list[str], data: Data, rows: int) -> list[dict[s
     spark = session(app_name="trimaran sql")
     try:
         for name in views:
-            view(spark, name, data.resolve())
+            view(spark, name, data)
         return [row.asDict(recursive=True) for row in spark.sql(statement).limit(rows).collect()]
     except PySparkException as error:
         raise UserError(
             "the statement cannot be run",
             cause_of(error).partition("\n\n== SQL ==")[0],
-            f"views: {', '.join(VIEWS)}; `DESCRIBE view` tells the columns of one",
+            f"views: {', '.join(VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
             exit_code=Exit.USAGE,
         ) from None

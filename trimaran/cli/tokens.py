@@ -13,16 +13,12 @@ from trimaran.cli.output import Format, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
-Hmac = Annotated[str, Parameter(help="The token's HMAC, as tokens create prints it.")]
+Hmac = Annotated[str, Parameter(help="The HMAC of the token, as trimaran tokens create prints it.")]
 _DAY_MS = 24 * 3600 * 1000
 
 
 def list_tokens(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Lists the tokens that one may see: one's own, those that one may renew, and by ACL others. Never an HMAC.
-
-    Args:
-        output: table, or json.
-    """
+    """Lists delegation tokens: your own, those that you may renew, and others if ACLs allow it. HMACs are not shown."""
     tokens = _tokens(brokers)
     rows = [
         {
@@ -51,13 +47,14 @@ def create(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> None:
-    """Makes a token and prints its id and HMAC, once: they are name and password of who logs in with it.
+    """Creates a delegation token and prints its id and HMAC, the user name and password to log in with.
+
+    The HMAC is shown only here.
 
     Args:
-        renewer: who else may lengthen or end its life, as User:bob.
-        owner: for whom it is, as User:alice; oneself when not given.
-        days: how long it may live at most; as long as the cluster allows when not given.
-        output: table, or json.
+        renewer: Another principal who may renew or expire it, as User:bob. May be repeated.
+        owner: The owner, as User:alice; by default yourself.
+        days: The most days it can live; by default as long as the cluster allows.
     """
     from wire.messages.create_delegation_token import (
         CreatableRenewers,
@@ -76,7 +73,7 @@ def create(
     )
     if dry_run:
         _tokens(brokers)  # refused where there can be none
-        say(f"would make a token of {owner or 'oneself'}; nothing was changed")
+        say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
         return
     with brokers.connected() as client:
         answer = client.call(None, request, retry_unknown=False)
@@ -101,10 +98,10 @@ def renew(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Lets a token live on.
+    """Extends the life of a delegation token.
 
     Args:
-        days: from now; as long as the cluster allows when not given.
+        days: Days from now; by default as long as the cluster allows.
     """
     from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
@@ -124,17 +121,17 @@ def expire(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Ends the life of a token.
+    """Expires a delegation token, now or earlier than planned.
 
     Args:
-        days: from now; at once when not given.
+        days: Days from now; by default it expires at once.
     """
     from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
     period = -1 if days is None else round(days * _DAY_MS)
     request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=period)
     if dry_run:
-        _say_would(brokers, "end" if days is None else "shorten the life of", request.hmac)
+        _say_would(brokers, "expire" if days is None else "set the expiry of", request.hmac)
         return
     _say_expiry(brokers, request)
 
@@ -154,8 +151,8 @@ def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
     if not found:
         raise UserError(
             "there is no token with this HMAC",
-            "none that one may see has it",
-            "trimaran tokens list shows those there are",
+            "no token that you may see has it",
+            "trimaran tokens list shows those that you may see",
             exit_code=Exit.REFUSED,
         )
     say(f"would {verb} token {found[0]}; nothing was changed")
@@ -171,7 +168,7 @@ def _say_expiry(brokers: Brokers, request: Any) -> None:
 def _principal(text: str) -> tuple[str, str]:
     kind, colon, name = text.partition(":")
     if not colon or not kind or not name:
-        raise _wrong(f"{text} is no principal", "a principal is written User:NAME")
+        raise _wrong(f"{text} is not a principal", "write it as User:NAME")
     return kind, name
 
 
@@ -179,11 +176,13 @@ def _bytes(hmac: str) -> bytes:
     try:
         return base64.b64decode(hmac, validate=True)
     except ValueError:
-        raise _wrong("this is no HMAC", "give it as tokens create prints it, in base64") from None
+        raise _wrong(
+            "this is not an HMAC", "give it in base64, as trimaran tokens create prints it"
+        ) from None
 
 
 def _wrong(what: str, fix: str) -> UserError:
-    return UserError(what, "it is not of that form", fix, exit_code=Exit.USAGE)
+    return UserError(what, "it does not have that form", fix, exit_code=Exit.USAGE)
 
 
 def _time(at_ms: int) -> str:

@@ -23,6 +23,7 @@ from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit
 from trimaran.words import counted
 
+DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
     "partition",
     "leader",
@@ -46,15 +47,18 @@ def list_topics(
     unavailable: bool = False,
     output: KafkaFormat = "table",
 ) -> int:
-    """Lists topics with their partition and replica counts; internal ones only when asked for.
+    """Lists topics with the numbers of their partitions and replicas.
+
+    With an option for partitions that have a problem, it lists only topics with such partitions: exit code 1 if there
+    are some.
 
     Args:
-        internal: those that the brokers keep for themselves, too.
-        under_replicated: only topics with partitions of which a replica is not in the ISR; exit code 1 when there are
-            some.
-        at_min_isr: only topics with partitions that have just as many replicas in the ISR as min.insync.replicas wants.
-        under_min_isr: only topics with partitions that have fewer, and so take no records with acks=all.
-        unavailable: only topics with partitions that have no leader.
+        internal: Also list internal topics, such as __consumer_offsets.
+        under_replicated: Only topics with a partition of which a replica is not in the ISR.
+        at_min_isr: Only topics with a partition with exactly min.insync.replicas replicas in the ISR.
+        under_min_isr: Only topics with a partition with fewer than min.insync.replicas; it takes no records with
+            acks=all.
+        unavailable: Only topics with a partition without a leader.
     """
     from trimaran.cli import kafka_text
 
@@ -88,19 +92,23 @@ def list_topics(
 def create(
     name: str,
     *,
-    partitions: Annotated[int, Parameter(name=["-p", "--partitions"])] = -1,
-    replication: Annotated[int, Parameter(name=["-r", "--replication-factor"])] = -1,
+    partitions: Annotated[
+        int, Parameter(name=["-p", "--partitions"], show_default=False)
+    ] = DEFAULT_OF_BROKERS,
+    replication: Annotated[
+        int, Parameter(name=["-r", "--replication-factor"], show_default=False)
+    ] = DEFAULT_OF_BROKERS,
     config: Annotated[list[str] | None, Parameter(name="--config")] = None,
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Creates a topic; partitions and replicas default to the brokers' settings.
+    """Creates a topic.
 
     Args:
-        name: of the new topic.
-        partitions: how many.
-        replication: on how many brokers each partition is.
-        config: KEY=VALUE, as retention.ms=86400000; may be repeated.
+        name: The topic.
+        partitions: Number of partitions; by default num.partitions of the brokers.
+        replication: Number of replicas of each partition; by default default.replication.factor of the brokers.
+        config: KEY=VALUE, as retention.ms=86400000. May be repeated.
     """
     pairs = (word.partition("=") for word in config or [])
     configs = {key: value for key, _, value in pairs}
@@ -119,14 +127,13 @@ def alter(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Gives a topic more partitions; for its configs there is configs set topic/NAME.
+    """Adds partitions to a topic. To change its configs, use trimaran configs set topic/NAME.
 
-    Records with a key may go to other partitions from then on.
+    New records may go to other partitions than older ones with the same key.
 
     Args:
-        name: which topic.
-        partitions: how many it has then.
-        dry_run: only have it checked.
+        name: The topic.
+        partitions: The new number of partitions.
     """
     from wire.client.answers import the_one
     from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -143,7 +150,7 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     """Deletes a topic and all its records.
 
     Args:
-        name: which topic.
+        name: The topic.
     """
     from wire.client.answers import the_one
 
@@ -158,12 +165,13 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
 
 
 def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
-    """Shows id, configs and partitions: leader, replicas, ISR, eligible leaders, offsets, and the leader's bytes.
+    """Shows id and configs of a topic, and of each partition leader, replicas, ISR, eligible leader replicas, offsets
+    and size.
 
-    Exit code 1 when a partition has no leader.
+    Exit code 1 if a partition has no leader.
 
     Args:
-        name: which topic.
+        name: The topic.
     """
     from trimaran.cli import kafka_text
 

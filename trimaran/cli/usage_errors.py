@@ -36,20 +36,20 @@ def _said(error: CycloptsError, command: str) -> tuple[str, str]:
         words = " ".join(error.unused_tokens or ())
         return (
             f"{command} does not take {words!r}",
-            "there is one word too many, or an option's name is missing",
+            "that is one argument too many, or the name of an option is missing",
         )
     if isinstance(error, MissingArgumentError):
         return _missing(error, command)
     if isinstance(error, CoercionError | ValidationError):
         return _wrong_value(error, command)
     error.verbose = False
-    return f"{command} cannot be called so", " ".join(str(error).split())
+    return f"cannot run {command} like this", " ".join(str(error).split())
 
 
 def _unknown_command(error: UnknownCommandError, command: str) -> tuple[str, str]:
     word = (error.unused_tokens or ["?"])[0]
     known = _commands(error.app)
-    why = _similar(word, known) or f"there are {', '.join(known)}"
+    why = _similar(word, known) or f"the commands are {', '.join(known)}"
     return f"there is no command {command} {word}", why
 
 
@@ -68,7 +68,7 @@ def _unknown_option(error: UnknownOptionError, command: str) -> tuple[str, str]:
     longer = [name for name in options if name.startswith("--")]
     return f"{command} has no option {word}", _similar(
         word, longer
-    ) or "no option has a name like it"
+    ) or "no option has a similar name"
 
 
 def _similar(word: str, known: Sequence[str]) -> str | None:
@@ -80,11 +80,11 @@ def _missing(error: MissingArgumentError, command: str) -> tuple[str, str]:
     argument = error.argument
     assert argument is not None
     if error.keyword is not None:
-        return f"{error.keyword} has no value", "one follows it, behind a space or ="
+        return f"{error.keyword} has no value", "write it after a space or ="
     name = _name_of(argument)
     if name.startswith("-"):
         return f"{command} needs {name}", "this option has no default"
-    return f"{command} needs {name}", "it stands behind the command, and has no default"
+    return f"{command} needs {name}", "it is an argument without a default"
 
 
 def _name_of(argument: Argument) -> str:
@@ -98,7 +98,7 @@ def _wrong_value(error: CoercionError | ValidationError, command: str) -> tuple[
     argument = error.argument
     if argument is None or not argument.tokens:
         error.verbose = False
-        return f"{command} cannot be called so", " ".join(str(error).split())
+        return f"cannot run {command} like this", " ".join(str(error).split())
     token = argument.tokens[-1]
     name = token.keyword or _name_of(argument)
     where = "" if token.source in ("", "cli") else f" (from {token.source})"
@@ -113,7 +113,7 @@ def _why_wrong(error: CoercionError | ValidationError) -> str:
     if kind := re.search(r'unable to convert ".*" into (\w+)', text):
         return f"it is not {_KINDS.get(kind[1], kind[1])}"
     choices = re.search(r"Choose from: (.*?)\.?$", text)
-    return f"it is one of {choices[1].replace(chr(34), '')}" if choices else text
+    return f"it must be one of {choices[1].replace(chr(34), '')}" if choices else text
 
 
 def _lowered(text: str) -> str:

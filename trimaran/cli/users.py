@@ -34,11 +34,10 @@ def list_users(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists users with their mechanisms; never a key.
+    """Lists SCRAM users with their mechanisms. Passwords and keys are not shown.
 
     Args:
-        names: only these; all when none is given.
-        output: table, or json.
+        names: Users to list; by default all.
     """
     from wire.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
@@ -75,14 +74,16 @@ def add(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Adds a user, or changes the password of one.
+    """Adds a SCRAM user, or changes the password.
+
+    The password is read from a prompt or from stdin, unless an option says where it is.
 
     Args:
-        name: what the user logs in with.
-        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512; both when none is given.
-        iterations: 4096 to 16384; more make guessing dearer, and each login.
-        password_file: a file with the password in its first line; a prompt asks when nothing is given.
-        password_variable: the name of an environment variable that holds it.
+        name: The user name.
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512; by default both.
+        iterations: 4096 to 16384; more make guessing the password slower, and each login, too.
+        password_file: A file with the password in its first line.
+        password_variable: The name of an environment variable with the password.
     """
     from wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
     from wire.security.scram import MECHANISMS, salted_password
@@ -91,7 +92,7 @@ def add(
     if dry_run:
         changes = {_BOTH.index(one) + 1 for one in mechanism or _BOTH} & _numbers(brokers, name)
         verb = "change the password of" if changes else "add"
-        say(f"would {verb} {name}, by {', '.join(mechanism or _BOTH)}; nothing was changed")
+        say(f"would {verb} {name}, with {', '.join(mechanism or _BOTH)}; nothing was changed")
         return
     upsertions = []
     for one in mechanism or _BOTH:
@@ -106,7 +107,7 @@ def add(
             )
         )
     _alter(brokers, [("upsertions", one) for one in upsertions])
-    say(f"{name} may log in by {', '.join(mechanism or _BOTH)}")
+    say(f"{name} can log in with {', '.join(mechanism or _BOTH)}")
 
 
 def remove(
@@ -117,11 +118,11 @@ def remove(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Removes a user. Who is logged in stays so until the session ends (connections.max.reauth.ms).
+    """Removes a SCRAM user. Existing sessions last until they end (see connections.max.reauth.ms).
 
     Args:
-        name: what the user logs in with.
-        mechanism: only this one; all that there are when none is given.
+        name: The user name.
+        mechanism: Only the password of this mechanism; by default all. May be repeated.
     """
     from wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
 
@@ -129,18 +130,20 @@ def remove(
     numbers = [_BOTH.index(one) + 1 for one in mechanism or ()] or sorted(there)
     if not there.issuperset(numbers) or not there:
         raise UserError(
-            f"{name} cannot log in so",
-            "there is no such user, or none with a password for that mechanism",
+            f"there is no user {name}" if not there else f"{name} has no password to remove",
+            "the cluster has no password of that name"
+            if not there
+            else f"the mechanisms of {name} are {', '.join(_BOTH[one - 1] for one in sorted(there))}",
             "trimaran users list shows them",
             exit_code=Exit.REFUSED,
         )
     named = ", ".join(_BOTH[one - 1] for one in numbers)
     if dry_run:
-        say(f"would remove {name} by {named}; nothing was changed")
+        say(f"would remove {name} with {named}; nothing was changed")
         return
     deletions = [ScramCredentialDeletion(name=name, mechanism=one) for one in numbers]
     _alter(brokers, [("deletions", one) for one in deletions])
-    say(f"{name} may no longer log in by {named}")
+    say(f"{name} can no longer log in with {named}")
 
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
@@ -195,7 +198,7 @@ def _password(file: Path | None, variable: str | None) -> str:
 
 def _no_password(why: str) -> UserError:
     return UserError(
-        "there is no password",
+        "no password was given",
         why,
         "write it to stdin, or name --password-file FILE or --password-variable NAME",
         exit_code=Exit.USAGE,

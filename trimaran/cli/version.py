@@ -10,5 +10,5 @@ KAFKA_VERSION = "4.3.0"
 
 
 def version(*, output: Format = "table") -> None:
-    """Prints both versions."""
+    """Prints the version of trimaran, and the version of Apache Kafka that it matches."""
     show_fields({"trimaran": installed_version("trimaran"), "kafka": KAFKA_VERSION}, output)

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
 from trimaran.errors import Exit
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from wire.captured import CapturedFrame, Decoded
@@ -26,15 +27,13 @@ def decode(
 ) -> int:
     """Prints each captured frame as a line of JSON.
 
-    The input is a JSON object a line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMADA…"},
-    the frame in base64 with its header and without its length. A line that is none, or a frame that is malformed, gives
-    an object with `line` and `error`, and exit code 1 in the end. Secrets are hidden; record batches are shown as their
-    headers.
+    The input has one JSON object per line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMA…"},
+    the frame in base64 with its header and without its length. A malformed line or frame gives an object with line and
+    error, and exit code 1 at the end. Secrets are hidden; of record batches the headers are shown.
 
     Args:
-        file: where the lines are; - for standard input.
-        check: encodes each message again and says in `check` whether the bytes are the same ("same", or where they
-            differ); any difference gives exit code 1.
+        file: A file with the frames; - for stdin.
+        check: Encode each message again, and show in check whether the bytes are the same. Exit code 1 if they are not.
     """
     total = bad = 0
     with _opened(file) as lines:
@@ -46,7 +45,7 @@ def decode(
             bad += "error" in shown or shown.get("check", "same") != "same"
             show_json_line({"line": number, **shown})
     wrong = "malformed or different" if check else "malformed"
-    say(f"{total} frames, {bad} {wrong}")
+    say(f"{counted(total, 'frame')}, {bad} {wrong}")
     return Exit.NO if bad else Exit.OK
 
 

@@ -25,6 +25,7 @@ from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
 from trimaran.text import one_line
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
@@ -36,7 +37,8 @@ Config = Annotated[
     Path | None,
     Parameter(
         name=["-c", "--config"],
-        help="A .properties file: zookeeper.* keys, those of the mirror's user, and a client's for the controllers.",
+        help="A properties file: zookeeper.* keys, trimaran.zk.* keys for the mirror's user, and client keys for the "
+        "controllers.",
     ),
 ]
 
@@ -58,11 +60,11 @@ def start(
     port: int = 2181,
     data: Annotated[Path, Parameter(name="--data")] = Path(".trimaran/zookeeper"),
 ) -> int:
-    """Runs a real ZooKeeper until Ctrl-C or SIGTERM.
+    """Runs a ZooKeeper server until Ctrl-C or SIGTERM.
 
     Args:
-        port: where it listens on 127.0.0.1; 0 takes a free port.
-        data: its directory.
+        port: The port it listens on, at 127.0.0.1; 0 takes a free port.
+        data: The directory for its data.
     """
     from trimaran.ports import ensure_nobody_listens
     from zkcompat.zookeeper.server_process import start_zookeeper
@@ -73,13 +75,13 @@ def start(
             data.resolve(), port, own_process_group=True, stop_with_parent=True
         )
     try:
-        say(f"ZooKeeper serves {server.connect}, data in {data}; Ctrl-C stops it")
+        say(f"ZooKeeper is ready at {server.connect}, data in {data}; Ctrl-C stops it")
         server.wait()
     except KeyboardInterrupt:
         return Exit.OK
     finally:
         server.stop()
-    say(f"ZooKeeper ended; its output is in {data / 'zookeeper.out'}")
+    say(f"ZooKeeper stopped by itself; its output is in {data / 'zookeeper.out'}")
     return Exit.NO
 
 
@@ -91,12 +93,10 @@ def mirror(
     state: Annotated[Path | None, Parameter(name="--state")] = None,
     config: Config = None,
 ) -> None:
-    """Mirrors a quorum's metadata into ZooKeeper until SIGTERM or Ctrl-C; the quorum may be Apache Kafka's.
+    """Mirrors the metadata of a quorum, ours or Apache Kafka's, into ZooKeeper until SIGTERM or Ctrl-C.
 
     Args:
-        controllers: where to find the quorum.
-        data: the local cluster, when the two are not given.
-        state: where the mirror keeps its ZooKeeper session between restarts.
+        state: The directory where the mirror keeps its ZooKeeper session between restarts; by default DATA/mirror.
     """
     from trimaran.logs import set_up_mirror
     from trimaran.properties import read_file, resolved
@@ -147,7 +147,10 @@ def status(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Shows what is mirrored and by whom; exit code 1 when no mirror is alive, or it hears nothing of its quorum."""
+    """Shows what is mirrored, and by which mirror.
+
+    Exit code 1 if no mirror is alive, or if it has no contact with the quorum.
+    """
     from zkcompat import commands
 
     with explained():
@@ -176,12 +179,12 @@ def status(
 def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
     """What is not as it should be, and what to look at."""
     for path in found.unreadable:
-        yield f"{path} may not be read: name a user who may, in the file of -c"
+        yield f"no permission to read {path}: name a user who has it, in the file of -c"
     if not found.mirror_alive:
-        silent = " for 15 s" if found.mirror is not None else ""
-        yield f"no mirror tells of itself{silent}: is one running? trimaran ps, and its log"
+        silent = ", the last one reported more than 15 s ago" if found.mirror is not None else ""
+        yield f"no mirror is alive{silent}: is one running? trimaran ps, and its log"
     elif not found.quorum_alive:
-        yield "the mirror hears nothing of its quorum: trimaran quorum status"
+        yield "the mirror has no contact with the quorum: trimaran quorum status"
 
 
 def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
@@ -208,7 +211,7 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
             "quorum_heard_of": "never"
             if mirror.quorum_heard_ms < 0
             else _ago(found.asked_ms - mirror.quorum_heard_ms),
-            "lag": f"{found.lag_records} records, {mirror.lag_ms / 1000:.1f} s",
+            "lag": f"{counted(found.lag_records, 'record')}, {mirror.lag_ms / 1000:.1f} s",
             "claims": mirror.claims,
             "repairs": mirror.repairs,
             "held_back": mirror.quarantined,
@@ -230,10 +233,10 @@ def tree(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Prints the znodes at and below a path; exit code 1 when it is not there.
+    """Prints the znodes at and below a path. Exit code 1 if it does not exist.
 
     Args:
-        path: the znode to begin at, as /brokers.
+        path: The znode to begin at, as /brokers.
     """
     from zkcompat import commands
 
@@ -248,10 +251,10 @@ def tree(
     if not show_data([asdict(entry) for entry in entries], output):
         for entry in entries:
             mark = " (ephemeral)" if entry.ephemeral else ""
-            text = f"(it may not be read: {entry.refusal})" if entry.refusal else entry.text
+            text = f"(no permission to read it: {entry.refusal})" if entry.refusal else entry.text
             print(one_line(f"{entry.path}{mark}" + ("" if text is None else f"  {text}")))
     if len(entries) == commands.TREE_ENTRIES_MAX:
-        say(f"these are the first {len(entries)}; there may be more: name a path below")
+        say(f"only the first {len(entries):,} are shown; name a deeper path to see more")
     return Exit.OK if entries else Exit.NO
 
 
@@ -263,10 +266,10 @@ def get(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Prints the data of one znode; exit code 1 when it is not there.
+    """Prints the data of a znode. Exit code 1 if it does not exist.
 
     Args:
-        path: the znode, as /controller.
+        path: The znode, as /controller.
     """
     from zkcompat import commands
 
@@ -288,15 +291,15 @@ def _check_path(path: str) -> None:
     names = path.rstrip("/").split("/")[1:]
     if any(name in ("", ".", "..") or "\0" in name for name in names):
         raise UserError(
-            f"{one_line(path)} is no path",
-            "each name of a path is one of a znode, without . and ..",
-            "trimaran zk tree /",
+            f"{one_line(path)} is not a path",
+            "the names in a path cannot be empty, . or ..",
+            "trimaran zk tree / shows all znodes",
             exit_code=Exit.USAGE,
         )
     if not path.startswith("/"):
         raise UserError(
-            f"{path} is no path",
-            "paths of ZooKeeper begin with a slash, below the chroot of -z",
-            f"trimaran zk tree /{path}",
+            f"{path} is not a path",
+            "paths in ZooKeeper begin with a slash, below the chroot of -z",
+            f"write /{path}",
             exit_code=Exit.USAGE,
         )

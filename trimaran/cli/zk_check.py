@@ -22,6 +22,7 @@ from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
 from trimaran.text import one_line
+from trimaran.words import counted
 
 if TYPE_CHECKING:
     from zkcompat.checks import Target
@@ -40,12 +41,12 @@ def verify(
     watch: Annotated[float | None, Parameter(name="--watch")] = None,
     output: Format = "table",
 ) -> int:
-    """Compares every mirrored znode with the metadata image; exit code 1 when one differs.
+    """Compares every mirrored znode with the current metadata. Exit code 1 if one differs.
 
-    Where the file says zookeeper.set.acl=true, rights that others should not have are differences, too.
+    If the file of --config sets zookeeper.set.acl=true, permissions that others should not have are differences, too.
 
     Args:
-        watch: compare again so many seconds after each report, until Ctrl-C; JSON has a report a line then.
+        watch: Compare again this many seconds after each report, until Ctrl-C; JSON is then one report per line.
     """
     from zkcompat import checks
 
@@ -72,10 +73,10 @@ def diff(
     config: Config = None,
     output: Format = "table",
 ) -> int:
-    """Compares the tree with the metadata as it was at an offset; exit code 1 when something differs.
+    """Compares every mirrored znode with the metadata as it was at an offset. Exit code 1 if one differs.
 
     Args:
-        at: the offset in the metadata log.
+        at: The offset in the metadata log.
     """
     from zkcompat import checks
 
@@ -88,7 +89,7 @@ def diff(
             raise UserError(
                 f"there is no image at offset {at}",
                 str(error),
-                "trimaran zk status tells the published offset",
+                "trimaran zk status shows the published offset",
                 exit_code=Exit.NO,
             ) from error
     if image.provenance.offset != at:
@@ -109,10 +110,9 @@ def resync(
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
-    """Has the mirror that leads compare everything now, and write what differs.
+    """Makes the active mirror compare everything now, and repair what differs.
 
-    Args:
-        dry_run: only print what would be written; exit code 1 when that is something.
+    With --dry-run it prints what would be written. Exit code 1 if that is something.
     """
     from zkcompat import checks
 
@@ -131,7 +131,7 @@ def resync(
     if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):
         for operation in operations:
             print(one_line(operation.sentence))
-    say(f"{len(operations)} operations would be written")
+    say(f"{counted(len(operations), 'operation')} would be written; nothing was changed")
     return Exit.NO if operations else Exit.OK
 
 
@@ -162,6 +162,6 @@ def _show(report: VerifyReport) -> None:
             for word, text in (("expected", difference.expected), ("found   ", difference.found)):
                 print(f"  {word} {one_line(str(text))}")
         elif difference.kind in ("acl", "unreadable"):
-            print(f"  {difference.found or 'it may not be read'}")
-    end = "" if report.settled else "  (the tree did not hold still)"
+            print(f"  {difference.found or 'no permission to read it'}")
+    end = "" if report.settled else "  (the tree kept changing)"
     print(report.summary() + end, flush=True)

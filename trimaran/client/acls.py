@@ -45,9 +45,9 @@ def parse_pattern(text: str) -> Pattern:
         name = CLUSTER_NAME
     if kind is None or not name:
         raise UserError(
-            f"{text!r} is nothing that an ACL is about",
+            f"{text!r} is not a resource of ACLs",
             f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
-            "topic/orders, topic/orders-*, group/readers, cluster",
+            "write topic/orders, topic/orders-*, group/readers or cluster",
             exit_code=Exit.USAGE,
         )
     if name.endswith("*") and name != "*":
@@ -68,9 +68,9 @@ def parse_operations(text: str) -> list[Operation]:
     operations = [one for one in found if one is not None]
     if len(operations) < len(found):
         raise UserError(
-            f"{text!r} is no operation",
-            f"operations are {', '.join(known)}",
-            "name one, or several with commas between",
+            f"{text!r} is not an operation",
+            f"the operations are {', '.join(known)}",
+            "name one, or several separated by commas",
             exit_code=Exit.USAGE,
         )
     return operations

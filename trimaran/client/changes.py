@@ -171,7 +171,7 @@ def check_idle(group: str, code: int) -> None:
     if code in busy:
         raise UserError(
             f"group {group} has members",
-            "they would commit over it, or lose their place",
+            "its members would overwrite the offsets, or lose their position",
             f"stop its consumers; trimaran groups describe {group} shows them",
             exit_code=Exit.REFUSED,
         )

@@ -109,16 +109,16 @@ def connected(
         raise refused(error) from error
     except RemoteProtocolError as error:
         raise UserError(
-            f"{bootstrap} gave a malformed answer",
+            f"{bootstrap} sent a malformed response",
             str(error),
-            "is it a Kafka cluster, and one whose nodes are in order?",
+            "check that it is a Kafka cluster, and the logs of its nodes",
             exit_code=Exit.REFUSED,
         ) from error
     except VersionMismatch as error:
         raise UserError(
-            f"{bootstrap} does not serve this request",
+            f"{bootstrap} does not support this request",
             str(error),
-            "is it an older release, or without the feature? trimaran features list",
+            "it may be an older release, or lack a feature: trimaran features list",
             exit_code=Exit.REFUSED,
         ) from error
     except (ConnectionLost, RequestTimedOut) as error:
@@ -201,15 +201,15 @@ def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
     """Each kind of listener has requests that the other does not serve (KIP-919)."""
     if is_broker:
         return UserError(
-            f"{address} is the listener of a broker, and this asks controllers",
-            "it answers to Metadata, which no controller serves",
-            "name a controller's address with -B; of a node in both roles it is another port",
+            f"{address} is a broker's listener, and this command asks controllers",
+            "it serves Metadata requests, which controllers do not",
+            "name a controller's address with -B; a node in both roles has another port for it",
             exit_code=Exit.USAGE,
         )
     return UserError(
-        f"{address} is the listener of a controller, and this asks brokers",
-        "it does not answer to Metadata",
-        "name a broker's address with -b; of a node in both roles it is another port",
+        f"{address} is a controller's listener, and this command asks brokers",
+        "it does not serve Metadata requests",
+        "name a broker's address with -b; a node in both roles has another port for it",
         exit_code=Exit.USAGE,
     )
 
@@ -238,21 +238,21 @@ def check(code: int, message: str | None) -> None:
 DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
 # By a part of the error's name, the first that fits.
 FIXES_BY_PART = {
-    "AUTHORIZATION": "an ACL must allow it to the user of this command, or ask as another user: --command-config",
-    "UPDATE_VERSION": "trimaran features list shows the levels that there are",
-    "TOKEN": "tokens are made and renewed by who has logged in over SASL or TLS, where brokers have "
-    "delegation.token.secret.key",
+    "AUTHORIZATION": "add an ACL that allows it, or log in as another user with --command-config",
+    "UPDATE_VERSION": "trimaran features list shows the supported levels",
+    "TOKEN": "to create and renew tokens, log in over SASL or TLS, and set delegation.token.secret.key on all "
+    "nodes",
     "INVALID": "correct what is named above, then try again",
     "UNSUPPORTED": "trimaran features list shows what this cluster can do",
 }
 FIXES = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
+    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows all topics",
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
-    "INVALID_REPLICATION_FACTOR": "ask for at most as many replicas as brokers run: trimaran brokers list",
-    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record that there is",
+    "INVALID_REPLICATION_FACTOR": "use at most as many replicas as there are live brokers: trimaran brokers list",
+    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record",
     "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
     " or send smaller records",
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
-    "SECURITY_DISABLED": "ACLs take an authorizer: authorizer.class.name in the file of every node",
-    "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
+    "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
+    "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
 }

@@ -41,7 +41,7 @@ def no_conversation(
         return nobody_listens(where, error)
     if isinstance(error.__cause__, socket.gaierror):
         return UserError(
-            f"the host {address[0]} is not known",
+            f"the host name {address[0]} is not known",
             error.__cause__.strerror or str(error),
             "check the spelling of the address",
             exit_code=Exit.CANNOT_CONNECT,
@@ -51,7 +51,7 @@ def no_conversation(
     return UserError(
         f"cannot connect to {where}",
         str(error),
-        "check the address, and what is between here and there",
+        "check the address, firewalls and the network in between",
         exit_code=Exit.CANNOT_CONNECT,
     )
 
@@ -66,27 +66,27 @@ def _not_kafka(
         return UserError(
             f"{where} closed the TLS connection",
             str(error),
-            f"does it want a client certificate? ssl.keystore.location in the file of {COMMAND_CONFIG_OPTION}",
+            f"it may require a client certificate: ssl.keystore.location in the file of {COMMAND_CONFIG_OPTION}",
             exit_code=Exit.REFUSED,
         )
     if _speaks_tls(address):
         return UserError(
-            f"{where} speaks TLS, and this command plain text",
+            f"{where} speaks TLS, and this command does not",
             str(error),
-            f"{COMMAND_CONFIG_OPTION} FILE with security.protocol=SSL (or SASL_SSL) and a truststore",
+            f"use {COMMAND_CONFIG_OPTION} FILE with security.protocol=SSL (or SASL_SSL) and a truststore",
             exit_code=Exit.CANNOT_CONNECT,
         )
     if ZOOKEEPER_SAYS in _answer(address, ZOOKEEPER_WORD):
         return UserError(
             f"{where} is a ZooKeeper, not a Kafka node",
-            "it answers ZooKeeper's command srvr",
+            "it answers ZooKeeper's srvr command",
             "name a broker with -b or a controller with -B; the commands of trimaran zk take this one with -z",
             exit_code=Exit.USAGE,
         )
     return UserError(
         f"{where} does not speak Kafka's protocol",
         str(error),
-        "is this the port of a broker or controller? check the address",
+        "check that this is the port of a broker or controller",
         exit_code=Exit.CANNOT_CONNECT,
     )
 
@@ -94,9 +94,9 @@ def _not_kafka(
 def wants_login(address: Address, mechanisms: list[str]) -> UserError:
     """Nobody has logged in, and it serves only who has."""
     return UserError(
-        f"{text_of(address)} wants a login",
-        f"it is a SASL listener and takes {', '.join(mechanisms)}",
-        f"{COMMAND_CONFIG_OPTION} FILE with security.protocol=SASL_…, sasl.mechanism and sasl.jaas.config",
+        f"{text_of(address)} requires a login",
+        f"it is a SASL listener that accepts {', '.join(mechanisms)}",
+        f"use {COMMAND_CONFIG_OPTION} FILE with security.protocol=SASL_…, sasl.mechanism and sasl.jaas.config",
         exit_code=Exit.REFUSED,
     )
 
@@ -113,7 +113,7 @@ def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
         )
     if "CERTIFICATE_REQUIRED" in text.upper().replace(" ", "_"):
         return UserError(
-            f"{where} wants a client certificate",
+            f"{where} requires a client certificate",
             text,
             f"set ssl.keystore.location in the file of {COMMAND_CONFIG_OPTION}",
             exit_code=Exit.REFUSED,
@@ -132,7 +132,7 @@ def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
 
 def _plain_listener(where: str, error: Exception) -> UserError:
     return UserError(
-        f"{where} speaks plain text, and this command TLS",
+        f"{where} does not speak TLS, and this command does",
         str(error),
         f"name the port of a TLS listener, or leave security.protocol out of the file of {COMMAND_CONFIG_OPTION}",
         exit_code=Exit.CANNOT_CONNECT,
@@ -141,9 +141,9 @@ def _plain_listener(where: str, error: Exception) -> UserError:
 
 def nobody_listens(where: str, error: Exception) -> UserError:
     return UserError(
-        f"nobody listens at {where}",
+        f"nothing listens at {where}",
         str(error),
-        "is it running? trimaran ps, or check the address",
+        "check the address, and that the node is running: trimaran ps shows a local cluster",
         exit_code=Exit.CANNOT_CONNECT,
     )
 
@@ -164,13 +164,13 @@ def timed_out(
         return UserError(
             f"no answer from {listed}",
             str(error),
-            "it accepts connections and is silent: is it frozen or overloaded? trimaran ps",
+            "it accepts connections but does not answer: it may be frozen or overloaded; see its log",
             exit_code=Exit.TIMEOUT,
         )
     if of_controllers:
         return no_quorum(gone, len(addresses))
     return UserError(
-        f"{listed} did not carry the request out in time",
+        f"{listed} did not complete the request in time",
         str(error),
         "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran "
         "partitions list --offline",
@@ -183,14 +183,14 @@ def no_quorum(unreachable: list[str], count: int, exit_code: Exit = Exit.TIMEOUT
     if not unreachable:
         return UserError(
             "no quorum: the controllers have no leader",
-            "all of them answer, and none was elected",
-            "an election takes a second or two; see the controllers' logs if it does not end",
+            "all of them answer, but none has been elected",
+            "wait a second or two for the election; then see the logs of the controllers",
             exit_code=exit_code,
         )
     return UserError(
         f"no quorum: {len(unreachable)} of {count} controllers unreachable ({', '.join(unreachable)})",
         "a leader needs a majority of the voters",
-        "start them: trimaran ps shows those of a local cluster, trimaran chaos restart NODE starts one",
+        "start them; in a local cluster trimaran ps shows them, and trimaran chaos restart NODE starts one",
         exit_code=exit_code,
     )
 

@@ -30,6 +30,6 @@ def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str]
         raise UserError(
             f"no metrics from {address}",
             str(getattr(error, "reason", None) or error),
-            "is trimaran.metrics.listener set there, and does the node run?",
+            "check that the node is running, and that its trimaran.metrics.listener is set",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error

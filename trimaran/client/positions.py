@@ -73,8 +73,8 @@ def parse_time_ms(text: str) -> int:
 
 def _wrong(text: str) -> UserError:
     return UserError(
-        f"{text!r} is no place in a partition",
-        "it is neither an end, nor an offset, nor a time",
+        f"{text!r} is not a position in a partition",
+        "it is not start or end, an offset, or a time",
         _HINT,
         exit_code=Exit.USAGE,
     )

@@ -53,7 +53,7 @@ def ensure_partitions_exist(topic: str, wanted: Iterable[int], count: int) -> No
         if not 0 <= partition < count:
             raise UserError(
                 f"topic {topic} has no partition {partition} (it has {count})",
-                "partitions are counted from 0",
-                f"trimaran topics describe {topic} shows them",
+                "partitions are numbered from 0",
+                f"trimaran topics describe {topic} shows its partitions",
                 exit_code=Exit.USAGE,
             )

@@ -37,14 +37,14 @@ def explained() -> Iterator[None]:
         raise UserError(
             "ZooKeeper does not answer",
             str(error),
-            "is it running? trimaran ps; or name it with -z HOST:PORT",
+            "check that it is running (trimaran ps), or name another with -z HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
     except commands.ZNodeRefusedError as error:
         raise UserError(
-            "ZooKeeper refuses us",
+            "ZooKeeper refused access",
             str(error),
-            "name a user who may, in the file of -c: trimaran.zk.auth or trimaran.zk.sasl.jaas.config",
+            "name a user with permission in the file of -c: trimaran.zk.auth or trimaran.zk.sasl.jaas.config",
             exit_code=Exit.REFUSED,
         ) from error
     except commands.QuorumUnreachableError as error:
@@ -53,19 +53,21 @@ def explained() -> Iterator[None]:
             str(error),
             _WHERE_IT_BREAKS
             if " broke: " in str(error)
-            else "trimaran quorum status; or name it with -B HOST:PORT",
+            else "check it with trimaran quorum status, or name another with -B HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
     except AuthenticationRefused as error:
         raise UserError(
-            "the controllers refuse us",
+            "the controllers refused access",
             str(error),
             _OF_TLS if "TLS with" in str(error) else _OF_SASL,
             exit_code=Exit.REFUSED,
         ) from error
     except commands.MirrorLockedError as error:
         raise UserError(
-            "another mirror runs here", str(error), "stop it, or give this one another --state"
+            "another mirror is running here",
+            str(error),
+            "stop it, or give this one another --state",
         ) from error
     except commands.WrongClusterError as error:
         raise UserError(

@@ -41,7 +41,7 @@ def _failure(address: Address) -> UserError | None:
             answer = connection.recv(4096)
     except socket.gaierror as error:
         return UserError(
-            f"the host {address[0]} is not known",
+            f"the host name {address[0]} is not known",
             error.strerror or str(error),
             "check the spelling of the address",
             exit_code=Exit.CANNOT_CONNECT,
@@ -62,6 +62,6 @@ def _no_zookeeper(where: str, why: str) -> UserError:
     return UserError(
         f"{where} does not speak ZooKeeper's protocol",
         why,
-        "is this the client port of a ZooKeeper? name it with -z HOST:PORT",
+        "name the client port of a ZooKeeper with -z HOST:PORT",
         exit_code=Exit.CANNOT_CONNECT,
     )

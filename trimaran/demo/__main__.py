@@ -220,7 +220,7 @@ def tell(story: Story) -> int:
         return Exit.NO
     story.say(f"report: {story.cluster['report']}")
     story.say(
-        "next: open the report; trimaran up --zk starts a cluster of your own; trimaran --help has the commands"
+        "next: open the report; trimaran up --zk starts a cluster of your own; trimaran --help lists the commands"
     )
     return Exit.OK
 
@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="where the cluster lives")
     arguments = parser.parse_args()
     if not arguments.file.is_file() or not arguments.file.read_bytes().strip():
-        parser.error(f"{arguments.file} is no text file with lines in it")
+        parser.error(f"{arguments.file} is not a text file with lines")
     story = Story(arguments.data.resolve(), arguments.file, time.monotonic(), {}, Ledger(), [])
     try:
         sys.exit(tell(story))

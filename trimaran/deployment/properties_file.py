@@ -36,7 +36,7 @@ def properties_file(
     """
     if not roles or not set(roles) <= set(_ROLES):
         raise UserError(
-            f"{','.join(roles)!r} are no roles",
+            f"{','.join(roles)!r} are not the roles of a node",
             "a node is a controller, a broker or both",
             "write --roles controller, --roles broker or --roles broker,controller",
             exit_code=Exit.USAGE,
@@ -62,9 +62,9 @@ def _own(controllers: str, host: str) -> str:
     found = next((one for one in controllers.split(",") if one.rpartition(":")[0] == host), None)
     if found is None:
         raise UserError(
-            f"no controller is at {host}",
+            f"{host} is not among the controllers",
             f"--controllers names {controllers}",
-            "name this controller there, too, or say where it is: --host HOST",
+            "add this controller there, or correct its own address: --host HOST",
             exit_code=Exit.USAGE,
         )
     return found

@@ -78,13 +78,13 @@ def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> 
         raise UserError(
             "the supervisor of the local cluster does not answer",
             f"{path}: {error.strerror or error}",
-            "is it running? trimaran ps; start it with trimaran up -d",
+            "trimaran ps shows whether it is running; start it with trimaran up -d",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
     if not answer.get("ok"):
         raise UserError(
             f"the local cluster refused '{command}'",
             str(answer.get("error", "it closed the connection")),
-            "see trimaran ps for the nodes and their states",
+            "trimaran ps shows the nodes and their states",
         )
     return answer

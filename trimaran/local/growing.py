@@ -76,7 +76,7 @@ def ensure_brokers_grow(plan: ClusterPlan, wanted: int | None) -> None:
     if wanted is not None and wanted < found:
         raise UserError(
             f"the cluster in {plan.data} has {found} brokers, not {wanted}",
-            "a local cluster grows, it does not shrink: records would be lost with a broker",
+            "a local cluster can only grow: removing a broker would lose records",
             f"leave --brokers out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )

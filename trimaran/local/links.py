@@ -74,13 +74,21 @@ def parted(sides: Collection[Collection[NodePlan]]) -> list[tuple[NodePlan, Node
     for node in (node for side in sides for node in side):
         if node.role not in ROLES:
             raise UserError(
-                f"links of {node.name} cannot be cut", "only our own nodes obey", "pause it"
+                f"links of {node.name} cannot be cut",
+                "only those of controllers and brokers can",
+                "freeze it instead: trimaran chaos pause",
             )
     pairs = [*_pairs(sides)]
     if not pairs:
-        raise UserError("nothing to part", "there are no two sides", "name nodes of two sides")
+        raise UserError(
+            "nothing to partition",
+            "fewer than two groups of nodes were given",
+            "name two or more: trimaran chaos partition 1,11 2,3,12,13",
+        )
     if any(one.name == other.name for one, other in pairs):
-        raise UserError("a node is on two sides", "it reaches itself", "name each node once")
+        raise UserError(
+            "a node is in two groups", "a node cannot be cut off from itself", "name each node once"
+        )
     return pairs
 
 

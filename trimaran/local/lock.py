@@ -27,7 +27,7 @@ class ClusterLock:
             raise UserError(
                 f"the cluster in {data} is being started or stopped",
                 f"another process holds {data / FILE_NAME}",
-                "wait a moment, then trimaran ps; or choose another --data",
+                "wait a moment and look at trimaran ps; or choose another --data",
             ) from None
 
     def __enter__(self) -> Self:

@@ -55,7 +55,7 @@ class Acquaintance:
         return UserError(
             f"the brokers do not see each other after {self._seconds_max:.0f} s",
             f"{address} sees {sorted(seen)} of {sorted(i for i in self._expected if i is not None)}",
-            "look into the nodes' logs, which lie beside their directories",
+            "see the log files of the nodes, next to their directories",
             exit_code=Exit.TIMEOUT,
         )
 
@@ -76,8 +76,8 @@ def active_controller(state: ClusterState) -> int:
     if leader is None:
         raise UserError(
             "the quorum has no leader now",
-            "no controller answered that it knows one",
-            "trimaran ps shows the controllers; an election takes about a second",
+            "no controller knows of a leader",
+            "wait a second for the election; trimaran ps shows the controllers",
         )
     return leader
 

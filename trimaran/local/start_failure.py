@@ -27,7 +27,7 @@ def died_while_starting(node: NodePlan, consequence: str) -> UserError:
     return UserError(
         f"{node.name} exited during startup; {consequence}",
         last_words(node.log_file),
-        f"mend that and start again; {node.log_file} has the whole story",
+        f"fix that and start again; {node.log_file} has the full log",
     )
 
 

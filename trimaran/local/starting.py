@@ -67,14 +67,14 @@ def refuse_if_running(data: Path) -> None:
         raise UserError(
             f"the cluster in {data} is already up",
             f"its supervisor runs as process {state.supervisor_pid}",
-            "trimaran ps shows it, trimaran brokers add lets it grow, trimaran down stops it; "
+            "trimaran ps shows it, trimaran brokers add adds brokers, trimaran down stops it; "
             "or choose another --data",
         )
     if left := orphans_of(state):
         names = ", ".join(f"{node.name} (pid {node.pid})" for node in left)
         raise UserError(
-            f"nodes of the cluster in {data} still run",
-            f"their supervisor is not running: {names}",
+            f"nodes of the cluster in {data} are still running",
+            f"their supervisor is gone: {names}",
             f"stop them first: trimaran down --data {data}",
         )
 
@@ -97,8 +97,8 @@ def grows_while_it_runs(data: Path, wanted: Wanted) -> ClusterState | None:
         return None
     if wanted.overrides or wanted.metrics or wanted.static_quorum:
         raise UserError(
-            f"the cluster in {data} runs",
-            "it gets brokers, ZooKeeper and a console while it runs; nodes read their settings when they start",
+            f"the cluster in {data} is running",
+            "while it runs, only brokers, ZooKeeper and a console can be added; nodes read settings when they start",
             f"leave the option out, or trimaran down --data {data} first",
             exit_code=Exit.USAGE,
         )
@@ -185,7 +185,7 @@ def decided(
     if "," in str(data):
         raise UserError(
             f"cannot use the directory {data}",
-            "there is a comma in its path, and that separates directories in log.dirs",
+            "its path has a comma, which separates directories in log.dirs",
             "name another with --data",
             exit_code=Exit.USAGE,
         )
@@ -200,7 +200,7 @@ def _changed(plan: ClusterPlan, wanted: Wanted, ports: FreePorts) -> ClusterPlan
     if wanted.static_quorum and not plan.static_quorum:
         raise UserError(
             f"the quorum in {plan.data} is dynamic",
-            "how the first voters are known is decided at the first start, and a dynamic quorum stays one",
+            "the kind of quorum is decided at the first start and cannot change",
             f"leave --static-quorum out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )
@@ -216,7 +216,7 @@ def _ensure_same_controllers(plan: ClusterPlan, wanted: int | None) -> None:
     if wanted is not None and wanted != found:
         raise UserError(
             f"the cluster in {plan.data} has {found} controllers, not {wanted}",
-            "who votes is decided at its first start",
+            "the controllers are decided at its first start",
             f"leave --controllers out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )
@@ -228,7 +228,7 @@ def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= BROKERS_MAX):
         raise UserError(
             f"cannot start {controllers} controllers and {brokers} brokers",
-            f"a local cluster has 1 to {NODES_MAX} controllers, and brokers up to {BROKERS_MAX}",
+            f"a local cluster has 1 to {NODES_MAX} controllers, and up to {BROKERS_MAX} brokers",
             "trimaran up --controllers 3 --brokers 3",
             exit_code=Exit.USAGE,
         )

@@ -124,7 +124,7 @@ def read(data: Path) -> ClusterState:
         raise UserError(
             f"{data / FILE_NAME} is not what trimaran up wrote",
             f"{type(error).__name__}: {error}",
-            "put it back from a copy; or remove the directory, and the cluster with it",
+            "restore it from a backup; or delete the directory, and the cluster with it",
         ) from error
 
 

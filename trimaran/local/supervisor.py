@@ -334,7 +334,9 @@ class Supervisor:
             if name in {child.plan.name, str(child.plan.id)}:
                 return child
         raise UserError(
-            f"there is no node '{name}'", "it was never there", "trimaran ps lists them"
+            f"there is no node '{name}'",
+            "the cluster has none of that name",
+            "trimaran ps shows all nodes",
         )
 
     def _signal(self, child: Child, command: str) -> dict[str, Any]:

@@ -22,8 +22,8 @@ class LiveQuorum(live_quorum.LiveQuorum):
             return None
         if upto is not None and snapshot.end_offset > upto:
             raise UserError(
-                f"{self.name} does not reach back so far",
-                f"the leader begins with a snapshot of the offsets below {snapshot.end_offset}",
+                f"{self.name} does not reach back that far",
+                f"the leader's log begins with a snapshot of the offsets below {snapshot.end_offset}",
                 f"name an offset from {snapshot.end_offset - 1} on, or the directory of a controller that has older "
                 f"snapshots",
                 exit_code=Exit.USAGE,

@@ -44,8 +44,8 @@ class MetadataDirectory:
         if snapshot_id is None and not is_segment:
             raise UserError(
                 f"no metadata log in {path}",
-                "its name is none of a segment (00000000000000000000.log) or of a snapshot (….checkpoint)",
-                "name a controller's directory, or one of these files with the name that it had",
+                "its name is neither that of a segment (00000000000000000000.log) nor of a snapshot (….checkpoint)",
+                "name a controller's directory, or such a file under its original name",
                 exit_code=Exit.USAGE,
             )
         self.segments = [str(path)] if is_segment else []
@@ -70,7 +70,7 @@ class MetadataDirectory:
                 return Base(end_offset, epoch, path.read_bytes())
         if first > 0:
             raise UserError(
-                f"{self.name} does not reach back so far",
+                f"{self.name} does not reach back that far",
                 f"its log begins at offset {first}, and no snapshot on disk is older",
                 f"name an offset from {max(first, self._oldest_snapshot())} on",
                 exit_code=Exit.USAGE,

@@ -21,15 +21,15 @@ Load: TypeAlias = "Callable[[str], MetadataState]"
 END = "end"
 HELP = MappingProxyType(
     {
-        "ls [PATH…]": "list a directory; * and ? match",
+        "ls [PATH…]": "list a directory; * and ? are wildcards",
         "cd [PATH]": "go to a directory, or back to the root",
-        "pwd": "print where we are",
+        "pwd": "print the current directory",
         "cat PATH…": "print files",
-        "find [PATH] [NAME]": "list all that lies below; with NAME, what is called so (*, ?)",
-        "tree [PATH] [LEVELS]": "show what lies below with the texts of files, so many levels deep",
-        "at [OFFSET|@TIME|end]": "see the state after that record, or of that time; say which it is",
-        "help": "print this",
-        "exit": "leave; Ctrl-D does, too",
+        "find [PATH] [NAME]": "list everything below a path; with NAME, what has that name (*, ?)",
+        "tree [PATH] [LEVELS]": "show everything below a path with file contents, up to LEVELS deep",
+        "at [OFFSET|@TIME|end]": "go to the state after that record or at that time; alone: show which it is",
+        "help": "print this help",
+        "exit": "leave the shell, as Ctrl-D",
     }
 )
 
@@ -105,9 +105,7 @@ class MetadataShell:
     def _cd(self, words: list[str]) -> Iterator[str]:
         ((path, node), *more) = self._found("cd", _only("cd", words, "/"))
         if more or not isinstance(node, Directory):
-            raise ShellError(
-                f"cd: {path}: {'more than one matches' if more else 'not a directory'}"
-            )
+            raise ShellError(f"cd: {path}: {'more than one match' if more else 'not a directory'}")
         self.directory = path
         return iter(())
 
@@ -133,7 +131,7 @@ class MetadataShell:
     def _tree_of(self, words: list[str]) -> Iterator[str]:
         where, levels = _two("tree", words, ".", "")
         if levels and not levels.isdecimal():
-            raise ShellError(f"tree: {levels} is no number of levels")
+            raise ShellError(f"tree: {levels} is not a number of levels")
         for path, node in self._found("tree", where):
             yield from tree_lines(path, node, int(levels) if levels else None)
 

@@ -75,7 +75,7 @@ def offset_as_of(source: MetadataSource, time_ms: int) -> int:
     if last is None:
         raise UserError(
             f"{source.name} does not reach back to that time",
-            "its first record is younger, or older ones are in a snapshot now",
+            "its first record is newer; older ones may be in a snapshot",
             "name a later time, or an offset: --at",
             exit_code=Exit.USAGE,
         )

@@ -42,7 +42,7 @@ def address_of(text: str | None) -> Address | None:
         parts = urlsplit(f"//{text}")
         if parts.hostname and parts.port is not None and parts.netloc == text:
             return parts.hostname, parts.port
-    raise ConfigError(KEY, text, "it is no address", fix="write HOST:PORT, as 127.0.0.1:9404")
+    raise ConfigError(KEY, text, "it is not an address", fix="write HOST:PORT, as 127.0.0.1:9404")
 
 
 @asynccontextmanager

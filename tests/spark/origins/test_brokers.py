@@ -178,7 +178,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
     )
     create(cluster, admin, "again", 1)
     produce(cluster, "again", partitions=1, tag=b"new")
-    with pytest.raises(DataUnreadable, match="made anew"):
+    with pytest.raises(DataUnreadable, match="created again"):
         rows_of(tasks, wanted_of(options, ("offset",)))
 
 

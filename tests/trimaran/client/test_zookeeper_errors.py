@@ -36,7 +36,7 @@ def answering(answer):
 
 @pytest.mark.parametrize("command", [status, tree, lambda **to: get("/", **to)])
 def test_a_host_that_is_not_known(command, tmp_path):
-    with pytest.raises(UserError, match=r"host no-such-host\.invalid is not known") as raised:
+    with pytest.raises(UserError, match=r"host name no-such-host\.invalid is not known") as raised:
         command(zookeeper="no-such-host.invalid:2181/chroot", data=tmp_path)
     assert raised.value.exit_code is Exit.CANNOT_CONNECT
 
@@ -48,7 +48,7 @@ def test_another_protocol(answer, tmp_path):
 
 
 def test_nobody():
-    assert f"nobody listens at {HOST}:1" in str(why_no_zookeeper(f"{HOST}:1"))
+    assert f"nothing listens at {HOST}:1" in str(why_no_zookeeper(f"{HOST}:1"))
 
 
 def test_a_silent_one_may_be_slow():

@@ -126,7 +126,7 @@ def test_one_command_may_stand_in_the_line(directory, capsys):
     assert command.shell("ls", "/image/topics/byName/*", path=directory, at=2) == Exit.OK
     assert command.shell("at", path=directory, as_of="@2500") == Exit.OK
     assert capsys.readouterr().out == "0\nid\nname\noffset 2, epoch 1\n"
-    with pytest.raises(UserError, match="both"):
+    with pytest.raises(UserError, match="cannot be combined"):
         command.shell("at", path=directory, at=1, as_of="@2500")
 
 
