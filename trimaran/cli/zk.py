@@ -207,11 +207,11 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
     if mirror is not None:
         fields |= {
             "mirror": f"{mirror.state}, process {mirror.pid} on {mirror.host}",
-            "mirror_heard_of": _ago(found.asked_ms - mirror.told_ms),
-            "quorum_heard_of": "never"
+            "last_report": _ago(found.asked_ms - mirror.told_ms),
+            "last_quorum_contact": "never"
             if mirror.quorum_heard_ms < 0
             else _ago(found.asked_ms - mirror.quorum_heard_ms),
-            "lag": f"{counted(found.lag_records, 'record')}, {mirror.lag_ms / 1000:.1f} s",
+            "lag": f"{_records(found.lag_records)}, {mirror.lag_ms / 1000:.1f} s",
             "claims": mirror.claims,
             "repairs": mirror.repairs,
             "held_back": mirror.quarantined,
@@ -219,6 +219,10 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
         }
     names = [f"{one.host} (process {one.pid}, {one.state})" for one in found.standbys]
     return {**fields, "standbys": names}
+
+
+def _records(lag: int | None) -> str:
+    return "unknown" if lag is None else counted(lag, "record")
 
 
 def _ago(milliseconds: int) -> str:
