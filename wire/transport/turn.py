@@ -30,10 +30,15 @@ ALONE_SECONDS = 0.001
 MEMORY_SECONDS = 0.1
 # What was taken fades in steps of so long: each request of each connection has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
-# So much more of a turn is kept for who took little lately, at most a tenth of the loop: beside a few that take all of
-# it, such a one does not wait for another turn.
-RESERVED_SECONDS = TURN_SECONDS / 2
-LITTLE_SECONDS = MEMORY_SECONDS / 10
+# So much of each turn is kept for those who took little lately: however full the turn is, such a one does not wait for
+# another. Two slices, for one is often taken by somebody of a crowd who was kept from asking for a while.
+RESERVED_SECONDS = 2 * TURN_SECONDS
+# Little is so much less than the geometric mean of those in line; where nobody is, than who was let in last, or a
+# twentieth of the loop. Of eight who share the loop each takes a tenth of it, and half of that who asks for one thing
+# after the other. Not less than the first in line: that is often one of the crowd who was kept from asking.
+LITTLE_SHARE = 0.7
+LITTLE_SECONDS = MEMORY_SECONDS / 20
+_LITTLE_ORDER = math.log(LITTLE_SHARE)
 # Taken for who took nothing.
 _LEAST_SECONDS = 1e-6
 
@@ -74,22 +79,29 @@ class TurnQueue:
     """Of the connections that share a loop, whose turns `loop` counts: each has a `Turn`."""
 
     __slots__ = (
-        *("_granted", "_in_line", "_loop", "_number", "_numbers", "_taken", "_waiting"),
-        *("clock", "last", "shared_at"),
+        *("_ahead", "_granted", "_in_line", "_loop", "_numbers", "_orders", "_reserved"),
+        *("_taken", "_waiting"),
+        *("clock", "last", "number", "shared_at"),
     )
 
     def __init__(self, loop: LoopTurns, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
         self._loop = loop
         # The turn that `_taken` is of.
-        self._number = loop.number
+        self.number = loop.number
         # Seconds of that turn of the loop, with those that are expected of who was let in and has not run.
         self._taken = 0.0
         # The same of the next one.
         self._granted = 0.0
+        # What was expected of those who began although the turn was full.
+        self._reserved = 0.0
         # A heap; with those who gave up, who do not count.
         self._waiting: list[tuple[float, int, _Waiting]] = []
         self._in_line = 0
+        # The sum of their orders.
+        self._orders = 0.0
+        # The order of who left the line last, or would have been the only one in it.
+        self._ahead = -math.inf
         self._numbers = itertools.count()
         # Who had the last step, and when that was another one than before.
         self.last: Turn | None = None
@@ -98,26 +110,42 @@ class TurnQueue:
     def _begin_turn(self) -> None:
         """The loop has gone on since this was last called."""
         number = self._loop.number
-        self._taken = self._granted if number == self._number + 1 else 0.0
+        self._taken = self._granted if number == self.number + 1 else 0.0
         self._granted = 0.0
-        self._number = number
+        self._reserved = 0.0
+        self.number = number
 
-    def has_room(self, *, took_little: bool) -> bool:
-        """Whether one more may begin in this turn."""
-        if self._number != self._loop.number:
+    def has_room(self, turn: Turn, expected: float) -> bool:
+        """Whether one more may begin in this turn, of whom so many seconds are expected."""
+        if self.number != self._loop.number:
             self._begin_turn()
-        if took_little:
-            return self._taken < TURN_SECONDS + RESERVED_SECONDS
-        return self._taken < TURN_SECONDS and not self._in_line
+        if self._taken < TURN_SECONDS and not self._in_line:
+            return True
+        if self._reserved >= RESERVED_SECONDS or not self._took_little(turn):
+            return False
+        self._reserved += expected
+        return True
+
+    def _took_little(self, turn: Turn) -> bool:
+        """Never who has had a slice in this turn: it goes on with what it asked for at once."""
+        if turn.number == self.number:
+            return False
+        if not self._in_line:
+            return (
+                turn.took_lately(self.clock()) < LITTLE_SECONDS
+                or turn.order() < self._ahead + _LITTLE_ORDER
+            )
+        return turn.order() < self._orders / self._in_line + _LITTLE_ORDER
 
     async def enter(self, order: float, expected: float) -> None:
         """Waits in line for another turn of the loop: those with the least `order` go first. It is then expected to
         take so many seconds, until `took` says how many it took.
         """
-        if self._number != self._loop.number:
+        if self.number != self._loop.number:
             self._begin_turn()
         if not self._granted and not self._in_line:
             self._granted += expected
+            self._ahead = order
             try:
                 await trio.lowlevel.checkpoint()
             except trio.Cancelled:
@@ -127,25 +155,31 @@ class TurnQueue:
         waiting = _Waiting(trio.lowlevel.current_task(), expected)
         heapq.heappush(self._waiting, (order, next(self._numbers), waiting))
         self._in_line += 1
+        self._orders += order
 
         def give_up(_: object) -> trio.lowlevel.Abort:
             waiting.task = None
-            self._in_line -= 1
+            self._leave(order)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def _leave(self, order: float) -> None:
+        self._in_line -= 1
+        self._orders = self._orders - order if self._in_line else 0.0
 
     def took(self, seconds: float, expected: float) -> None:
         """So much of this turn is taken, where so much was expected; lets in who may run in the next turn. Whoever
         entered says this in that turn, so nobody is forgotten.
         """
-        if self._number != self._loop.number:
+        if self.number != self._loop.number:
             self._begin_turn()
         self._taken += seconds - expected
         while self._waiting and self._granted < TURN_SECONDS:
-            waiting = heapq.heappop(self._waiting)[2]
+            order, _, waiting = heapq.heappop(self._waiting)
             if waiting.task is not None:
-                self._in_line -= 1
+                self._leave(order)
+                self._ahead = order
                 self._granted += waiting.expected
                 trio.lowlevel.reschedule(waiting.task)
 
@@ -153,7 +187,7 @@ class TurnQueue:
 class Turn:
     """Of one connection: its slices, and what it took of the loop lately. Its steps never overlap."""
 
-    __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "loop_time")
+    __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "loop_time", "number")
 
     def __init__(self, queue: TurnQueue, loop_time: LoopTime) -> None:
         self.loop_time = loop_time
@@ -164,17 +198,19 @@ class Turn:
         # What the queue expects of a slice that it let in, and what the last one took.
         self._entered = 0.0
         self._last = TURN_SECONDS
+        # The turn of the loop that the last slice ended in.
+        self.number = -1
 
     async def begin(self, since: float | None = None) -> None:
         """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then."""
         queue = self._queue
-        if not queue.has_room(took_little=self._lately < LITTLE_SECONDS):
+        expected = min(self._last, TURN_SECONDS)
+        if not queue.has_room(self, expected):
             if since is not None:
                 now = queue.clock()
                 self._count(now - since, now)
                 since = None
-            expected = min(self._last, TURN_SECONDS)
-            await queue.enter(self._order(), expected)
+            await queue.enter(self.order(), expected)
             self._entered = expected
         now = queue.clock() if since is None else since
         self.loop_time.began = now
@@ -195,6 +231,7 @@ class Turn:
         self._ends = 0.0
         self._last = now - began
         self._count(self._last, now)
+        self.number = self._queue.number
 
     def resume(self) -> None:
         """A step begins."""
@@ -226,6 +263,10 @@ class Turn:
         entered, self._entered = self._entered, 0.0
         queue.took(seconds, entered)
 
-    def _order(self) -> float:
+    def took_lately(self, now: float) -> float:
+        """Seconds of the loop; what is long ago hardly counts."""
+        return self._lately * math.exp((self._at - now) / MEMORY_SECONDS)
+
+    def order(self) -> float:
         """Greater for who took more lately, at whatever time it is asked: all fade alike."""
         return math.log(self._lately + _LEAST_SECONDS) + self._at / MEMORY_SECONDS

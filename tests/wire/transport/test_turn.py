@@ -11,6 +11,7 @@ from wire.transport.loop_time import LoopTime
 from wire.transport.turn import (
     ALONE_SECONDS,
     LITTLE_SECONDS,
+    LITTLE_SHARE,
     MEMORY_SECONDS,
     RESERVED_SECONDS,
     TURN_SECONDS,
@@ -52,6 +53,10 @@ async def work(turn, clock, seconds):
     await turn.begin()
     clock.now += seconds
     turn.end()
+
+
+def has_room(queue, turn):
+    return queue.has_room(turn, TURN_SECONDS)
 
 
 def made(queue):
@@ -179,18 +184,17 @@ async def test_who_took_least_lately_is_next(clock):
     loop = LoopTurns()
     queue = TurnQueue(loop, clock)
     turns = [made(queue) for _ in range(4)]
-    for seconds, turn in zip((0.9, 0.1, 0.5, 0.3), turns, strict=True):
+    for seconds, turn in zip((0.96, 0.9, 0.94, 0.92), turns, strict=True):
         turn.add(seconds)
-    went = []
+    first, went = made(queue), []
+    first.add(2 * LITTLE_SECONDS)
 
     async def ask(number):
         await work(turns[number], clock, TURN_SECONDS)
         went.append(number)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(
-            work, made(queue), clock, TURN_SECONDS
-        )  # the first to wait is in no line
+        nursery.start_soon(work, first, clock, TURN_SECONDS)  # the first to wait is in no line
         await wait_all_tasks_blocked()
         for number in range(4):
             nursery.start_soon(ask, number)
@@ -207,8 +211,8 @@ async def test_what_was_taken_long_ago_does_not_count(queue, clock):
     clock.now += LONG
     await trio.lowlevel.checkpoint()
     await work(other, clock, TURN_SECONDS)
-    assert was_busy._order() < other._order()
-    assert math.isfinite(was_busy._order())
+    assert was_busy.order() < other.order()
+    assert math.isfinite(was_busy.order())
 
 
 async def test_who_gives_up_holds_up_nobody(queue, clock):
@@ -236,27 +240,71 @@ async def test_who_gives_up_holds_up_nobody(queue, clock):
 
 
 async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
-    turn, other = made(queue), made(queue)
+    turn, other, busy = made(queue), made(queue), made(queue)
+    busy.add(2 * LITTLE_SECONDS)
+    await trio.lowlevel.checkpoint()
     turn.resume()
     clock.now += TURN_SECONDS
     assert turn.pause() == TURN_SECONDS
     turn.add(LITTLE)
     assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
-    assert not queue.has_room(took_little=False)
+    assert not has_room(queue, busy)
     turn.add(LITTLE_SECONDS)
-    other.add(LITTLE_SECONDS)
-    await work(other, clock, LITTLE)
-    assert queue.has_room(took_little=False)
+    other.add(2 * LITTLE_SECONDS)
+    with assert_checkpoints():
+        await work(other, clock, LITTLE)
+    assert has_room(queue, busy)
 
 
 async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
-    busy, honest, other = made(queue), made(queue), made(queue)
-    busy.add(LITTLE_SECONDS)
+    busy, honest, other, third = (made(queue) for _ in range(4))
+    busy.add(2 * LITTLE_SECONDS)
     await trio.lowlevel.checkpoint()
     await work(busy, clock, TURN_SECONDS * 1.01)
-    assert not queue.has_room(took_little=False)
+    assert not has_room(queue, busy)
     with assert_no_checkpoints():
-        await work(honest, clock, RESERVED_SECONDS)
-    assert not queue.has_room(took_little=True), "nor is there more for many of them"
+        await work(honest, clock, TURN_SECONDS)
+        await work(other, clock, TURN_SECONDS)
+    assert not has_room(queue, third), "nor is there more for many of them"
     with assert_checkpoints():
-        await work(other, clock, RESERVED_SECONDS)
+        await work(third, clock, TURN_SECONDS)
+    with assert_no_checkpoints():
+        await work(honest, clock, LITTLE)
+
+
+async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clock):
+    """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
+    crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
+    for one in crowd:
+        one.add(2 * LITTLE_SECONDS)
+    less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 0.99)
+    hardly_less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 1.01)
+    await trio.lowlevel.checkpoint()
+    async with trio.open_nursery() as nursery:
+        for one in crowd:
+            nursery.start_soon(work, one, clock, TURN_SECONDS)
+        for _ in range(2):  # in the first of them all have asked, before or after this
+            await trio.lowlevel.checkpoint()
+        assert not has_room(queue, hardly_less)
+        with assert_no_checkpoints():
+            await work(less, clock, LITTLE)
+
+
+async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clock):
+    turn, other = made(queue), made(queue)
+    await work(other, clock, LITTLE)
+    await work(turn, clock, TURN_SECONDS)
+    assert not has_room(queue, turn)
+    assert has_room(queue, other) is False
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, TURN_SECONDS)
+    assert has_room(queue, turn)
+
+
+async def test_who_took_much_long_ago_took_little(queue, clock):
+    turn = made(queue)
+    turn.add(TURN_SECONDS * 1000)
+    clock.now += LONG
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, TURN_SECONDS)
+    assert has_room(queue, turn)
