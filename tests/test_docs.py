@@ -105,7 +105,10 @@ def test_every_page_is_in_the_readme():
 
 def labels(path: Path) -> Iterator[str]:
     """The ids in comments, docstrings and messages of a file."""
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+    text = path.read_text()
+    if not INVARIANT.search(text):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT or "STRING" in tokenize.tok_name[token.type]:
             yield from INVARIANT.findall(token.string)
 

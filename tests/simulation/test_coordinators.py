@@ -15,7 +15,7 @@ from tests.simulation.mutants.mutant import hunt
 from trimaran.testing import EmbeddedKafka
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
-SEEDS = 7
+SEEDS = 4
 # Each is found soon, the last of them in some seven seeds: one or two of each file. With other hashes a seed is
 # another run.
 QUICK = (

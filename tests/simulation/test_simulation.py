@@ -15,7 +15,7 @@ from tests.simulation.run import QUORUM
 from tests.simulation.world import World, run_seed
 
 # Shorter than those of `./dev simulate N`, so that they take half a minute of one core.
-SEEDS, CHAOS_SECONDS = 1000, 5.0
+SEEDS, CHAOS_SECONDS = 500, 5.0
 # Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
 MUTANT_SEEDS = 60
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]

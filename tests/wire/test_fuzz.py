@@ -59,7 +59,7 @@ def test_mutated(cls, seed):
     rng = random.Random(seed)
     for version in telling_versions_of(cls):
         encoded = random_message(cls, version, seed).encode(version)
-        for _ in range(10):
+        for _ in range(4):
             check(cls, version, mutate(encoded, rng))
 
 
@@ -75,7 +75,7 @@ def test_garbage(cls, garbage):
 def test_cut_or_followed(cls, seed):
     for version in telling_versions_of(cls):
         encoded = random_message(cls, version, seed).encode(version)
-        step = max(1, len(encoded) // 20)
+        step = max(1, len(encoded) // 10)
         for size in range(0, len(encoded), step):
             with pytest.raises(RemoteProtocolError):
                 cls.decode(encoded[:size], version)
