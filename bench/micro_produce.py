@@ -15,24 +15,20 @@ from pathlib import Path
 
 import trio
 
+from bench.authorization_cost import authorizer
 from broker.handlers.produce import produce
 from log.batches.records import NewRecord, build_batch
 from log.validation.validate import validate_produced
 from node.runtime.clock import now_ms
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import call, connection, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 ROUNDS = 15
 VERSION = 13
 # partitions, records in each, bytes of a value
 CASES = [(1, 16, 990), (1, 1, 100), (10, 2, 800), (150, 1, 100)]
 ACKS = (1, -1, 0)
-ACLS = 1000
-WRITE, ALLOW = Operation.WRITE, Permission.ALLOW
 
 
 def best(action, repeats):
@@ -52,16 +48,6 @@ def request_of(partitions, count, value_bytes, acks):
     one = TopicProduceData(topic_id=topic_id("t"), partition_data=data)
     message = ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[one])
     return through_wire(message, VERSION)
-
-
-def authorizer():
-    """A thousand ACLs, one of which lets everybody write to `t`."""
-    made = Authorizer(["User:admin"])
-    made.complete_initial_load()
-    for name in ("t", *(f"topic-{number}" for number in range(ACLS - 1))):
-        allowed = Acl(ResourceType.TOPIC, name, PatternType.LITERAL, "User:*", "*", WRITE, ALLOW)
-        made._index.add(allowed)
-    return made
 
 
 def measure(root, partitions, count, value_bytes, acks):

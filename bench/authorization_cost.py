@@ -1,0 +1,63 @@
+"""What an authorizer with a thousand ACLs costs a broker (`bench.switched`).
+
+`python -m bench.authorization_cost [PAIRS]`. Who asks is no super user: an ACL is looked for, and found.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from bench.crowds import produce_frame
+from bench.switched import BROKER, TOPIC, compared, fetch_request, one_node, produce_request
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+
+ACLS = 1000
+VALUE_BYTES = 100
+
+
+def authorizer(topic: str = TOPIC) -> Authorizer:
+    """A thousand ACLs, two of which let everybody write to `topic` and read it."""
+    made = Authorizer(["User:admin"])
+    made.complete_initial_load()
+    others = (f"topic-{number}" for number in range(ACLS - 2))
+    wanted = [(topic, Operation.WRITE), (topic, Operation.READ)]
+    for name, operation in wanted + [(other, Operation.WRITE) for other in others]:
+        to_all = ("User:*", "*", operation, Permission.ALLOW)
+        made._index.add(Acl(ResourceType.TOPIC, name, PatternType.LITERAL, *to_all))
+    return made
+
+
+async def measure(root: Path, pairs: int) -> None:
+    """Prints the difference of each request."""
+    made = authorizer()
+    requests = {
+        f"produce, one batch of {len(produce_request()):,} B, acks=1": produce_request(),
+        "produce, one record of 100 B, acks=all": produce_frame(TOPIC, VALUE_BYTES),
+        "consume": fetch_request(),
+    }
+    async with one_node(root) as running:
+        context = running.brokers[BROKER].context
+
+        def switch(is_on: bool) -> None:
+            object.__setattr__(context, "authorizer", made if is_on else None)
+
+        for name, request in requests.items():
+            found = await compared(running, request, switch, pairs)
+            print(f"{name}: an authorizer {found.told()}", flush=True)
+
+
+def main(pairs: int) -> None:
+    """Prints all."""
+    with tempfile.TemporaryDirectory() as directory:
+        trio.run(partial(measure, Path(directory), pairs))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)

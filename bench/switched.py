@@ -1,0 +1,151 @@
+"""What something costs one node: CPU of its process for the same requests, with it and without, in short turns.
+
+Two brokers of the same code differ by 3 to 6 % of CPU, as hashes and memory fall; what is switched on and off in one
+process is compared without that. Turns take some hundredths of a second each, so whatever else the machine does slows
+down both alike, and the quickest tenth of each is compared.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import trio
+
+from bench.crowds import FETCH, PRODUCE, answer, connect, frame
+from log.batches.records import NewRecord, build_batch
+from node.runtime.clock import now_ms
+from tests.cluster.in_process import Cluster, cluster
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+TOPIC = "t"
+BROKER = 11
+RECORDS, VALUE_BYTES = 100, 100  # of a batch, which is one request
+REQUESTS, UNDER_WAY = 100, 4  # of a turn
+WARM_UP_TURNS = 5
+RESAMPLED = 1000  # for the interval, by bootstrap
+CREATE_TOPICS_VERSION = 5
+
+Switch = Callable[[bool], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of pairs of turns: their CPU seconds without and with it."""
+
+    pairs: list[tuple[float, float]]
+
+    def told(self) -> str:
+        """The difference in per cent, its interval of 95 %, and what a request takes without."""
+        rng = random.Random(0)
+        again = sorted(
+            _change(rng.choices(self.pairs, k=len(self.pairs))) for _ in range(RESAMPLED)
+        )
+        low, high = again[RESAMPLED // 40], again[-RESAMPLED // 40]
+        of_one = _quick([without for without, _ in self.pairs]) / REQUESTS
+        return (
+            f"{_change(self.pairs):+.2f} % (95 %: {low:+.2f} to {high:+.2f}; "
+            f"{len(self.pairs)} pairs), of {of_one * 1e6:.0f} us a request"
+        )
+
+
+@asynccontextmanager
+async def one_node(root: Path, **settings: object) -> AsyncIterator[Cluster]:
+    """A controller and a broker in this process, with a topic of one partition."""
+    async with cluster(root, **settings) as running:
+        topic = CreatableTopic(
+            name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        request = frame(
+            CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CREATE_TOPICS_VERSION
+        )
+        await trio.to_thread.run_sync(_ask_once, _port(running), request)
+        await running.seen(lambda image: TOPIC in image.topics.by_name)
+        yield running
+
+
+async def compared(running: Cluster, request: bytes, switch: Switch, pairs: int) -> Found:
+    """`switch` is called between two turns, with whether it is to be on."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    client = context.Process(target=_client, args=(_port(running), request, theirs), daemon=True)
+    client.start()
+
+    async def turn(*, is_on: bool) -> float:
+        switch(is_on)
+        begun = time.process_time()
+        ours.send(True)
+        await trio.to_thread.run_sync(ours.recv)
+        return time.process_time() - begun
+
+    try:
+        for number in range(2 * WARM_UP_TURNS):
+            await turn(is_on=bool(number % 2))
+        found = []
+        for number in range(pairs):
+            first = bool(number % 2)
+            took = {is_on: await turn(is_on=is_on) for is_on in (first, not first)}
+            found.append((took[False], took[True]))
+        return Found(found)
+    finally:
+        switch(False)
+        client.kill()
+        client.join()
+
+
+def produce_request() -> bytes:
+    """A batch of a hundred records, `acks=1`."""
+    records = [NewRecord(None, bytes(VALUE_BYTES), now_ms()) for _ in range(RECORDS)]
+    data = [PartitionProduceData(index=0, records=bytes(build_batch(records)))]
+    topics = [TopicProduceData(name=TOPIC, partition_data=data)]
+    return frame(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=topics), PRODUCE)
+
+
+def fetch_request() -> bytes:
+    """The first batch of the topic."""
+    most = RECORDS * VALUE_BYTES
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=most)
+    topics = [FetchTopic(topic=TOPIC, partitions=[part])]
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=most, topics=topics)
+    return frame(request, FETCH)
+
+
+def _client(port: int, request: bytes, pipe: Connection) -> None:
+    """A turn whenever it is told to."""
+    with connect(port) as sock:
+        while pipe.recv():
+            sock.sendall(request * UNDER_WAY)
+            for _ in range(REQUESTS - UNDER_WAY):
+                answer(sock)
+                sock.sendall(request)
+            for _ in range(UNDER_WAY):
+                answer(sock)
+            pipe.send(True)
+
+
+def _ask_once(port: int, request: bytes) -> None:
+    with connect(port) as sock:
+        sock.sendall(request)
+        answer(sock)
+
+
+def _port(running: Cluster) -> int:
+    return running.brokers[BROKER].addresses["PLAINTEXT"][1]
+
+
+def _quick(times: list[float]) -> float:
+    """Of the quickest tenth the slowest: what else runs only ever adds."""
+    return sorted(times)[len(times) // 10]
+
+
+def _change(pairs: list[tuple[float, float]]) -> float:
+    """In per cent."""
+    return (_quick([beside for _, beside in pairs]) / _quick([one for one, _ in pairs]) - 1) * 100
