@@ -1,6 +1,8 @@
-"""Numbers with their nouns, as people read them."""
+"""Numbers with their nouns, and entities of quotas, as people read them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 def counted(number: int, noun: str) -> str:
@@ -17,3 +19,11 @@ def plural_of(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}s"
+
+
+def entity_text(entity: Mapping[str, str | None]) -> str:
+    """Whom a quota is for, as commands take it: `user=alice client-id=etl`; a type without a name is its default."""
+    return " ".join(
+        kind if entity[kind] is None else f"{kind}={entity[kind]}"
+        for kind in sorted(entity, key=lambda kind: (kind != "user", kind))
+    )

@@ -138,9 +138,9 @@ class Verdict(NamedTuple):
 
 
 SUPER_USER = Verdict(True, why="super user")
-NOTHING_MATCHES = Verdict(False, why="no ACL that is about the resource allows it")
-NO_ACL = Verdict(False, why="no ACL is about the resource")
-EVERYONE = Verdict(True, why="no ACL is about the resource (allow.everyone.if.no.acl.found)")
+NOTHING_MATCHES = Verdict(False, why="no ACL that applies to the resource allows it")
+NO_ACL = Verdict(False, why="no ACL applies to the resource")
+EVERYONE = Verdict(True, why="no ACL applies to the resource (allow.everyone.if.no.acl.found)")
 SOME_RESOURCE = Verdict(True, why="an ACL allows it for some resource of the type")
 NO_RESOURCE = Verdict(False, why="no ACL allows it for any resource of the type")
 

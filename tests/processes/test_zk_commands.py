@@ -63,7 +63,7 @@ def test_zookeeper_ends_with_its_command(tmp_path, number):
     with reserve() as held:
         port = port_of(held)
         with started("start", "--port", port, "--data", tmp_path) as process:
-            assert f"serves {HOST}:{port}" in process.stderr.readline()
+            assert f"ready at {HOST}:{port}" in process.stderr.readline()
             process.send_signal(number)
             process.wait(30)
         until(lambda: listener_on(port) is None, "the port is free")
@@ -130,5 +130,5 @@ def test_an_operator_looks_at_the_tree(tmp_path):
             Exit.REFUSED,
             True,
         )
-        assert "may not be read: NoAuth" in zk("tree", "/locked").stdout
+        assert "no permission to read it: NoAuth" in zk("tree", "/locked").stdout
         assert zk("tree", "/lines").stdout == "/lines  one\\n\\x1b[2Jtwo\n"

@@ -70,7 +70,7 @@ async def test_acls_come_are_explained_and_go(tmp_path, capsys):
             return told["allowed"], told["by"]
 
         question = ("User:alice", "read", "topic/orders-eu")
-        assert await explained(*question) == (False, "no ACL is about the resource")
+        assert await explained(*question) == (False, "no ACL applies to the resource")
         await run(acls.add, "User:alice", "read,write", "topic/orders-*", host="10.0.0.1")
         await run(acls.add, "User:alice", "read", "topic/orders-eu", deny=True)
         await one.seen(lambda image: len(image.acls) == 3)

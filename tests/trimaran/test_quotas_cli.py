@@ -9,8 +9,9 @@ import trio
 from tests.broker.handlers.asking import asked
 from trimaran.cli import quotas
 from trimaran.cli.connect import Brokers
-from trimaran.cli.quotas import parse_value, parse_words, text_of
+from trimaran.cli.quotas import parse_value, parse_words
 from trimaran.errors import Exit, UserError
+from trimaran.words import entity_text
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from trimaran.errors import Exit, UserError
 def test_words(words, expected):
     entity, others = parse_words(words)
     assert (entity, others) == expected
-    assert parse_words(text_of(entity).split(" "))[0] == entity
+    assert parse_words(entity_text(entity).split(" "))[0] == entity
 
 
 def test_an_entity_has_each_type_once():
@@ -71,7 +72,7 @@ async def test_quotas_come_are_listed_and_go(tmp_path, capsys):
 
         rate, share = "producer_byte_rate=1048576", "request_percentage=12.5"
         tried = await run(quotas.set_quotas, "user=alice", rate, dry_run=True)
-        assert tried.err == f"would set {rate} of user=alice\n"
+        assert tried.err == f"would set {rate} for user=alice\n"
         assert await listed() == []
         await run(quotas.set_quotas, "user=alice", rate, share)
         await run(quotas.set_quotas, "client-id=etl", "user=alice", rate)
@@ -93,7 +94,7 @@ async def test_quotas_come_are_listed_and_go(tmp_path, capsys):
         await one.seen(lambda image: len(image.quotas) == 4)
         await run(quotas.delete, "user=alice", dry_run=True)
         gone = await run(quotas.delete, "user=alice")
-        assert gone.err == "deleted producer_byte_rate of user=alice\n"
+        assert gone.err == "deleted producer_byte_rate for user=alice\n"
         await one.seen(lambda image: len(image.quotas) == 3)
         assert await listed("user=alice") == of_alice[2:]
         for words in (["user=alice"], ["user", "producer_byte_rate"]):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.words import counted
+from trimaran.words import counted, entity_text
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,15 @@ from trimaran.words import counted
 )
 def test_they_agree(number, noun, text):
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("entity", "text"),
+    [
+        ({"client-id": "etl", "user": "alice"}, "user=alice client-id=etl"),
+        ({"ip": None}, "ip"),
+        ({"user": None, "client-id": "etl"}, "user client-id=etl"),
+    ],
+)
+def test_entities_are_written_as_commands_take_them(entity, text):
+    assert entity_text(entity) == text

@@ -107,8 +107,8 @@ def add(
             return
         for one in client.call(None, CreateAclsRequest(creations=creations)).results:
             check(one.error_code, one.error_message)
-    verb = "may not" if deny else "may"
-    say(f"{principal} {verb} {operations} {resource}{_from(host)}")
+    verb = "denied" if deny else "allowed"
+    say(f"{verb} {operations} on {resource} to {principal}{_from(host)}")
 
 
 def remove(

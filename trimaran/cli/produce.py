@@ -110,7 +110,7 @@ def _producer(
 def _summary(lines: LineBatches, acknowledged: int) -> str:
     text = f"{counted(acknowledged, 'record')} acknowledged"
     if missing := lines.lines_read - acknowledged:
-        text += f"; {missing} more were read, and may not have been delivered"
+        text += f"; {missing} more may not have been delivered"
     if lines.unfinished_bytes:
         text += f"; {lines.unfinished_bytes} bytes of an unfinished line were not sent"
     return text

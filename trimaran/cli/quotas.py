@@ -14,9 +14,10 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
+from trimaran.words import entity_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from wire.blocking import BlockingClient
 
@@ -70,7 +71,7 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
     with brokers.connected() as client:
         found = _described(client, entity, strict=False)
     rows = [
-        {"entity": text_of(one), "names": one, "quota": key, "value": _number(values[key])}
+        {"entity": entity_text(one), "names": one, "quota": key, "value": _number(values[key])}
         for one, values in found
         for key in sorted(values)
     ]
@@ -85,12 +86,12 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
     if not entity:
         raise _nobody(" ".join(words))
     if not values:
-        raise _usage("nothing to set", f"no quota of {text_of(entity)} was named")
+        raise _usage("nothing to set", f"no quota for {entity_text(entity)} was named")
     with brokers.connected() as client:
         _alter(client, entity, [(key, value, False) for key, value in values], dry_run=dry_run)
     verb = "would set" if dry_run else "set"
     told = ", ".join(f"{key}={_number(value)}" for key, value in values)
-    say(f"{verb} {told} of {text_of(entity)}")
+    say(f"{verb} {told} for {entity_text(entity)}")
 
 
 def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
@@ -104,21 +105,13 @@ def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BR
         if missing or not present:
             raise UserError(
                 "there is no such quota",
-                f"{text_of(entity)} has no {', '.join(missing) or 'quota'}",
-                f"trimaran quotas list {text_of(entity)} shows its quotas",
+                f"{entity_text(entity)} has no {', '.join(missing) or 'quota'}",
+                f"trimaran quotas list {entity_text(entity)} shows its quotas",
                 exit_code=Exit.NO,
             )
         keys = names or sorted(present)
         _alter(client, entity, [(key, 0.0, True) for key in keys], dry_run=dry_run)
-    say(f"{'would delete' if dry_run else 'deleted'} {', '.join(keys)} of {text_of(entity)}")
-
-
-def text_of(entity: Mapping[str, str | None]) -> str:
-    """As a command takes it."""
-    return " ".join(
-        kind if entity[kind] is None else f"{kind}={entity[kind]}"
-        for kind in sorted(entity, key=lambda kind: (kind != "user", kind))
-    )
+    say(f"{'would delete' if dry_run else 'deleted'} {', '.join(keys)} for {entity_text(entity)}")
 
 
 def _alter(

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from node.runtime.clock import now_ms
 from trimaran.console.lines import path_of
 from trimaran.text import bounded, one_line
-from trimaran.words import counted
+from trimaran.words import counted, entity_text
 
 TEXT_CHARACTERS_MAX = 400
 COMPACT_CHARACTERS_MAX = 160
@@ -36,6 +36,7 @@ def environment() -> Environment:
     made.filters.update(
         n=number,
         counted=counted,
+        entity=entity_text,
         size=size,
         duration=duration,
         ago=ago,

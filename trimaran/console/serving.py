@@ -45,6 +45,7 @@ _SILENT_READER_SECONDS = (
     60  # a connection that says nothing; a stream of events is opened again by the browser
 )
 _HEAD_BYTES_MAX = 16 << 10
+ADDRESS_SHOWN = 200  # characters, of one that was mistyped
 _STATUS = {
     Exit.USAGE: 400,
     Exit.CANNOT_CONNECT: 503,
@@ -253,13 +254,23 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
 
 
 async def _not_found(console: Console, request: Request, error: HTTPException) -> Response:
+    """Of an address that is no page's, or a method that it does not take."""
+    path = request.url.path
+    is_unknown = error.status_code == 404
     told = UserError(
-        "page not found" if error.status_code == 404 else error.detail,
-        f"{request.method} {request.url.path}",
+        f"there is no page {path[:ADDRESS_SHOWN]}"
+        if is_unknown
+        else f"{path[:ADDRESS_SHOWN]} was refused",
+        "the address is mistyped, or what it names is gone" if is_unknown else error.detail,
         "choose a page from the menu",
         exit_code=Exit.USAGE,
     )
-    values = {**_frame(console, "Page not found", request.url.path), "error": told}
+    if _form_of(request) != "html":
+        return JSONResponse({"error": told.as_json()}, status_code=error.status_code)
+    values = {
+        **_frame(console, "Page not found" if is_unknown else error.detail, path),
+        "error": told,
+    }
     html = rendering.render("error.html", {**values, "status": error.status_code})
     return HTMLResponse(html, status_code=error.status_code)
 

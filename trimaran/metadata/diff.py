@@ -11,6 +11,7 @@ from immutables import Map
 from quorum.metadata.as_json import state_as_json, topic_as_json
 from quorum.metadata.image import TopicImage, TopicsImage
 from quorum.metadata.replay import MetadataState
+from trimaran.words import entity_text
 
 # How the elements of a list are told apart, where it is not a list of plain values.
 _KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "name")
@@ -85,4 +86,6 @@ def _name(part: dict[str, Any]) -> str:
     key = next(key for key in _KEYS if key in part)
     if key == "resource_type" and "id" not in part:
         return f"{part[key]}:{part['resource_name']}"
+    if key == "entity":
+        return entity_text(part[key])
     return str(part[key])

@@ -12,6 +12,7 @@ from log.batches.records import decode_records
 from quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
 from quorum.metadata.epochs import leader_change
 from quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
+from trimaran.words import entity_text
 from wire.as_json import HIDDEN
 from wire.errors import RemoteProtocolError
 from wire.records import brokers, configs, features, misc, quotas, security, topics
@@ -325,9 +326,7 @@ def _scram_removed(
 
 
 def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[Event]:
-    subject = ", ".join(
-        f"{one.entity_type} {one.entity_name or '(default)'}" for one in record.entity
-    )
+    subject = entity_text({one.entity_type: one.entity_name for one in record.entity})
     text = f"{record.key} was deleted" if record.remove else f"{record.key}={record.value:g}"
     yield moment.event("quota", subject, text)
 

@@ -44,7 +44,7 @@ def test_what_is_allowed_or_only_looked_at_is_told_at_debug(lines):
     audit.note(CALL, READ, NO_ACL, asked_for=False)
     assert [(level, text.split()[0], text.split("by=")[1]) for level, text in lines()] == [
         ("DEBUG", "allowed", "super user"),
-        ("DEBUG", "denied", "no ACL is about the resource"),
+        ("DEBUG", "denied", "no ACL applies to the resource"),
     ]
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.console.cluster import no_controllers, no_zookeeper
 from trimaran.console.page import Page, Question, table
+
+if TYPE_CHECKING:
+    from zkcompat.commands import ZooKeeperStatus
+    from zkcompat.verify import VerifyReport
 
 # A tree of 50,000 partitions takes some seconds; the page gives up after.
 COMPARE_SECONDS = 8.0
@@ -39,10 +43,18 @@ def view(question: Question) -> dict[str, Any]:
             "quorum_alive": found.quorum_alive,
             "healthy": found.healthy,
         },
+        "lag": _lag(found, report),
         "summary": None if report is None else report.summary(),
         "in_step": None if report is None else report.in_step,
         "settled": None if report is None else report.settled,
     }
+
+
+def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int | None]:
+    """As the quorum tells it, where it was asked; else as the mirror said last."""
+    if report is not None and report.lag_records is not None:
+        return {"records": report.lag_records, "ms": report.lag_ms}
+    return {"records": found.lag_records, "ms": found.mirror.lag_ms if found.mirror else None}
 
 
 def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
