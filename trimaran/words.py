@@ -14,7 +14,7 @@ def plural_of(noun: str) -> str:
     """Of the nouns that we use."""
     if noun.endswith("sis"):
         return f"{noun[:-2]}es"
-    if noun.endswith(("ch", "ss")):
+    if noun.endswith(("atch", "ss")):
         return f"{noun}es"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"

@@ -108,7 +108,7 @@ def count_text(number: float, noun: str) -> str:
 
 def plural_of(noun: str) -> str:
     """`batches`, `replicas`; `retries`, but `keys`."""
-    if noun.endswith(("ch", "ss")):
+    if noun.endswith(("atch", "ss")):
         return f"{noun}es"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"

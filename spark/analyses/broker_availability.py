@@ -90,11 +90,11 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if len(slow):
         worst = slow.loc[slow["unfence_max"].idxmax()]
         text = f"broker {worst['broker_id']} took {seconds_text(worst['unfence_max'])}, the longest"
-        verdicts.append(Verdict("warn", f"Until they served: {text}."))
+        verdicts.append(Verdict("warn", f"Time until active: {text}."))
     gone = brokers[brokers["state_at_end"].isin(["fenced", "registered", "controlled_shutdown"])]
     if len(gone):
         told = ids_text("broker", gone["broker_id"])
-        verdicts.append(Verdict("warn", f"Not serving at the end of the log: {told}."))
+        verdicts.append(Verdict("warn", f"Not active at the end of the log: {told}."))
     return verdicts
 
 
@@ -102,7 +102,7 @@ ANALYSIS = Analysis(
     number="M6",
     name="broker_availability",
     title="Broker availability",
-    question="When did each broker serve, how often did it start again, how long was it fenced?",
+    question="When was each broker active, how often did it restart, and how long was it fenced?",
     views={
         "broker_history": "broker_id int, rack string, from_offset bigint, from_ts timestamp, to_ts timestamp, "
         "seconds double, state string, cause string"

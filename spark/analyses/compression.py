@@ -127,7 +127,7 @@ ANALYSIS = Analysis(
     number="D4",
     name="compression",
     title="Compression and what-if",
-    question="How well are records compressed, and what would other codecs make of them?",
+    question="How well are records compressed, and how well would other codecs compress them?",
     views={
         "batches": "topic string, partition int, last_offset bigint, compression string, batch_bytes int, "
         "record_count int",

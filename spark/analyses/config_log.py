@@ -90,7 +90,7 @@ ANALYSIS = Analysis(
     number="M10",
     name="config_log",
     title="Configuration and permissions",
-    question="Which configs, quotas, ACLs, credentials and tokens changed, and in what do brokers differ?",
+    question="Which configs, quotas, ACLs, credentials and tokens changed, and how do brokers differ?",
     views={
         "config_history": "offset bigint, ts timestamp, resource_type string, resource_name string, name string, "
         "old_value string, new_value string, event string",

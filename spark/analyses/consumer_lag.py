@@ -140,7 +140,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return [Verdict("ok", f"Lag: {text}.")]
     slow = float(now.loc[now["lag"] > 0, "lag_seconds"].max())
     waits = (
-        f"the oldest record not consumed waits for {seconds_text(slow)}"
+        f"the oldest unconsumed record has waited {seconds_text(slow)}"
         if slow == slow
         else "how long the oldest record waits cannot be told: no clock shows a time that can be"
     )
@@ -152,7 +152,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if worst["all_stuck"]:
         stuck = now[(now["lag"] > 0) & (now["still_seconds"] >= STUCK_SECONDS)].iloc[0]
         text = (
-            f"{count_text(worst['all_stuck'], 'partition')} with a lag whose commits stand still: "
+            f"{count_text(worst['all_stuck'], 'partition')} with a lag and without new commits: "
             f"{short(stuck['group'])} on {short(stuck['topic'])}-{stuck['partition']:.0f} for "
             f"{seconds_text(stuck['still_seconds'])}"
         )

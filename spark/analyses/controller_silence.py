@@ -104,7 +104,7 @@ ANALYSIS = Analysis(
     number="M2",
     name="controller_silence",
     title="Controller silence",
-    question="Were there times in which no controller wrote anything?",
+    question="Were there times when no controller wrote anything?",
     views={
         "metadata_batches": "file string, base_offset bigint, epoch int, base_timestamp timestamp, "
         "max_timestamp timestamp"

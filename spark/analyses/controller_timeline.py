@@ -87,9 +87,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if longest <= 0:
         text += "; each began no later than the one before ended: clocks are not in step, or stand still"
     elif longest != longest:
-        unknown = (
-            "how long nobody led in between cannot be told: clocks show no time, or are years off"
-        )
+        unknown = "how long there was no leader in between is unknown: clocks show no time, or are years off"
         text += f"; {unknown}" if last["epochs"] > 1 else ""
     else:
         text += (

@@ -77,7 +77,7 @@ ANALYSIS = Analysis(
     number="M18",
     name="features_and_voters",
     title="Features and voters",
-    question="Which feature levels and voters changed, and what holds now?",
+    question="Which feature levels and voters changed, and what are they now?",
     views={
         "feature_history": "offset bigint, ts timestamp, name string, old_level int, new_level int, release string, "
         "event string",

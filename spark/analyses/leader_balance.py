@@ -95,8 +95,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="M8",
     name="leader_balance",
-    title="Balance of leaders",
-    question="Do all brokers lead about as many partitions, and the preferred ones theirs?",
+    title="Leader balance",
+    question="Do all brokers lead about the same number of partitions, and do preferred replicas lead?",
     views={
         "partition_history": "from_ts timestamp, to_ts timestamp, to_offset bigint, leader int, "
         "replicas array<int>, state string"

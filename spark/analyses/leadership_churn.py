@@ -56,7 +56,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     if shown.empty:
         return nothing("no leader changed after the partitions were created")
     width = float(shown["bucket_ms"].iloc[0])
-    return over_time(shown, "changes", "cause", y_title="changes of leaders", width_ms=width)
+    return over_time(shown, "changes", "cause", y_title="leader changes", width_ms=width)
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
@@ -66,7 +66,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     counts = by_time.groupby("cause")["changes"].sum().sort_values(ascending=False)
     told = ", ".join(f"{n:,} × {str(cause).replace('_', ' ')}" for cause, n in counts.items())
     busiest = frame[frame["kind"] == "broker"].iloc[0]
-    text = f"{count_text(counts.sum(), 'change')} of leaders: {told}; most away from broker {busiest['name']}"
+    text = f"{count_text(counts.sum(), 'leader change')}: {told}; most away from broker {busiest['name']}"
     return [
         Verdict("info", f"Leaders: {text}."),
         *undated(by_time, "changes", "change", "Leaders"),
@@ -76,7 +76,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="M3",
     name="leadership_churn",
-    title="Changes of leaders",
+    title="Leader changes",
     question="When did leaders change, why, and where?",
     views={"leader_changes": "ts timestamp, topic string, prev_leader int, cause string"},
     needs="changes of leaders",

@@ -83,7 +83,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="M13",
     name="metadata_churn",
-    title="What the metadata log is made of",
+    title="Contents of the metadata log",
     question="Which records make the metadata log grow, and how often is it snapshotted?",
     views={
         "metadata_records": "source string, timestamp timestamp, type string, size int",

@@ -108,7 +108,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     text = (
         f"{count_text(one['all_open'], 'transaction')} open at the end of the log; {short(one['transactional_id'])} "
         f"for {seconds_text(one['seconds'])} ({one['state']}, {count_text(one['partitions'], 'partition')}): "
-        f"readers of committed data wait there"
+        f"read_committed consumers wait there"
     )
     if late:
         text += ", beyond its own timeout"
@@ -119,7 +119,7 @@ ANALYSIS = Analysis(
     number="D9",
     name="open_transactions",
     title="Transactions",
-    question="How long did transactions take, how many were aborted, and which hold readers back?",
+    question="How long did transactions take, how many were aborted, and which block read_committed consumers?",
     views={
         "transactions": "offset bigint, timestamp timestamp, transactional_id string, producer_id bigint, "
         "producer_epoch int, state string, timeout_ms int, partitions array<string>, start_ts timestamp, "

@@ -127,7 +127,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="D7",
     name="producer_anomalies",
-    title="Anomalies of producers",
+    title="Producer anomalies",
     question="Do producers' sequences have gaps or repeats, and how many records are not idempotent?",
     views={
         "batches": "topic string, partition int, base_offset bigint, last_offset bigint, producer_id bigint, "

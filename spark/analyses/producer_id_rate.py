@@ -67,7 +67,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     text = f"{count_text(blocks, 'block')} of {BLOCK:,} ids; the next free id is {frame['next_id'].max():,}"
     fast = blocks > MANY and rate > BLOCKS_PER_HOUR_MAX
     if fast:
-        text += f"; {rate:.3g} blocks an hour: clients start anew all the time"
+        text += f"; {rate:.3g} blocks an hour: clients restart all the time"
     return [
         Verdict("warn" if fast else "info", f"Producer ids: {text}."),
         *undated(frame, "blocks", "block", "Producer ids"),
@@ -82,8 +82,8 @@ def _hours(timed: pd.DataFrame) -> float:
 ANALYSIS = Analysis(
     number="M17",
     name="producer_id_rate",
-    title="Rate of producer ids",
-    question="How fast are producer ids handed out: do clients start anew all the time?",
+    title="Producer id rate",
+    question="How fast are producer ids handed out: do clients restart all the time?",
     views={"metadata_records": "source string, timestamp timestamp, type string, payload string"},
     needs="producer ids handed out",
     sql=SQL,

@@ -85,9 +85,9 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         return []
     one = total.iloc[0]
     if not one["all_racks"]:
-        return [Verdict("info", "Racks: not applicable: no broker tells its rack (broker.rack).")]
+        return [Verdict("info", "Racks: not applicable: no broker has a rack (broker.rack).")]
     if not one["exposed"]:
-        text = f"every partition stands in as many of the {one['all_racks']:.0f} racks as it could"
+        text = f"every partition is in as many of the {one['all_racks']:.0f} racks as it could"
         return [Verdict("ok", f"Racks: {text}.")]
     worst = frame[frame["kind"] == "topic"].iloc[0]
     text = (
@@ -100,8 +100,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="M9",
     name="rack_exposure",
-    title="Exposure to the loss of a rack",
-    question="Which partitions stand in fewer racks than they could, and what would the loss of a rack take?",
+    title="Rack exposure",
+    question="Which partitions are in fewer racks than they could be, and what would fail with a rack?",
     views={
         "metadata_image": "kind string, topic string, partition int, replicas array<int>, broker_id int, rack string"
     },

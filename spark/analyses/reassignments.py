@@ -81,9 +81,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     slow = one["longest_seconds"] > LONG_SECONDS
     verdicts = [Verdict("warn" if slow else "info", f"Reassignments: {text}.")]
     if one["still_moving"]:
-        text = (
-            f"{count_text(one['still_moving'], 'partition')} still under way at the end of the log"
-        )
+        text = f"{count_text(one['still_moving'], 'partition')} still in progress at the end of the log"
         verdicts.append(Verdict("warn", f"Reassignments: {text}."))
     return verdicts
 

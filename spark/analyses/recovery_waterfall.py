@@ -159,7 +159,7 @@ def _leaders_again(frame: pd.DataFrame) -> Verdict:
     losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     text = f"Recovery: {count_text(losses, 'broker loss')}"
     if left:
-        text += f"; {count_text(left, 'partition')} had no leader any more"
+        text += f"; {count_text(left, 'partition')} lost their leader"
         return Verdict("info", f"{text} up to the end of the log: were the brokers shut down?")
     untimed = int((~frame["is_timed"]).sum())
     if untimed == len(frame):
@@ -182,8 +182,8 @@ def _leaders_again(frame: pd.DataFrame) -> Verdict:
 ANALYSIS = Analysis(
     number="M7",
     name="recovery_waterfall",
-    title="Recovery after losses of brokers",
-    question="How long after a broker was lost were its partitions led again, and its replicas in sync?",
+    title="Recovery after broker loss",
+    question="How soon after a broker was lost did its partitions have leaders again, and its replicas catch up?",
     views={
         "broker_history": "broker_id int, from_offset bigint, from_ts timestamp, state string, prev_state string, "
         "cause string",

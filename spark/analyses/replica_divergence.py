@@ -111,7 +111,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="D12",
     name="replica_divergence",
-    title="Divergence of replicas",
+    title="Replica divergence",
     question="Do all replicas of a partition hold the same batches?",
     views={
         "replica_batches": "topic string, partition int, broker_id int, base_offset bigint, last_offset bigint, "

@@ -101,11 +101,12 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     timed = frame[frame["ts"].notna()]
     if timed.empty:
         every = count_text(frame["all_partitions"].iloc[0], "partition")
-        return [Verdict("info", f"Replication: of {every} no change has a time that can be.")]
+        return [Verdict("info", f"Replication: no change of {every} has a valid time.")]
     most = int(timed["not_whole"].max())
     width = float(timed["bucket_ms"].iloc[0]) / 1000
     span = seconds_text((timed["ts"].max() - timed["ts"].min()).total_seconds() + width)
-    text = f"the log covers {span}; {count_text(most, 'partition')} not whole at once at most"
+    under = f"at most {count_text(most, 'partition')} under-replicated at once"
+    text = f"the log covers {span}; {under if most else 'no partition was under-replicated'}"
     return [
         Verdict("info", f"Replication: {text}."),
         *undated(frame, "changes", "change", "Replication"),

@@ -73,7 +73,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     created, deleted = int(counts.get("created", 0)), int(counts.get("deleted", 0))
     text = (
         f"{count_text(created, 'topic')} created, {deleted:,} deleted, "
-        f"{count_text(shown['new_partitions'].sum(), 'partition')} made"
+        f"{count_text(shown['new_partitions'].sum(), 'partition')} added"
     )
     verdicts = [Verdict("info", f"Topics: {text}."), *undated(shown, "events", "event", "Topics")]
     if brief := int(shown["short_lived"].sum()):
@@ -88,7 +88,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     number="M11",
     name="topic_lifecycle",
-    title="Births and deaths of topics",
+    title="Topics created and deleted",
     question="When were topics created, enlarged and deleted, and how long did they live?",
     views={
         "topic_history": "ts timestamp, event string, topic string, partitions int, prev_partitions int, seconds double"

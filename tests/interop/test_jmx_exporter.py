@@ -30,7 +30,7 @@ NAMES = (
     'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"',
     'kafka_log_log_size{partition="0",topic="t"',
 )
-CHARTS = {"Bytes in", "Bytes out", "Messages in", "Produce, 99 %", "Metadata commit"}
+CHARTS = {"Bytes in", "Bytes out", "Messages in", "Produce latency, p99", "Metadata commit latency"}
 
 
 @pytest.fixture(scope="module")

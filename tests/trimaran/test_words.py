@@ -14,6 +14,7 @@ from trimaran.words import counted, entity_text
         (3, "key", "3 keys"),
         (2, "retry", "2 retries"),
         (2, "batch", "2 batches"),
+        (2, "epoch", "2 epochs"),
         (33, "analysis", "33 analyses"),
         (1_234_567, "partition", "1,234,567 partitions"),
     ],

@@ -53,20 +53,20 @@ SERIES = (
     Series("messages-in", "Messages in", f"{_TOPICS}_messagesin_total", {}, "1/s", is_total=True),
     Series(
         "produce-time",
-        "Produce, 99 %",
+        "Produce latency, p99",
         "kafka_network_requestmetrics_totaltimems",
         {**_P99, "request": "Produce"},
         "ms",
     ),
     Series(
         "commit-time",
-        "Metadata commit",
+        "Metadata commit latency",
         "kafka_server_raftmetrics_commit_latency_avg",
         {},
         "ms",
     ),
     Series(
-        "loop-lag", "Event loop lag, 99 %", "trimaran_trio_loop_lag_seconds", _P99, "ms", times=1000
+        "loop-lag", "Event loop lag, p99", "trimaran_trio_loop_lag_seconds", _P99, "ms", times=1000
     ),
 )
 # A JMX exporter leaves the end away of what counts up.

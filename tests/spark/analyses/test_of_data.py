@@ -187,7 +187,7 @@ def test_lag(spark):
     assert now["g", 1]["still_seconds"] == 130.0
     assert "170 records in 1 group; the most, 150, g on orders-1" in told.text
     assert (
-        "Stuck: 1 partition with a lag whose commits stand still: g on orders-1 for 2.2 min"
+        "Stuck: 1 partition with a lag and without new commits: g on orders-1 for 2.2 min"
         in told.text
     )
     history = told.frame[told.frame["kind"] == "history"].sort_values("ts")

@@ -90,6 +90,7 @@ def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
         (0, "broker", "no broker"),
         (1, "batch", "1 batch"),
         (2000, "batch", "2,000 batches"),
+        (2, "epoch", "2 epochs"),
         (2, "key", "2 keys"),
         (2, "retry", "2 retries"),
         (2, "broker loss", "2 broker losses"),
