@@ -85,7 +85,7 @@ def spark_python() -> Finding:
         return Finding(
             "PYSPARK_PYTHON",
             "warn",
-            f"{chosen}, we run {sys.executable}",
+            f"{chosen}, but trimaran runs {sys.executable}",
             "unset PYSPARK_PYTHON; session() sets it",
         )
     return Finding("PYSPARK_PYTHON", "ok", chosen or "not set, session() sets it")
@@ -129,7 +129,7 @@ def spark_formats() -> Finding:
                     "Spark's formats",
                     "fail",
                     f"{where} does not load: {error}",
-                    "mend or remove it: Spark loads every module named pyspark_… before it reads any format",
+                    "fix or remove it: Spark loads every module named pyspark_… before it reads any format",
                 )
     return Finding("Spark's formats", "ok", "every module named pyspark_… loads")
 

@@ -95,7 +95,7 @@ def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
     return found, empty
 
 
-NO_LOG = "it is no .log file, and no directory with .log files in it or in its partitions"
+NO_LOG = "it is not a .log file, nor a directory with .log files or partitions"
 
 LOG_HINT = (
     "name a segment, a partition's directory such as orders-0, or the log directory of a node"

@@ -101,7 +101,7 @@ def check_consumer_groups(config: Mapping[str, Any], origins: Mapping[str, str])
                 config[key],
                 f"it must lie between {low}={config[low]} and {high}={config[high]}",
                 origin=origins.get(key, ""),
-                fix="alter one of the three",
+                fix="correct one of the three",
             )
     session, beat = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
     if config[session] <= config[beat]:
@@ -110,5 +110,5 @@ def check_consumer_groups(config: Mapping[str, Any], origins: Mapping[str, str])
             config[session],
             f"it must be longer than {beat}={config[beat]}",
             origin=origins.get(session, ""),
-            fix="a session of several heartbeats",
+            fix="make the session several heartbeats long",
         )

@@ -106,7 +106,7 @@ def _provider(name: str, settings: Mapping[str, S], environ: Mapping[str, str]) 
     raise ConfigError(
         key,
         given,
-        "classes of Java do not run here; some are known by their names",
+        "classes of Java do not run here; only some are known by their names",
         origin="" if setting is None else setting.origin,
         fix=f"set it to {_PACKAGE} and one of {known}",
     )
@@ -114,7 +114,7 @@ def _provider(name: str, settings: Mapping[str, S], environ: Mapping[str, str]) 
 
 def _of_environment(environ: Mapping[str, str], name: str, pattern: str) -> str:
     if name not in environ or (pattern and not re.fullmatch(pattern, name)):
-        raise ProviderError(f"there is no variable {name} in the environment that may be read")
+        raise ProviderError(f"the environment has no variable {name} that may be read")
     return environ[name]
 
 
@@ -122,7 +122,7 @@ def _of_file(path: str, key: str, allowed: str) -> str:
     try:
         values = javaproperties.loads(_read(path, allowed))
     except ValueError as error:
-        raise ProviderError(f"{path} is no file of properties") from error
+        raise ProviderError(f"{path} is not a properties file") from error
     if key not in values:
         raise ProviderError(f"there is no {key} in {path}")
     return str(values[key])
@@ -130,7 +130,7 @@ def _of_file(path: str, key: str, allowed: str) -> str:
 
 def _of_directory(path: str, name: str, allowed: str) -> str:
     if name in ("", ".", "..") or "/" in name:
-        raise ProviderError(f"{name} is no file of {path}")
+        raise ProviderError(f"{name} is not a file in {path}")
     return _read(str(Path(path, name)), allowed)
 
 
@@ -149,4 +149,4 @@ def _read(path: str, allowed: str) -> str:
     except OSError as error:
         raise ProviderError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise ProviderError(f"{path} is no text") from None
+        raise ProviderError(f"{path} is not text") from None

@@ -250,7 +250,7 @@ def _plain_callback(name: str | None) -> AskForPassword | None:
         fix = "install the package that has it, or correct the name"
         raise MechanismError(_CALLBACK, f"{why} ({error})" if found else why, fix) from None
     if not callable(callback):
-        raise MechanismError(_CALLBACK, f"{name} is no function", "name another entry point")
+        raise MechanismError(_CALLBACK, f"{name} is not a function", "name another entry point")
     return callback
 
 

@@ -143,7 +143,7 @@ def parse_keys(data: bytes) -> Keys:
         members = json.loads(data)["keys"]
         entries = [one for one in members if isinstance(one, dict)]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise KeySetError("it is no JSON Web Key Set") from None
+        raise KeySetError("it is not a JSON Web Key Set") from None
     if len(members) > KEYS_MAX:
         raise KeySetError(f"it holds more than {KEYS_MAX} keys")
     keys: Keys = {}
@@ -155,7 +155,7 @@ def parse_keys(data: bytes) -> Keys:
             raise KeySetError("two keys have the same id")
         keys[key_id] = key
     if not keys:
-        raise KeySetError("it holds no public key that signs tokens")
+        raise KeySetError("it has no public key that signs tokens")
     return keys
 
 

@@ -89,12 +89,12 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise WebError("it is no URL") from None
+        raise WebError("it is not a URL") from None
     if not host or parts.username is not None:
-        raise WebError("a URL of an identity provider names a host and no user")
+        raise WebError("the URL of an identity provider must name a host, and no user")
     if parts.scheme == "https" or (parts.scheme == "http" and _is_here(host)):
         return
-    raise WebError("an identity provider is asked by https, on this machine by http too")
+    raise WebError("an identity provider needs https; http only on this machine")
 
 
 def _is_here(host: str) -> bool:

@@ -21,7 +21,7 @@ def parse_initial_voters(text: str, listener: str) -> VoterSet:
     """
     voters = [_parse(word.strip(), listener) for word in text.split(",") if word.strip()]
     if not voters:
-        raise ValueError(f"no voters; they are written {FORM},…")
+        raise ValueError(f"no voters were given; they are written {FORM},…")
     found = VoterSet.of(voters)
     if len(found) < len(voters):
         raise ValueError("a node is listed more than once")
@@ -39,7 +39,7 @@ def _parse(text: str, listener: str) -> Voter:
             raise ValueError("a number is out of range")
         key = ReplicaKey(int(node_id), uuid_from_text(directory))
     except ValueError as error:
-        raise ValueError(f"{text!r} is no voter, written {FORM}: {error}") from None
+        raise ValueError(f"{text!r} is not a voter, which is written {FORM}: {error}") from None
     endpoint = Endpoint(listener.upper(), host.strip("[]"), int(port))
     return Voter(key, (endpoint,), STATIC_QUORUM, DYNAMIC_QUORUM)
 

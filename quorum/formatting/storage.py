@@ -118,9 +118,11 @@ def format_paths(
     except ValueError as error:
         raise FormatError(str(error)) from error
     if users and levels[METADATA_VERSION] < SCRAM:
-        raise FormatError("this metadata.version knows no SCRAM", "format for 3.5 or newer")
+        raise FormatError("this metadata.version does not support SCRAM", "format for 3.5 or newer")
     if not cluster_id:
-        raise FormatError("a cluster needs an id", "trimaran storage random-uuid makes one")
+        raise FormatError(
+            "the cluster id is missing", "trimaran storage random-uuid prints a new one"
+        )
     fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
     if len(fresh) < len(paths) and not ignore_formatted:
         formatted = next(path for path in paths if path not in fresh)
@@ -174,14 +176,14 @@ def check_quorum_kind(
     if config.is_controller and not config.voters and not is_dynamic:
         raise FormatError(
             "no initial voters given, and controller.quorum.voters is not set on this controller",
-            "use --standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
+            "use --standalone, --initial-controllers LIST, or --no-initial-controllers if the quorum already exists",
         )
     if kraft_version is not None and kraft_version != (
         STATIC_QUORUM if config.voters else DYNAMIC_QUORUM
     ):
         raise FormatError(
             f"kraft.version {kraft_version} does not fit the configuration",
-            "it is 0 with controller.quorum.voters, 1 without",
+            "it must be 0 with controller.quorum.voters, and 1 without",
         )
 
 
@@ -193,7 +195,7 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
     except MetaPropertiesError as error:
         raise FormatError(
             f"already formatted for another cluster or node: {error}",
-            "name other directories, or empty this one if its data may go",
+            "name other directories, or empty this one if its data can be deleted",
         ) from error
     return True
 

@@ -296,7 +296,7 @@ class Supervisor:
             case _:
                 return {
                     "ok": False,
-                    "error": f"'{command}' is no command for a node in state {child.state}",
+                    "error": f"'{command}' is not possible for a node in state {child.state}",
                 }
         self._write_state()
         return {"ok": True, "pid": child.pid}
