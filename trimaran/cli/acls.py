@@ -186,7 +186,7 @@ def explain(
         raise UserError(
             f"{operation} {resource} is more than one question",
             "it is about one operation on one resource, by its full name",
-            "trimaran acls explain User:alice read topic/orders",
+            "for example trimaran acls explain User:alice read topic/orders",
             exit_code=Exit.USAGE,
         )
     action = Action(wanted, ResourceType(pattern.resource_type), pattern.name)

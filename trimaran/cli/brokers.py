@@ -76,11 +76,18 @@ def add(
 
     path = state_file.nearest(data)
     state = state_file.read(path)
-    if count < 1 or not state.is_up():
+    if count < 1:
+        raise UserError(
+            f"cannot add {count} brokers",
+            "at least one is added",
+            "trimaran brokers add 1",
+            exit_code=Exit.USAGE,
+        )
+    if not state.is_up():
         raise UserError(
             f"cannot add {counted(count, 'broker')} to the cluster in {data}",
-            "the cluster is not running" if count > 0 else "at least one is added",
-            f"trimaran up -d --data {data} starts it",
+            "the cluster is not running",
+            f"start it with: trimaran up -d --data {data}",
             exit_code=Exit.USAGE,
         )
     there = sum(node.role == "broker" for node in state.nodes)

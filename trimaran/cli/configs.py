@@ -152,7 +152,7 @@ def parse_pair(text: str) -> Change:
         raise UserError(
             f"{text!r} is not a config to set",
             "a config is written KEY=VALUE",
-            "trimaran configs set topic/orders retention.ms=1000",
+            "for example trimaran configs set topic/orders retention.ms=1000",
             exit_code=Exit.USAGE,
         )
     return key, operation, value

@@ -175,6 +175,6 @@ def _usage(what: str, why: str) -> UserError:
     return UserError(
         what,
         why,
-        "trimaran quotas set user=alice client-id=etl producer_byte_rate=1048576",
+        "for example trimaran quotas set user=alice client-id=etl producer_byte_rate=1048576",
         exit_code=Exit.USAGE,
     )
