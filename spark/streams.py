@@ -143,8 +143,8 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 if known > bound.end:
                     self._lost(
-                        f"{key[0]}-{key[1]} ends at offset {bound.end}, and was read up to {known}: it was cut or made "
-                        "anew"
+                        f"{key[0]}-{key[1]} ends at offset {bound.end}, and was read up to {known}: it was cut, or "
+                        "deleted and created again"
                     )
                 begun[key] = known
         return begun

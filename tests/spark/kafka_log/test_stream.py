@@ -141,7 +141,7 @@ def test_what_retention_took_before_it_was_read_is_told(log, caplog):
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        ({"orders": {"0": END + 1}}, "was cut or made anew"),
+        ({"orders": {"0": END + 1}}, "was cut, or deleted and created again"),
         ({"orders": {"0": 0, "7": 5}}, "orders-7 is gone"),
     ],
 )

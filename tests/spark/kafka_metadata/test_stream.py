@@ -69,7 +69,7 @@ def test_records_come_once_and_topics_are_named_by_earlier_ones(tmp_path):
 def test_a_stream_ends_where_a_majority_agrees(tmp_path):
     log = standard()
     stored(tmp_path, log, (1,))
-    with pytest.raises(DataUnreadable, match="nobody knows what is committed"):
+    with pytest.raises(DataUnreadable, match="it is not known what is committed"):
         reader_of(tmp_path).initialOffset()
     uncommitted = reader_of(tmp_path, includeUncommitted="true")
     assert uncommitted.initialOffset() == at(log.offset)
@@ -80,7 +80,7 @@ def test_a_stream_ends_where_a_majority_agrees(tmp_path):
 def test_what_was_cut_off_again_is_told(tmp_path):
     log = standard()
     stored(tmp_path, log)
-    with pytest.raises(DataUnreadable, match="was cut or made anew"):
+    with pytest.raises(DataUnreadable, match="was cut, or deleted and created again"):
         reader_of(tmp_path).latestOffset(at(log.offset + 5), ReadAllAvailable())
 
 

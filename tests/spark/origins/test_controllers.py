@@ -106,7 +106,7 @@ def test_a_leader_that_dies_in_mid_read(cluster, monkeypatch):
 def test_what_a_running_quorum_cannot_tell_is_refused(cluster):
     with pytest.raises(OptionError, match="has no effect here: a running quorum"):
         live(cluster, "records", nodes="all")
-    with pytest.raises(DataUnreadable, match=r"asOfOffset 999999: .* tells of offsets 0 to"):
+    with pytest.raises(DataUnreadable, match=r"asOfOffset 999999: .* has offsets 0 to"):
         live(cluster, "image", asOfOffset="999999")
     with pytest.raises(OptionError, match="there is a path, too"):
         live(cluster, "records", path="/data")
