@@ -31,7 +31,7 @@ class Clock:
     """Goes on only while somebody works."""
 
     def __init__(self):
-        self.now = 0.0
+        self.now = 1000.0
 
     def __call__(self):
         return self.now
@@ -109,10 +109,11 @@ async def test_the_busy_share_the_loop_alike(queue, clock):
         small, large = Busy(queue, clock, 4, TURN_SECONDS), Busy(queue, clock, 4, 5 * TURN_SECONDS)
         small.start(nursery)
         large.start(nursery)
-        while clock.now < 2000 * TURN_SECONDS:
+        began = clock.now
+        while clock.now < began + 2000 * TURN_SECONDS:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    shares = [turn.loop_time.seconds / clock.now for turn in small.turns + large.turns]
+    shares = [turn.loop_time.seconds / (clock.now - began) for turn in small.turns + large.turns]
     check_each(shares, lambda share: abs(share - 1 / 8) < 0.02)
 
 
@@ -130,7 +131,8 @@ async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
         busy.start(nursery)
         counting = Counting()
         trio.lowlevel.add_instrument(counting)
-        while clock.now < 200 * TURN_SECONDS:
+        ends = clock.now + 200 * TURN_SECONDS
+        while clock.now < ends:
             await trio.lowlevel.checkpoint()
         trio.lowlevel.remove_instrument(counting)
         nursery.cancel_scope.cancel()
@@ -245,7 +247,7 @@ async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock
     await trio.lowlevel.checkpoint()
     turn.resume()
     clock.now += TURN_SECONDS
-    assert turn.pause() == TURN_SECONDS
+    assert turn.pause() == pytest.approx(TURN_SECONDS)
     turn.add(LITTLE)
     assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
     assert not has_room(queue, busy)
@@ -308,3 +310,69 @@ async def test_who_took_much_long_ago_took_little(queue, clock):
     await trio.lowlevel.checkpoint()
     await work(made(queue), clock, TURN_SECONDS)
     assert has_room(queue, turn)
+
+
+async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
+    """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
+    first, second, third = made(queue), made(queue), made(queue)
+    for one in (first, second, third):
+        one.add(2 * LITTLE_SECONDS)
+    await trio.lowlevel.checkpoint()
+    await work(first, clock, TURN_SECONDS)
+    await second.begin()
+    assert not has_room(queue, third)
+    for _ in range(2):  # `second` does nothing
+        await trio.lowlevel.checkpoint()
+    assert has_room(queue, third)
+
+
+async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
+    """Though the turn is not full: who was let in is expected to take less than a whole one."""
+    late = made(queue)
+    late.add(2 * LITTLE_SECONDS)
+    async with trio.open_nursery() as nursery:
+        for order in range(3):
+            nursery.start_soon(queue.enter, order, LITTLE)
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        assert not has_room(queue, late)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("difference", "is_little"), [(0.3, False), (0.4, True)])
+async def test_who_left_the_line_is_not_compared_with(queue, difference, is_little):
+    """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
+    late = made(queue)
+    late.add(2 * LITTLE_SECONDS)
+    order = late.order() + difference
+    leaving = [trio.CancelScope() for _ in range(2)]
+
+    async def leave(scope):
+        with scope:
+            await queue.enter(order + 50, TURN_SECONDS)
+
+    async with trio.open_nursery() as nursery:
+        for scope in leaving:
+            nursery.start_soon(leave, scope)
+        for _ in range(4):
+            nursery.start_soon(queue.enter, order, TURN_SECONDS)
+        await trio.lowlevel.checkpoint()
+        for scope in leaving:
+            scope.cancel()
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        assert has_room(queue, late) is is_little
+        nursery.cancel_scope.cancel()
+
+
+async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_last(queue, clock):
+    busy, less, hardly_less = made(queue), made(queue), made(queue)
+    busy.add(2 * LITTLE_SECONDS)
+    less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 0.9)
+    hardly_less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 1.1)
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, TURN_SECONDS)
+    with assert_checkpoints():
+        await work(busy, clock, TURN_SECONDS)
+    assert not has_room(queue, hardly_less)
+    assert has_room(queue, less)
