@@ -59,7 +59,7 @@ def test_users_come_and_go(node):
     tried = run(node, "users", "add", "bob", "--dry-run", stdin="third\n").stderr
     assert tried.startswith("would change the password of bob")
     assert run(node, "users", "remove", "bob", "--dry-run").stderr == (
-        "would remove bob by SCRAM-SHA-256, SCRAM-SHA-512; nothing was changed\n"
+        "would remove bob with SCRAM-SHA-256, SCRAM-SHA-512; nothing was changed\n"
     )
     run(node, "topics", "list", file=second)
     run(node, "users", "remove", "bob")
@@ -98,7 +98,7 @@ def test_a_token_from_its_making_to_its_end(node):
     assert [row["renewers"] for row in listed if row["token"] == created["token"]] == ["User:bob"]
     assert "expires at" in run(node, "tokens", "renew", created["hmac"]).stderr
     tried = run(node, "tokens", "expire", created["hmac"], "--dry-run").stderr
-    assert tried == f"would end token {created['token']}; nothing was changed\n"
+    assert tried == f"would expire token {created['token']}; nothing was changed\n"
     run(node, "topics", "list", file=token)
     run(node, "tokens", "expire", created["hmac"])
     assert run(node, "tokens", "renew", created["hmac"], "--dry-run", check=False).returncode != 0
