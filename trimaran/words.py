@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from node.words import plural_of
+
 
 def counted(number: int, noun: str) -> str:
     """`1 record`, `2 directories`, `2 keys`, `3 analyses`, `4 batches`, `1,200 partitions`."""
     return f"1 {noun}" if number == 1 else f"{number:,} {plural_of(noun)}"
-
-
-def plural_of(noun: str) -> str:
-    """Of the nouns that we use."""
-    if noun.endswith("sis"):
-        return f"{noun[:-2]}es"
-    if noun.endswith(("atch", "ss")):
-        return f"{noun}es"
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{noun[:-1]}ies"
-    return f"{noun}s"
 
 
 def entity_text(entity: Mapping[str, str | None]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from node.words import plural_of
+
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
@@ -104,15 +106,6 @@ def count_text(number: float, noun: str) -> str:
     if not number:
         return f"no {noun}"
     return f"{number:,.0f} {noun if number == 1 else plural_of(noun)}"
-
-
-def plural_of(noun: str) -> str:
-    """`batches`, `replicas`; `retries`, but `keys`."""
-    if noun.endswith(("atch", "ss")):
-        return f"{noun}es"
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{noun[:-1]}ies"
-    return f"{noun}s"
 
 
 IDS_SHOWN = 20

@@ -118,20 +118,21 @@ def configs(
             }
             for change in history.of_configs(wanted)
         ]
-        if not rows and resource is not None:
+        if not rows and wanted is not None:
             _ensure_topic_known(history, source, wanted)
             say(f"no config of {resource} was set, as far back as {source.name} reaches")
     show_rows(rows, output, columns=CONFIG_COLUMNS, noun="change")
 
 
 def _ensure_topic_known(
-    history: History, source: MetadataSource, resource: tuple[int, str] | None
+    history: History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
     """Of other resources configs may be set before they are there."""
     from quorum.metadata.image import TOPIC_RESOURCE
 
-    if resource is not None and resource[0] == TOPIC_RESOURCE and not history.knows(resource[1]):
-        raise no_topic(resource[1], f"{source.name} has no record of it, as far back as it reaches")
+    kind, name = resource
+    if kind == TOPIC_RESOURCE and not history.knows(name):
+        raise no_topic(name, f"{source.name} has no record of it, as far back as it reaches")
 
 
 def _time(timestamp_ms: int) -> str | None:

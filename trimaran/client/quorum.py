@@ -44,7 +44,7 @@ def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, A
 
 
 def replica_rows(
-    partition: DescribeQuorumResponsePartitionData, nodes: Iterable[Node] = ()
+    partition: DescribeQuorumResponsePartitionData, nodes: Iterable[Node]
 ) -> list[dict[str, Any]]:
     """Voters, then observers; who was in touch when, in the leader's milliseconds since 1970 too.
 

@@ -115,8 +115,8 @@ class TurnQueue:
         self._reserved = 0.0
         self.number = number
 
-    def has_room(self, turn: Turn, expected: float) -> bool:
-        """Whether one more may begin in this turn, of whom so many seconds are expected."""
+    def lets_begin(self, turn: Turn, expected: float) -> bool:
+        """Lets one more begin in this turn if there is room, of whom so many seconds are expected."""
         if self.number != self._loop.number:
             self._begin_turn()
         if self._taken < TURN_SECONDS and not self._in_line:
@@ -128,7 +128,7 @@ class TurnQueue:
 
     def _took_little(self, turn: Turn) -> bool:
         """Never who has had a slice in this turn: it goes on with what it asked for at once."""
-        if turn.number == self.number:
+        if turn.ended_in == self.number:
             return False
         if not self._in_line:
             return (
@@ -187,7 +187,7 @@ class TurnQueue:
 class Turn:
     """Of one connection: its slices, and what it took of the loop lately. Its steps never overlap."""
 
-    __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "loop_time", "number")
+    __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "ended_in", "loop_time")
 
     def __init__(self, queue: TurnQueue, loop_time: LoopTime) -> None:
         self.loop_time = loop_time
@@ -199,13 +199,13 @@ class Turn:
         self._entered = 0.0
         self._last = TURN_SECONDS
         # The turn of the loop that the last slice ended in.
-        self.number = -1
+        self.ended_in = -1
 
     async def begin(self, since: float | None = None) -> None:
         """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then."""
         queue = self._queue
         expected = min(self._last, TURN_SECONDS)
-        if not queue.has_room(self, expected):
+        if not queue.lets_begin(self, expected):
             if since is not None:
                 now = queue.clock()
                 self._count(now - since, now)
@@ -231,7 +231,7 @@ class Turn:
         self._ends = 0.0
         self._last = now - began
         self._count(self._last, now)
-        self.number = self._queue.number
+        self.ended_in = self._queue.number
 
     def resume(self) -> None:
         """A step begins."""

@@ -55,8 +55,8 @@ async def work(turn, clock, seconds):
     turn.end()
 
 
-def has_room(queue, turn):
-    return queue.has_room(turn, TURN_SECONDS)
+def lets_begin(queue, turn):
+    return queue.lets_begin(turn, TURN_SECONDS)
 
 
 def made(queue):
@@ -250,12 +250,12 @@ async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock
     assert turn.pause() == pytest.approx(TURN_SECONDS)
     turn.add(LITTLE)
     assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
-    assert not has_room(queue, busy)
+    assert not lets_begin(queue, busy)
     turn.add(LITTLE_SECONDS)
     other.add(2 * LITTLE_SECONDS)
     with assert_checkpoints():
         await work(other, clock, LITTLE)
-    assert has_room(queue, busy)
+    assert lets_begin(queue, busy)
 
 
 async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
@@ -263,11 +263,11 @@ async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
     busy.add(2 * LITTLE_SECONDS)
     await trio.lowlevel.checkpoint()
     await work(busy, clock, TURN_SECONDS * 1.01)
-    assert not has_room(queue, busy)
+    assert not lets_begin(queue, busy)
     with assert_no_checkpoints():
         await work(honest, clock, TURN_SECONDS)
         await work(other, clock, TURN_SECONDS)
-    assert not has_room(queue, third), "nor is there more for many of them"
+    assert not lets_begin(queue, third), "nor is there more for many of them"
     with assert_checkpoints():
         await work(third, clock, TURN_SECONDS)
     with assert_no_checkpoints():
@@ -287,7 +287,7 @@ async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clo
             nursery.start_soon(work, one, clock, TURN_SECONDS)
         for _ in range(2):  # in the first of them all have asked, before or after this
             await trio.lowlevel.checkpoint()
-        assert not has_room(queue, hardly_less)
+        assert not lets_begin(queue, hardly_less)
         with assert_no_checkpoints():
             await work(less, clock, LITTLE)
 
@@ -296,11 +296,11 @@ async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clo
     turn, other = made(queue), made(queue)
     await work(other, clock, LITTLE)
     await work(turn, clock, TURN_SECONDS)
-    assert not has_room(queue, turn)
-    assert has_room(queue, other) is False
+    assert not lets_begin(queue, turn)
+    assert lets_begin(queue, other) is False
     await trio.lowlevel.checkpoint()
     await work(made(queue), clock, TURN_SECONDS)
-    assert has_room(queue, turn)
+    assert lets_begin(queue, turn)
 
 
 async def test_who_took_much_long_ago_took_little(queue, clock):
@@ -309,7 +309,7 @@ async def test_who_took_much_long_ago_took_little(queue, clock):
     clock.now += LONG
     await trio.lowlevel.checkpoint()
     await work(made(queue), clock, TURN_SECONDS)
-    assert has_room(queue, turn)
+    assert lets_begin(queue, turn)
 
 
 async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
@@ -320,10 +320,10 @@ async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
     await trio.lowlevel.checkpoint()
     await work(first, clock, TURN_SECONDS)
     await second.begin()
-    assert not has_room(queue, third)
+    assert not lets_begin(queue, third)
     for _ in range(2):  # `second` does nothing
         await trio.lowlevel.checkpoint()
-    assert has_room(queue, third)
+    assert lets_begin(queue, third)
 
 
 async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
@@ -335,7 +335,7 @@ async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
             nursery.start_soon(queue.enter, order, LITTLE)
         for _ in range(2):
             await trio.lowlevel.checkpoint()
-        assert not has_room(queue, late)
+        assert not lets_begin(queue, late)
         nursery.cancel_scope.cancel()
 
 
@@ -361,7 +361,7 @@ async def test_who_left_the_line_is_not_compared_with(queue, difference, is_litt
             scope.cancel()
         for _ in range(2):
             await trio.lowlevel.checkpoint()
-        assert has_room(queue, late) is is_little
+        assert lets_begin(queue, late) is is_little
         nursery.cancel_scope.cancel()
 
 
@@ -374,5 +374,5 @@ async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_las
     await work(made(queue), clock, TURN_SECONDS)
     with assert_checkpoints():
         await work(busy, clock, TURN_SECONDS)
-    assert not has_room(queue, hardly_less)
-    assert has_room(queue, less)
+    assert not lets_begin(queue, hardly_less)
+    assert lets_begin(queue, less)
