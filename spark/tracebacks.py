@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
 
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
 # What PySpark's worker asks when it writes down the exception that ends it.
 _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
+_OURS = re.compile(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)")
 
 
 @contextmanager
@@ -35,3 +41,30 @@ def silence_query_loggers() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+@contextmanager
+def captured() -> Iterator[None]:
+    """PySparkException also where several stages of a query fail at once: PySpark lets Py4J tell of that."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        text = str(error)
+        if _OURS.search(text) is None:
+            raise
+        raise PySparkException(text) from None
+
+
+def cause_of(error: PySparkException) -> str:
+    """What went wrong in our words, without the frames of Python and the JVM around it."""
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        return str(found[-1]).strip()
+    head = re.split(
+        r"\n\s*(?:at |JVM stacktrace|SQLSTATE)|;\n'|\nTraceback", text.strip(), maxsplit=1
+    )[0]
+    return head.strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,10 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
+from spark.tracebacks import captured, cause_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
@@ -181,19 +180,8 @@ def collected(frame: DataFrame) -> pd.DataFrame:
     with warnings.catch_warnings():
         # PySpark warns of Arrow whenever a query fails; what failed is told by the error.
         warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
-        return frame.limit(ROWS_MAX).selectExpr(*columns).toPandas()
-
-
-def cause_of(error: PySparkException) -> str:
-    """What went wrong in our words, without the frames of Python and the JVM around it."""
-    text = str(error)
-    found = re.findall(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)", text)
-    if found:
-        return str(found[-1]).strip()
-    head = re.split(
-        r"\n\s*(?:at |JVM stacktrace|SQLSTATE)|;\n'|\nTraceback", text.strip(), maxsplit=1
-    )[0]
-    return head.strip()
+        with captured():
+            return frame.limit(ROWS_MAX).selectExpr(*columns).toPandas()
 
 
 @contextmanager

@@ -162,8 +162,9 @@ class TestInSpark:
         with pytest.raises(UserError, match="throughput") as error:
             analyze("trouput", data=data)
         assert error.value.exit_code == Exit.USAGE
-        with pytest.raises(UserError, match=r"meta\.properties"):
+        with pytest.raises(UserError, match=r"meta\.properties") as error:
             analyze("throughput", data=tmp_path)
+        assert "--data" in error.value.fix
 
     def test_data_without_a_metadata_log(self, tmp_path, capsys, recwarn):
         """What does not apply is said once, without PySpark's words about Arrow."""
@@ -198,8 +199,9 @@ class TestInSpark:
             assert error.value.exit_code == Exit.USAGE
             assert "Traceback" not in str(error.value)
             assert "org.apache" not in str(error.value)
-        with pytest.raises(UserError, match=r"meta\.properties"):
+        with pytest.raises(UserError, match=r"meta\.properties") as error:
             sql("SELECT * FROM records", data=tmp_path)
+        assert "--data" in error.value.fix
 
 
 def _sql(capsys, data, statement):

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from spark.tracebacks import silence_query_loggers
+from spark.tracebacks import captured, cause_of, silence_query_loggers
 
 pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -25,3 +25,23 @@ def test_the_error_of_a_query_is_not_logged_too(spark, query_loggers):
             assert bool(logged) is not silent
     finally:
         query_loggers[0].removeHandler(handler)
+
+
+def fail_in_stages(spark, *causes):
+    """As where several stages of a query fail before Spark looks again: only with luck does a query do that."""
+    jvm = spark._jvm
+    failed = jvm.PythonUtils.toSeq([jvm.java.lang.RuntimeException(cause) for cause in causes])
+    errors = jvm.org.apache.spark.sql.errors.QueryExecutionErrors
+    jvm.scala.util.Failure(errors.multiFailuresInStageMaterializationError(failed)).get()
+
+
+def test_stages_that_fail_at_once_are_told_as_one(spark):
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    ours = "spark.origins.origin.DataUnreadable: there is no orders"
+    with pytest.raises(PySparkException) as error, captured():
+        fail_in_stages(spark, ours, ours)
+    assert cause_of(error.value) == "there is no orders"
+    with pytest.raises(Py4JJavaError), captured():
+        fail_in_stages(spark, "a mistake of Spark's", "and another")

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from trimaran.errors import Exit, UserError
 
+WRITTEN = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
+ELSEWHERE = "start a cluster with trimaran up, or name the directory of the nodes' logs with --data"
+
 
 @contextmanager
 def explained(data: Path) -> Iterator[None]:
@@ -38,5 +41,10 @@ def explained(data: Path) -> Iterator[None]:
         fix = "name the directory of one cluster with --data"
         raise UserError(f"the logs in {data} cannot be read together", f"{error}", fix) from error
     except DataUnreadable as error:
-        fix = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
+        fix = ELSEWHERE if is_nothing(f"{error}") else WRITTEN
         raise UserError(f"the logs in {data} cannot be read", f"{error}", fix) from error
+
+
+def is_nothing(why: str) -> bool:
+    """Whether there are no logs at all where they were looked for."""
+    return why.startswith("no log directory")

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.progress import progress
-from trimaran.cli.spark_errors import explained
+from trimaran.cli.spark_errors import ELSEWHERE, explained, is_nothing
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
@@ -32,6 +32,7 @@ def sql(
         statement: A statement, such as "SELECT topic, count(*) FROM records GROUP BY topic".
         rows: The most rows shown.
     """
+    data = state_file.nearest(data)
     with explained(data):
         from spark.documentation import view_docs
         from spark.sources import VIEWS
@@ -42,7 +43,7 @@ def sql(
         named = {word.lower() for word in re.findall(r"\w+", statement)}
         used = [name for name in VIEWS if name in named]
         with progress("asking Spark"):
-            found = _run(statement, used, state_file.nearest(data), rows + 1)
+            found = _run(statement, used, data, rows + 1)
     show_rows(found[:rows], output)
     if len(found) > rows:
         say(f"more than {rows:,} rows; --rows shows more")
@@ -51,19 +52,24 @@ def sql(
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException
 
-    from spark.analyses.running import cause_of
     from spark.session import session
     from spark.sources import VIEWS, view
+    from spark.tracebacks import captured, cause_of
 
     spark = session(app_name="trimaran sql")
     try:
         for name in views:
             view(spark, name, data)
-        return [row.asDict(recursive=True) for row in spark.sql(statement).limit(rows).collect()]
+        with captured():
+            found = spark.sql(statement).limit(rows).collect()
+        return [row.asDict(recursive=True) for row in found]
     except PySparkException as error:
+        why = cause_of(error).partition("\n\n== SQL ==")[0]
         raise UserError(
             "the statement cannot be run",
-            cause_of(error).partition("\n\n== SQL ==")[0],
-            f"views: {', '.join(VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
+            why,
+            ELSEWHERE
+            if is_nothing(why)
+            else f"views: {', '.join(VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
             exit_code=Exit.USAGE,
         ) from None
