@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import trio
 
 from bench.switched import compared, fetch_request, one_node, produce_request
 from trimaran.metrics.loop_times import LoopTimes
+from wire.transport.loop_turns import loop_turns
 
 SCRAPES, SCRAPE_SECONDS = 50, 15.0
 _OF_A_PROCESS = 2  # of the kernel's numbers of CPU clocks: user and system time of all threads
@@ -27,14 +29,12 @@ _OF_A_PROCESS = 2  # of the kernel's numbers of CPU clocks: user and system time
 
 async def measure(root: Path, pairs: int) -> None:
     """Prints the difference of producing and of consuming."""
-    loop_times, counting = LoopTimes(), False
+    loop_times, counting = LoopTimes(loop_turns()), ExitStack()
 
     def switch(is_on: bool) -> None:
-        nonlocal counting
-        if is_on != counting:
-            change = trio.lowlevel.add_instrument if is_on else trio.lowlevel.remove_instrument
-            change(loop_times)
-        counting = is_on
+        counting.close()
+        if is_on:
+            counting.enter_context(loop_times.counting())
 
     async with one_node(root) as running:
         for name, request in (("produce", produce_request()), ("consume", fetch_request())):

@@ -148,18 +148,21 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 
 
 def _run(config: ServerConfig, on_ready: Callable[[], object]) -> None:
-    """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
-    instruments = _instruments(config)
-    if not config["trimaran.metrics.listener"]:
-        trio.run(run_roles, roles_of(config), config, on_ready, instruments=instruments)
-        return
-    from trimaran.metrics.beside import run_with_metrics
-    from trimaran.metrics.node_monitor import NodeMonitor
+    run = _run_with_metrics if config["trimaran.metrics.listener"] else _run_alone
+    trio.run(run, config, on_ready, instruments=_instruments(config))
 
-    monitor = NodeMonitor(config)
-    roles = roles_of(config, monitor.mirrors)
-    listener = config["trimaran.metrics.listener"]
-    run_with_metrics(partial(run_roles, roles, config, on_ready), monitor, listener, instruments)
+
+async def _run_alone(config: ServerConfig, on_ready: Callable[[], object]) -> None:
+    await run_roles(roles_of(config), config, on_ready)
+
+
+async def _run_with_metrics(config: ServerConfig, on_ready: Callable[[], object]) -> None:
+    """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
+    from trimaran.metrics.beside import node_with_metrics
+
+    async with node_with_metrics(config) as monitor:
+        roles = roles_of(config, monitor.mirrors)
+        await run_roles(roles, config, on_ready, monitor.started)
 
 
 def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:

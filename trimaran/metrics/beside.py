@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
-
-import trio
+from typing import TYPE_CHECKING
 
 from trimaran import events
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
+from wire.transport.loop_turns import loop_turns
 
 if TYPE_CHECKING:
+    from node.config.server import ServerConfig
     from trimaran.metrics.families import Families
     from trimaran.metrics.node_monitor import NodeMonitor
     from trimaran.metrics.serving import Address
@@ -23,26 +23,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RunRoles = Callable[[Callable[[Any], object]], Awaitable[None]]
-"""Is given whom to tell of a role that serves."""
 
+@asynccontextmanager
+async def node_with_metrics(config: ServerConfig) -> AsyncIterator[NodeMonitor]:
+    """Serves those of a node within the block, from before its roles start.
 
-def run_with_metrics(
-    run_roles: RunRoles,
-    monitor: NodeMonitor,
-    listener: str,
-    instruments: Sequence[trio.abc.Instrument],
-) -> None:
-    """Runs the loop. Raises ConfigError and OSError for `listener`, else what the roles raise."""
-    address = address_of(listener)
+    Raises ConfigError and OSError for `trimaran.metrics.listener`.
+    """
+    from trimaran.metrics.node_monitor import NodeMonitor
+
+    address = address_of(config["trimaran.metrics.listener"])
     assert address is not None, "somebody asked for metrics"
-
-    async def run() -> None:
+    monitor = NodeMonitor(config)
+    with monitor.loop_times.counting():
         async with serving_metrics(address, monitor) as server:
             _tell(server.address)
-            await run_roles(monitor.started)
-
-    trio.run(run, instruments=[*instruments, monitor.loop_times])
+            yield monitor
 
 
 @asynccontextmanager
@@ -52,14 +48,11 @@ async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
     Raises OSError for `address`.
     """
     monitor = MirrorMonitor()
-    trio.lowlevel.add_instrument(monitor.loop_times)
-    try:
+    with monitor.loop_times.counting():
         async with serving_metrics(address, monitor) as server:
             monitor.address = server.address
             _tell(server.address)
             yield monitor
-    finally:
-        trio.lowlevel.remove_instrument(monitor.loop_times)
 
 
 class MirrorMonitor:
@@ -70,7 +63,7 @@ class MirrorMonitor:
     address: Address
 
     def __init__(self) -> None:
-        self.loop_times = LoopTimes()
+        self.loop_times = LoopTimes(loop_turns())
         self._mirror: Mirror | None = None
 
     def __call__(self, mirror: Mirror) -> None:

@@ -1,14 +1,18 @@
 """How busy the event loop is, and how long those wait who are ready to run. A trio instrument.
 
-A turn of the loop costs what it must: two readings of the clock and a number kept. They are counted once a second.
+A turn of the loop costs what it must: one hook of trio, a reading of the clock and a number kept. They are counted once
+a second.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 import trio
 
+from wire.transport.loop_turns import LoopTurns
 from wire.transport.rate import Rate, Windows
 from wire.transport.time_histogram import TimeHistogram, TimeSummary
 
@@ -19,30 +23,54 @@ _COUNTED_SECONDS = 1.0  # some ten thousand turns at most, which is as many numb
 class LoopTimes(trio.abc.Instrument):
     """`turns` are the times from one look at the sockets to the next: what becomes ready waits at most so long."""
 
-    __slots__ = ("_began", "_due", "_histogram", "_idle", "_idle_seconds", "_turns", "_woken")
+    __slots__ = (
+        "_began",
+        "_due",
+        "_histogram",
+        "_idle",
+        "_idle_seconds",
+        "_loop",
+        "_turns",
+        "_waits",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, loop: LoopTurns) -> None:
+        self._loop = loop
         self._histogram = TimeHistogram()
         self._idle = Rate(_WINDOWS)
-        self._woken = self._began = monotonic()
+        self._began = monotonic()
         self._due = self._began + _COUNTED_SECONDS
+        # When the wait began that is not counted as idle yet.
+        self._waits = loop.woken
         # Since they were counted last.
         self._turns: list[float] = []
         self._idle_seconds = 0.0
 
-    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - of the interface
+    def before_io_wait(self, _timeout: float) -> None:
+        """trio: a turn has ended. The wait before it is known since it began."""
         now = monotonic()
-        self._turns.append(now - self._woken)
-        self._woken = now
-
-    def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - of the interface
-        now = monotonic()
-        self._idle_seconds += now - self._woken
-        self._woken = now
+        woken = self._loop.woken
+        self._turns.append(now - woken)
+        self._idle_seconds += woken - self._waits
+        self._waits = now
         if now >= self._due:
             self._count(now)
 
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """In the block it is told of each turn."""
+        self._waits = self._loop.woken
+        trio.lowlevel.add_instrument(self)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self)
+
     def _count(self, now: float) -> None:
+        woken = self._loop.woken
+        if woken > self._waits:  # in a turn, after a wait that no turn has counted
+            self._idle_seconds += woken - self._waits
+            self._waits = woken
         self._histogram.observe_all(self._turns, now)
         self._idle.record(self._idle_seconds, now)
         self._turns, self._idle_seconds = [], 0.0

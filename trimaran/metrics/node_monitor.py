@@ -19,6 +19,7 @@ from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
+from wire.transport.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from broker.process.server import RunningBroker
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class NodeMonitor:
-    """A `Monitor` of the roles in this process, as far as they have started."""
+    """A `Monitor` of the roles in this process, as far as they have started; made in the run of its loop."""
 
     def __init__(self, config: ServerConfig) -> None:
-        self.loop_times = LoopTimes()
+        self.loop_times = LoopTimes(loop_turns())
         self._config = config
         self._controller: RunningController | None = None
         self._broker: RunningBroker | None = None

@@ -37,12 +37,13 @@ from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.loop_time import LoopTimed
+from wire.transport.loop_turns import loop_turns
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Registry
 from wire.transport.sending import NOTHING, SendQueue
 from wire.transport.session import Session
-from wire.transport.turn import TURN_SECONDS, LoopTurns, Turn, TurnQueue
+from wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
 
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
@@ -107,7 +108,7 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
-        self._turn = Turn(turns or TurnQueue(LoopTurns()), info.loop_time)
+        self._turn = Turn(turns or TurnQueue(loop_turns()), info.loop_time)
 
     async def serve(self) -> None:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""

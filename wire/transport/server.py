@@ -23,9 +23,10 @@ from wire.transport.connection_quotas import ConnectionQuotas
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.loop_turns import loop_turns
 from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
 from wire.transport.registry import Registry
-from wire.transport.turn import LoopTurns, TurnQueue
+from wire.transport.turn import TurnQueue
 
 log = logging.getLogger(__name__)
 
@@ -139,8 +140,8 @@ class Server:
         self._drained = trio.Event()
         self._drain_seconds = 0.0
         # For clients and for nodes: neither waits for the other.
-        self.loop_turns = LoopTurns()
-        self._turns = {for_nodes: TurnQueue(self.loop_turns) for for_nodes in (False, True)}
+        turns = loop_turns()
+        self._turns = {for_nodes: TurnQueue(turns) for for_nodes in (False, True)}
         self._memory = {
             for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
             for for_nodes in (False, True)
@@ -396,15 +397,14 @@ async def serve_listener(
         listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
     )
     try:
-        with acceptor.loop_turns.counting():
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(acceptor.accept_all, listeners, nursery)
-                nursery.start_soon(acceptor.close_idle)
-                nursery.start_soon(acceptor.close_excess)
-                for pool in acceptor.pools():
-                    nursery.start_soon(acceptor.relieve, pool)
-                task_status.started(acceptor)
-                await acceptor.wait_drained()
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acceptor.accept_all, listeners, nursery)
+            nursery.start_soon(acceptor.close_idle)
+            nursery.start_soon(acceptor.close_excess)
+            for pool in acceptor.pools():
+                nursery.start_soon(acceptor.relieve, pool)
+            task_status.started(acceptor)
+            await acceptor.wait_drained()
+            nursery.cancel_scope.cancel()
     finally:
         acceptor._drained.set()  # noqa: SLF001 - same module

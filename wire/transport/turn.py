@@ -13,12 +13,12 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import trio
 
 from wire.transport.loop_time import LoopTime
+from wire.transport.loop_turns import LoopTurns
 
 # For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
 # the loop itself takes some 40 µs; and a request waits for some five turns.
@@ -41,28 +41,6 @@ LITTLE_SECONDS = MEMORY_SECONDS / 20
 _LITTLE_ORDER = math.log(LITTLE_SHARE)
 # Taken for who took nothing.
 _LEAST_SECONDS = 1e-6
-
-
-class LoopTurns(trio.abc.Instrument):
-    """Counts the turns of a loop, as its instrument; one for all queues, for whoever is told costs each turn."""
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def after_io_wait(self, _timeout: float) -> None:
-        """trio: another turn of the loop."""
-        self.number += 1
-
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        """In the block it is told of each turn."""
-        trio.lowlevel.add_instrument(self)
-        try:
-            yield
-        finally:
-            trio.lowlevel.remove_instrument(self)
 
 
 class _Waiting:

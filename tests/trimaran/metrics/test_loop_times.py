@@ -1,15 +1,19 @@
 """The loop is seen as it was: how long its turns took, and how much of the time it waited."""
 
 import pytest
+import trio
 
 from trimaran.metrics import loop_times
 from trimaran.metrics.loop_times import LoopTimes
+from wire.transport import loop_turns
+from wire.transport.loop_turns import LoopTurns
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(loop_times, "monotonic", lambda: now[0])
+    for module in (loop_times, loop_turns):
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
 
     def passed(seconds):
         now[0] += seconds
@@ -22,11 +26,11 @@ def live(loop, clock, turns, busy, idle):
         clock(busy)
         loop.before_io_wait(0)
         clock(idle)
-        loop.after_io_wait(0)
+        loop._loop.after_io_wait(0)
 
 
 def test_turns_are_told_whether_a_second_has_passed_or_not(clock):
-    loop = LoopTimes()
+    loop = LoopTimes(LoopTurns())
     live(loop, clock, 3, busy=0.01, idle=0.02)
     assert loop.turns().count == 3
     live(loop, clock, 100, busy=0.01, idle=0.02)
@@ -37,7 +41,7 @@ def test_turns_are_told_whether_a_second_has_passed_or_not(clock):
 
 
 def test_the_share_of_idle_time(clock):
-    loop = LoopTimes()
+    loop = LoopTimes(LoopTurns())
     live(loop, clock, 2000, busy=0.01, idle=0.03)
     assert loop.idle_share() == pytest.approx(0.75, abs=0.02)
     live(loop, clock, 12000, busy=0.01, idle=0.0)
@@ -45,6 +49,30 @@ def test_the_share_of_idle_time(clock):
 
 
 def test_a_quiet_second_keeps_nothing(clock):
-    loop = LoopTimes()
+    loop = LoopTimes(LoopTurns())
     live(loop, clock, 1000, busy=0.0001, idle=0.01)
     assert len(loop._turns) < 200
+
+
+def test_a_wait_that_a_question_has_ended_counts_for_it(clock):
+    loop = LoopTimes(LoopTurns())
+    live(loop, clock, 1, busy=1.0, idle=0.0)
+    loop.before_io_wait(0)
+    clock(9.0)
+    loop._loop.after_io_wait(0)
+    share = loop.idle_share()
+    assert share > 0.5
+    loop.before_io_wait(0)
+    assert loop.idle_share() == pytest.approx(share)  # once
+
+
+async def test_a_run_has_its_turns_and_times_that_count_them(autojump_clock):
+    times, turns = LoopTimes(loop_turns.loop_turns()), loop_turns.loop_turns()
+    with times.counting():
+        before = turns.number
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        assert turns.number == before + 3
+    assert times.turns().count == 3
+    await trio.lowlevel.checkpoint()
+    assert times.turns().count == 3

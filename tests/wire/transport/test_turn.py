@@ -8,6 +8,7 @@ from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tas
 
 from tests.checks import check_each
 from wire.transport.loop_time import LoopTime
+from wire.transport.loop_turns import LoopTurns, loop_turns
 from wire.transport.turn import (
     ALONE_SECONDS,
     LITTLE_SECONDS,
@@ -15,7 +16,6 @@ from wire.transport.turn import (
     MEMORY_SECONDS,
     RESERVED_SECONDS,
     TURN_SECONDS,
-    LoopTurns,
     Turn,
     TurnQueue,
 )
@@ -44,9 +44,7 @@ def clock():
 
 @pytest.fixture
 async def queue(clock):
-    loop = LoopTurns()
-    with loop.counting():
-        yield TurnQueue(loop, clock)
+    return TurnQueue(loop_turns(), clock)
 
 
 async def work(turn, clock, seconds):
