@@ -21,11 +21,12 @@ from spark.origins.discovery import find_log_directories
 from spark.origins.origin import DataUnreadable
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
     from pyspark.sql import DataFrame, SparkSession
 
 MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
 # Plotly's default has a button that sends a figure's data to its cloud.
-TOOLS = {"displaylogo": False, "showSendToCloud": False}
+TOOLS = {"displaylogo": False, "showSendToCloud": False, "responsive": True}
 Tell = Callable[[Outcome], object]
 
 
@@ -136,9 +137,18 @@ def _drawn(outcome: Outcome) -> Section:
     analysis, frame = outcome.analysis, outcome.frame
     is_blank = frame is None or frame.empty
     made = nothing(outcome.verdicts[0].text) if is_blank else analysis.plot(frame)
-    html = made.to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
     rows = 0 if frame is None else len(frame)
-    return Section(analysis, outcome.verdicts, html, rows, outcome.seconds)
+    return Section(analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds)
+
+
+def figure_html(made: go.Figure) -> str:
+    """A figure as HTML; one that is words only as a paragraph, whose lines end where the page does."""
+    if not made.data:
+        words = " ".join(note.text.replace("<br>", " ") for note in made.layout.annotations)
+        return f'<p class="nothing">{escape(words)}</p>'
+    html = made.to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
+    kind = "table" if made.data[0].type == "table" else "plot"
+    return f'<div class="{kind}">{html}</div>'
 
 
 # The time of a row, by view: `since_ms` acts on it.
@@ -212,7 +222,8 @@ def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
 
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f5f6f8; margin: 0; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f5f6f8; margin: 0;
+  overflow-wrap: anywhere; }
 main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; }
 h2 small { font-size: .75rem; font-weight: 500; color: #7a8694; }
@@ -228,8 +239,13 @@ li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { conten
 details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
 pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem;
   line-height: 1.4; }
+.nothing { color: #586473; text-align: center; margin: 2rem 0; }
+/* a narrow page moves what needs more width than it has */
+.plot, .table { overflow-x: auto; padding-top: 1.9rem; margin-top: -1rem; }
+.plot .plotly-graph-div { min-width: 28rem; } .table .plotly-graph-div { min-width: 60rem; }
 /* plotly's tools stand above the figure, where neither a legend nor a table's heading is */
 section .js-plotly-plot .plotly .modebar { top: -1.9rem; }
+@media (max-width: 40rem) { main { padding: 1rem .5rem; } section { padding: .8rem; } }
 nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
   text-decoration: none; font-size: .9rem; }
 """

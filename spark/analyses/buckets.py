@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark.analyses.analysis import Verdict, count_text
+from spark.analyses.analysis import YEARS_MS, Verdict, count_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +35,28 @@ def width_for(span_ms: int) -> int:
     return next((w for w in WIDTHS_MS if span_ms <= w * BUCKETS_MAX), WIDTHS_MS[-1])
 
 
-def window_of(frame: DataFrame, column: str) -> Window:
-    """The window of a DataFrame's times; runs a small job.
+def window_of(frame: DataFrame, column: str, near: DataFrame | None = None) -> Window:
+    """The window of a DataFrame's times; runs a small job, and two more where they are of two ages.
 
     Those that Kafka can have written count, where there are any: a third of them may be of 1970. Else those since 1970.
+    Where they are twenty years apart, those count that most are near to.
+
+    Args:
+        near: a DataFrame with the same column, of whose times most must be near (default: of all).
     """
+    window = _window_of_all(frame, column)
+    if window.high_ms - window.low_ms <= YEARS_MS:
+        return window
+    millis = f"unix_millis({column})"
+    middle = f"percentile_approx({millis}, 0.5) FILTER (WHERE {millis} BETWEEN {{}} AND {{}})"
+    row = (frame if near is None else near).selectExpr(middle.format(*window[1:])).first()
+    if row is None or row[0] is None:
+        return window_of(frame, column)
+    low, high = row[0] - YEARS_MS // 2, row[0] + YEARS_MS // 2
+    return _window_of_all(frame.where(f"{millis} BETWEEN {low} AND {high}"), column)
+
+
+def _window_of_all(frame: DataFrame, column: str) -> Window:
     millis = f"unix_millis({column})"
     columns = []
     for name, which in (("known", KAFKAS), ("any", ">= 0")):

@@ -68,7 +68,8 @@ WITH commits AS (
                 AND d.end_ts >= w.oldest_ts
               THEN (unix_millis(d.end_ts) - unix_millis(w.oldest_ts)) / 1000D END AS lag_seconds,
          CASE WHEN unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts) <= {YEARS_MS}
-              THEN (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D END AS still_seconds, d.end_ts
+              THEN (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D END AS still_seconds, d.end_ts,
+         l.end_offset IS NULL AND p.committed > 0 AS is_unknown
   FROM pairs p LEFT JOIN last_ends l USING (topic, partition) LEFT JOIN advanced a USING (group, topic, partition)
   LEFT JOIN waiting w USING (group, topic, partition) CROSS JOIN data_end d WHERE p.committed IS NOT NULL
 ), largest AS (
@@ -92,12 +93,15 @@ SELECT 'history' AS kind, group, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT
        sum(greatest(coalesce(end_offset, committed) - committed, 0)) AS lag, CAST(NULL AS DOUBLE) AS lag_seconds,
        CAST(NULL AS DOUBLE) AS still_seconds, CAST(NULL AS BIGINT) AS commits,
        CAST(NULL AS TIMESTAMP) AS last_commit_ts,
-       CAST(NULL AS BIGINT) AS all_lag, CAST(NULL AS BIGINT) AS all_groups, CAST(NULL AS BIGINT) AS all_stuck
+       CAST(NULL AS BIGINT) AS all_lag, CAST(NULL AS BIGINT) AS all_groups, CAST(NULL AS BIGINT) AS all_stuck,
+       CAST(NULL AS BIGINT) AS all_unknown, CAST(NULL AS BIGINT) AS all_untimed
 FROM points WHERE committed IS NOT NULL GROUP BY group, ts
 UNION ALL
 (SELECT 'now', group, topic, partition, end_ts, lag, CASE WHEN lag > 0 THEN lag_seconds ELSE 0D END, still_seconds,
         commits, last_commit_ts, sum(lag) OVER (), size(collect_set(group) OVER ()),
-        sum(CASE WHEN lag > 0 AND still_seconds >= {STUCK_SECONDS} THEN 1 ELSE 0 END) OVER ()
+        sum(CASE WHEN lag > 0 AND still_seconds >= {STUCK_SECONDS} THEN 1 ELSE 0 END) OVER (),
+        sum(CASE WHEN is_unknown THEN 1 ELSE 0 END) OVER (),
+        (SELECT count(*) FROM {{batches}} WHERE {bucketed("max_timestamp")} IS NULL)
  FROM now ORDER BY lag DESC, group, topic, partition LIMIT {ROWS})
 ORDER BY kind DESC, lag DESC, group, ts
 """
@@ -114,10 +118,12 @@ def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
         bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
         null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
         long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
-        whose commits stand still)
+        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag is
+        told as 0), all_untimed long (batches without a time, or of one far from all others)
     """
     commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
-    window = window_of(batches.selectExpr("max_timestamp AS ts").union(commits), "ts")
+    both = batches.selectExpr("max_timestamp AS ts").union(commits)
+    window = window_of(both, "ts", near=commits)  # whose clocks are those of brokers
     return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)
 
 
@@ -133,16 +139,18 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     now = frame[frame["kind"] == "now"]
     if now.empty:
         return []
-    worst = now.iloc[0]
+    worst, told = now.iloc[0], _left_out(now.iloc[0])
     where = f"{short(worst['group'])} on {short(worst['topic'])}-{worst['partition']:.0f}"
     if not worst["all_lag"]:
-        text = f"all {count_text(worst['all_groups'], 'group')} consumed everything"
-        return [Verdict("ok", f"Lag: {text}.")]
+        text = f"{count_text(worst['all_groups'], 'group')} consumed everything"
+        if worst["all_unknown"]:
+            return [Verdict("info", f"Lag: {text} that is there."), *told]
+        return [Verdict("ok", f"Lag: all {text}."), *told]
     slow = float(now.loc[now["lag"] > 0, "lag_seconds"].max())
     waits = (
         f"the oldest unconsumed record has waited {seconds_text(slow)}"
         if slow == slow
-        else "how long the oldest record waits cannot be told: no clock shows a time that can be"
+        else "how long the oldest record waits cannot be told: its time is none, or years off"
     )
     text = (
         f"{worst['all_lag']:,.0f} records in {count_text(worst['all_groups'], 'group')}; the most, "
@@ -157,6 +165,19 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{seconds_text(stuck['still_seconds'])}"
         )
         verdicts.append(Verdict("bad", f"Stuck: {text}."))
+    return verdicts + told
+
+
+def _left_out(one: pd.Series[float]) -> list[Verdict]:
+    """What the lag does not count, and what stands in the figure too early."""
+    verdicts = []
+    if one["all_unknown"]:
+        text = f"of {count_text(one['all_unknown'], 'partition')} with commits no records are there"
+        verdicts.append(Verdict("info", f"Lag: {text}: how far behind is unknown."))
+    if one["all_untimed"]:
+        text = f"{count_text(one['all_untimed'], 'batch')} without a time, or with one far from all others"
+        text += ", in the figure too early"
+        verdicts.append(Verdict("info", f"Lag: {text}."))
     return verdicts
 
 

@@ -78,7 +78,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
     if by_time.empty:
-        return [Verdict("ok", "ISR: no replica left one.")]
+        return [Verdict("ok", "ISR: no replica left an ISR.")]
     buckets = by_time.groupby("ts")["shrinks"].sum()
     storms = int((buckets >= STORM_MIN).sum())
     text = count_text(by_time["shrinks"].sum(), "shrink")

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spark.analyses.analysis import SECONDS_MAX
+
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
@@ -21,6 +23,7 @@ TABLE_LETTERS = 130  # of a line, empty ones included
 CELL_MIN = 23  # letters of a time
 PADDING = 3  # letters as wide as what stands empty beside those of a cell
 NO_CLOCK = "no clock shows a time that can be"
+UTC = "UTC"  # the title of an axis of times
 OTHERS = "others"  # than the largest, of more than there are colours
 LABEL_MAX = 36  # letters; the whole name stands where the pointer is
 
@@ -32,6 +35,7 @@ BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
     "#c23b3b",
     "#9aa3ad",
 )
+CLEAR = "rgba(0,0,0,0)"
 PALETTE = (BLUE, ORANGE, GREEN, "#7a5bb0", AMBER, "#3c9fa8", "#b35a86", "#6b7a2f", RED, "#5c6670")
 STATE_COLOURS = {
     "ok": GREEN,
@@ -61,8 +65,9 @@ def figure(height: int = 360, **layout: Any) -> go.Figure:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         **layout,
     )
-    made.update_xaxes(automargin=True)
-    made.update_yaxes(automargin=True)
+    # ticks keep labels away from bars, and those of the two axes from each other
+    made.update_xaxes(automargin=True, ticks="outside", tickcolor=CLEAR)
+    made.update_yaxes(automargin=True, ticks="outside", tickcolor=CLEAR)
     return made
 
 
@@ -152,13 +157,15 @@ def over_time(
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
-    made = figure(barmode="stack" if stacked else "group", yaxis_title=y_title)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
     if len(order) > len(PALETTE):  # colours would come twice
         kept = order[: len(PALETTE) - 1]
         frame = frame.assign(**{by: frame[by].where(frame[by].isin(kept), OTHERS)})
         frame = frame.groupby(["ts", by], as_index=False)[value].sum()
         order = [*kept, OTHERS]
+    # on a narrow page the legend has a line for each
+    height = 360 + 16 * max(0, len(order) - FEW)
+    made = figure(height, barmode="stack" if stacked else "group", yaxis_title=y_title)
     for key in order:
         rows = frame[frame[by] == key]
         made.add_bar(
@@ -169,7 +176,7 @@ def over_time(
             width=width_ms,
             offset=0,
         )
-    made.update_xaxes(type="date", title="UTC")
+    made.update_xaxes(type="date", title=UTC)
     made.update_layout(showlegend=True)
     if frame["ts"].nunique() == 1:  # a bar that fills the figure tells no time
         only, step = frame["ts"].iloc[0], pd.Timedelta(milliseconds=max(width_ms, 1000))
@@ -195,7 +202,7 @@ def lines(
             mode="lines+markers" if len(rows) < 60 else "lines",
             line_shape="hv" if steps else "linear",
         )
-    made.update_xaxes(type="date", title="UTC")
+    made.update_xaxes(type="date", title=UTC)
     made.update_yaxes(rangemode="tozero")
     made.update_layout(showlegend=True)
     return made
@@ -236,9 +243,26 @@ def heat(
         colorbar={"title": title},
         hoverongaps=False,
     )
-    made.update_xaxes(type="date", title="UTC")
+    made.update_xaxes(type="date", title=UTC)
     made.update_yaxes(autorange="reversed", type="category")
     return made
+
+
+def of_one_age(frame: pd.DataFrame, time: str) -> tuple[pd.DataFrame, str]:
+    """The rows within ten years of the middle one's time, and a title of the axis that tells how many others there are.
+
+    Clocks of two ages would leave decades of the axis empty, and show all of one age at one place.
+    """
+    import pandas as pd
+
+    times = frame[time].dropna().sort_values()
+    if times.empty:
+        return frame[:0], UTC
+    near = (frame[time] - times.iloc[len(times) // 2]).abs() <= pd.Timedelta(
+        seconds=SECONDS_MAX / 2
+    )
+    left = len(frame) - int(near.sum())
+    return frame[near], f"{UTC}; {left:,} not shown: of a clock years off" if left else UTC
 
 
 def spans(
@@ -253,7 +277,7 @@ def spans(
     """Intervals on a line for each value of `row`, coloured by state; one without length stays visible."""
     import pandas as pd
 
-    frame = frame[frame[start].notna() & frame[end].notna()]
+    frame, title = of_one_age(frame[frame[start].notna() & frame[end].notna()], start)
     if frame.empty:
         return nothing(NO_CLOCK)
     names = list(dict.fromkeys(frame[row]))[:ROWS_SHOWN]
@@ -276,7 +300,7 @@ def spans(
             + str(key)
             + "</extra>",
         )
-    made.update_xaxes(type="date", title="UTC")
+    made.update_xaxes(type="date", title=title)
     made.update_yaxes(autorange="reversed", type="category")
     made.update_layout(showlegend=True)
     return made

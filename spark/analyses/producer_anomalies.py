@@ -13,12 +13,14 @@ from spark.analyses.analysis import (
 from spark.analyses.plots import (
     AMBER,
     BLUE,
+    NO_CLOCK,
     ORANGE,
     RED,
     ROWS_SHOWN,
     distinct_labels,
     figure,
     nothing,
+    of_one_age,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +82,9 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     shown = frame[frame["kind"] == "event"]
     if shown.empty:
         return nothing("every sequence follows the one before")
+    shown, title = of_one_age(shown, "ts")
+    if shown.empty:
+        return nothing(NO_CLOCK)
     names = shown["topic"] + "-" + shown["partition"].astype("Int64").astype(str)
     keep = names.isin(list(dict.fromkeys(names))[:ROWS_SHOWN])
     shown, names = shown[keep], names[keep]
@@ -96,7 +101,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
             name=str(anomaly).replace("_", " "),
             marker={"color": colours.get(str(anomaly)), "size": 9},
         )
-    made.update_xaxes(type="date", title="UTC")
+    made.update_xaxes(type="date", title=title)
     made.update_yaxes(type="category", autorange="reversed")
     made.update_layout(showlegend=True)
     return made

@@ -103,6 +103,7 @@ def recovery_waterfall(
     )
 
 
+CAUSES = {"controlled_shutdown": "shut down", "unregistered": "removed"}  # labels must be short
 STEPS = {
     "all leaders moved": "all_leaders_seconds",
     "broker back": "back_seconds",
@@ -116,7 +117,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         return nothing("no broker that served was lost")
     shown = frame.head(ROWS_SHOWN)
     names = [
-        f"broker {b}, {'no time' if t != t else format(t, '%m-%d %H:%M:%S')}, {str(c).replace('_', ' ')}"
+        f"broker {b} {CAUSES.get(c, c)}{', no time' if t != t else format(t, ' %m-%d %H:%M:%S')}"
         for b, t, c in zip(shown["broker_id"], shown["lost_ts"], shown["cause"], strict=True)
     ]
     series, reached = {}, shown["lost_ts"].map(lambda _: 0.0)

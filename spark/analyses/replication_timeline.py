@@ -105,7 +105,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     most = int(timed["not_whole"].max())
     width = float(timed["bucket_ms"].iloc[0]) / 1000
     span = seconds_text((timed["ts"].max() - timed["ts"].min()).total_seconds() + width)
-    under = f"at most {count_text(most, 'partition')} under-replicated at once"
+    under = f"at most {count_text(most, 'partition')} at once under-replicated, or worse off"
     text = f"the log covers {span}; {under if most else 'no partition was under-replicated'}"
     return [
         Verdict("info", f"Replication: {text}."),

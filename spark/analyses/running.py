@@ -26,6 +26,8 @@ INTERPRETED = {
 # What is said where there is nothing to read, as opposed to data that cannot be read.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
+TOPICS_FOUND = "; topics found"  # what is absent is the logs of a topic
+
 RECORDS = "records"  # the view whose rows are the data itself
 Load = Callable[[str, str], "DataFrame"]  # view, schema
 
@@ -127,7 +129,9 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
     except PySparkException as error:
         why = cause_of(error)
         if any(word in why for word in ABSENT):
-            return outcome([not_applicable(analysis, why.partition("; topics found")[0])], None)
+            # that no log of a topic is here does not say that there is no such topic
+            is_topic = TOPICS_FOUND in why
+            return outcome([not_applicable(analysis, "" if is_topic else why)], None)
         return outcome([Verdict("bad", f"{analysis.title}: not possible: {why}")], None)
     verdicts = analysis.evaluate(frame)
     missing = f"there are no {analysis.needs}{since}"

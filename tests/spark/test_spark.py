@@ -113,9 +113,24 @@ def test_the_report(spark, cluster, tmp_path):
     assert "without a leader 2.5 s" not in text
     assert "1 of 1 partition offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
-    assert text.count("Plotly.newPlot") == len(ANALYSES)
-    assert text.count('"showSendToCloud": false') == len(ANALYSES)
+    drawn = text.count("Plotly.newPlot")
+    assert drawn + text.count('<p class="nothing">') == len(ANALYSES)
+    for option in ('"showSendToCloud": false', '"responsive": true'):
+        assert text.count(option) == drawn
     assert "</a><a" not in text  # a line of links could not end
+
+
+def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
+    """That no log of a topic is there does not say that there is no such topic."""
+    from spark.report import write_report
+
+    store(tmp_path, 1, standard().batches)
+    make_node(tmp_path, 11)
+    text = write_report(tmp_path, tmp_path / "report", ["consumer_lag", "throughput"]).read_text()
+    none = "not applicable: there are no"
+    assert f"Consumer lag: {none} commits of consumer groups (__consumer_offsets)." in text
+    assert f"Throughput: {none} records up to the high watermark." in text
+    assert "Plotly.newPlot" not in text
 
 
 def test_empty_partitions_are_skew(spark, tmp_path):

@@ -202,6 +202,18 @@ def test_no_lag(spark):
     assert told.text == "Lag: all 1 group consumed everything."
 
 
+def test_lag_where_logs_are_absent(spark):
+    batches = [("orders", 0, 9, at(0))]
+    commits = [(0, at(1), "g", "orders", 0, 10, at(1)), (1, at(1), "g", "gone", 0, 5, at(1))]
+    told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
+    assert "1 group consumed everything that is there" in told.text
+    assert "of 1 partition with commits no records are there" in told.text
+    assert told.levels == ["info", "info"]
+    commits[1] = (1, at(1), "g", "empty", 0, 0, at(1))  # of a partition that nothing was written to
+    told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
+    assert told.levels == ["ok"]
+
+
 def test_rebalances(spark):
     rows = [
         (at(60 * i), "busy", "classic", "generation", i, members)

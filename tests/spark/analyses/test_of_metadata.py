@@ -158,7 +158,7 @@ def test_states_at_once_are_added_up(spark):
     history += [("t", i, at(10), at(20), states[i]) for i in range(3)]
     history += [("t", i, at(20), None, "ok") for i in range(3)]
     told = analysed(spark, "replication_timeline", partition_history=history)
-    assert "at most 3 partitions under-replicated at once" in told.text
+    assert "at most 3 partitions at once under-replicated, or worse off" in told.text
     assert max(row["partitions"] for row in told.rows()) == 3
 
 

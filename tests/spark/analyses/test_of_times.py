@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
+from spark.analyses import producer_anomalies
 from tests.spark.analyses.given import analysed, at
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -48,7 +50,8 @@ def test_lag(spark, clock):
     told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
     assert "105 records in 1 group; the most, 105, g on orders-0" in told.text
     assert "how long the oldest record waits cannot be told" in told.text
-    assert told.levels == ["info"]
+    assert "20 batches without a time, or with one far from all others" in told.text
+    assert told.levels == ["info", "info"]
     history = told.frame[told.frame["kind"] == "history"].sort_values("ts")
     assert history["ts"].min().year == 2026
     assert history["lag"].iloc[-1] == 105
@@ -274,3 +277,37 @@ def test_producer_ids_without_a_time_are_counted(spark):
     told = analysed(spark, "producer_id_rate", metadata_records=rows)
     assert "4 blocks of 1,000 ids; the next free id is 4,000" in told.text
     assert "Producer ids: 3 blocks are not in the figure" in told.text
+
+
+# --- records of 2090, where the rest of the cluster is of today ---
+
+LATER = 64 * 365 * 86_400
+
+
+def test_throughput_of_two_ages_is_drawn_where_most_records_are(spark):
+    batches = [("now", 0, 1, 10, at(i)) for i in range(20)]
+    batches += [("then", 0, 1, 10, at(LATER + i)) for i in range(100)]
+    told = analysed(spark, "throughput", batches=batches)
+    assert "over 99.5 s; peak 2 records/s" in told.text
+    assert "20 records are not in the figure" in told.text
+    assert set(told.frame["ts"].dropna().dt.year) == {2089}
+
+
+def test_lag_is_drawn_by_the_clock_of_commits(spark):
+    batches = [("orders", 0, 10 * i + 9, at(LATER + i)) for i in range(200)]
+    commits = [(i, at(i * 10), "g", "orders", 0, 10 * i, at(i * 10)) for i in range(20)]
+    told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
+    assert "1,810 records in 1 group" in told.text
+    assert "how long the oldest record waits cannot be told" in told.text
+    assert "200 batches without a time, or with one far from all others" in told.text
+    history = told.frame[told.frame["kind"] == "history"]
+    assert set(history["ts"].dt.year) == {2026}
+
+
+def test_anomalies_of_two_ages_do_not_stretch_the_axis(spark):
+    rows = [("now", 0, 10 * i, 10 * i + 9, 7, i, 0, 10, at(i), False) for i in range(5)]
+    rows += [("then", 0, 10 * i, 10 * i + 9, 8, i, 0, 10, at(LATER + i), False) for i in range(3)]
+    drawn = producer_anomalies.plot(analysed(spark, "producer_anomalies", batches=rows).frame)
+    [points] = drawn.data
+    assert {pd.Timestamp(x).year for x in points.x} == {2026}
+    assert drawn.layout.xaxis.title.text == "UTC; 2 not shown: of a clock years off"

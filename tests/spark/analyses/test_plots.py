@@ -7,9 +7,10 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from spark.analyses import controller_silence, throughput
+from spark.analyses import controller_silence, recovery_waterfall, throughput
 from spark.analyses.analysis import count_text
-from spark.analyses.plots import bars, heat, over_time, table
+from spark.analyses.plots import bars, heat, nothing, over_time, spans, table
+from spark.report import figure_html
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -73,6 +74,13 @@ def test_causes_are_words():
     assert drawn.name == "controlled shutdown"
 
 
+def test_a_long_legend_leaves_room_for_the_plot():
+    frame = pd.DataFrame({"ts": [NOON] * 12, "type": list("abcdefghijkl"), "n": [1] * 12})
+    few = over_time(frame[:3], "n", "type", y_title="n", width_ms=1000)
+    many = over_time(frame, "n", "type", y_title="n", width_ms=1000)
+    assert many.layout.height >= few.layout.height + 60
+
+
 def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
     frame = pd.DataFrame(
         {"ms_from": [None, 512, 2048], "intervals": [7, 5, 2], "silences": [0, 0, 2]}
@@ -82,6 +90,43 @@ def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
     assert list(drawn["up to 1.5 s"].y) == ["unknown", "512 ms to 1.0 s", "2.0 s to 4.1 s"]
     assert list(drawn["up to 1.5 s"].x) == [0, 5, 0]
     assert list(drawn["no clock tells"].x) == [7, 0, 0]
+
+
+def test_spans_of_two_ages_do_not_stretch_the_axis():
+    later = NOON.replace(year=2090)
+    times = [NOON, NOON, later]
+    frame = pd.DataFrame({"who": ["a", "b", "c"], "from": times, "to": times, "is": ["ok"] * 3})
+    drawn = spans(frame, "who", "from", "to", "is")
+    assert [list(one.y) for one in drawn.data] == [["a", "b"]]
+    assert drawn.layout.xaxis.title.text == "UTC; 1 not shown: of a clock years off"
+
+
+def test_what_tells_losses_apart_is_not_shortened():
+    losses = [(1001, NOON, "controlled_shutdown"), (1001, NOON.replace(second=9), "fenced")]
+    frame = pd.DataFrame(losses, columns=["broker_id", "lost_ts", "cause"])
+    for column in ("all_leaders_seconds", "back_seconds", "in_sync_seconds"):
+        frame[column] = 1.0
+    drawn = recovery_waterfall.plot(frame).data[0]
+    assert list(drawn.y) == [
+        "broker 1001 shut down 01-31 12:00:00",
+        "broker 1001 fenced 01-31 12:00:09",
+    ]
+
+
+def test_words_in_place_of_a_plot_are_text():
+    """In an axis' place they would be cut off where the page is narrow."""
+    assert figure_html(nothing("no <b>\n" + "word " * 40)).startswith(
+        '<p class="nothing">no &lt;b&gt; word word'
+    )
+    assert figure_html(table(pd.DataFrame({"a": [1]}), {"a": "a"})).startswith(
+        '<div class="table">'
+    )
+    assert figure_html(bars(["a"], {"n": [1]}, x_title="n")).startswith('<div class="plot">')
+
+
+def test_labels_of_both_axes_stay_apart():
+    layout = bars(["a"], {"n": [1]}, x_title="n").layout
+    assert (layout.xaxis.ticks, layout.yaxis.ticks) == ("outside", "outside")
 
 
 @pytest.mark.parametrize(
