@@ -86,19 +86,22 @@ class FetchReader:
     """The partitions that one fetch, or the fetches of one session, read.
 
     `changed` are those that may have something to give; `wake` is called when one is added while somebody waits.
+    `data_came` says that one was added since the last look for more than a watermark.
     A reader `in_session` outlives the request, so its slots stay attached to their partitions.
     """
 
-    __slots__ = ("changed", "clock", "in_session", "wake")
+    __slots__ = ("changed", "clock", "data_came", "in_session", "wake")
 
     def __init__(self, *, in_session: bool = False) -> None:
         self.changed: dict[Slot, None] = {}
         self.clock = FetchClock()
         self.in_session = in_session
+        self.data_came = False
         self.wake: Callable[[], None] | None = None
 
     def data_changed(self, interest: Slot) -> None:
         self.changed[interest] = None
+        self.data_came = True
         if self.wake is not None:
             self.wake()
 
@@ -148,9 +151,17 @@ class Fetch:
         if self.released:
             return True
         reader = self._reader
-        changed, reader.changed = reader.changed, {}
+        changed, reader.changed, reader.data_came = reader.changed, {}, False
         self._look_at(changed)
         return self._urgent or self._size >= self._terms.min_bytes
+
+    @property
+    def is_worth_a_look(self) -> bool:
+        """Whether `look` may find enough. What a session watches has told of all but watermarks, which alone answer
+        nobody.
+        """
+        reader = self._reader
+        return self.released or reader.data_came or not reader.in_session
 
     async def look_ahead(self) -> None:
         """Looks at the slots that changed but for those that `look` takes in one turn."""

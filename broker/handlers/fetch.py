@@ -412,7 +412,7 @@ def _defer(
                 await in_turns(attach_changed(passing, reader, ctx), SLOTS_PER_TURN)
             reader.wake = wake
             with trio.move_on_at(deadline) as waiting:
-                while not fetch.look():
+                while not (fetch.is_worth_a_look and fetch.look()):
                     await changed.wait()
                     await fetch.look_ahead()
             if waiting.cancelled_caught:

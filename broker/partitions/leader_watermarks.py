@@ -25,7 +25,10 @@ class LeaderWatermarks:
         self.low = Watermark(UNKNOWN_OFFSET)
 
     def advance_high(self) -> None:
-        offset = self._next_high(self._services.commit.durable_end(self._log))
+        own_end = self._services.commit.durable_end(self._log)
+        if own_end <= self.high.offset:  # where others are does not matter
+            return
+        offset = self._next_high(own_end)
         if offset > self.high.offset:
             self.high.advance(offset)
             self._replica.watchers.watermark_moved()

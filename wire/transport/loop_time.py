@@ -4,8 +4,7 @@ nor work in threads.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from functools import partial
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -46,23 +45,24 @@ class LoopTimed(Generic[T]):
 
     __slots__ = ("_awaitable", "_timed")
 
-    def __init__(self, awaitable: Awaitable[T], timed: Timed) -> None:
+    def __init__(self, awaitable: Coroutine[Any, Any, T], timed: Timed) -> None:
         self._awaitable = awaitable
         self._timed = timed
 
     def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._awaitable.__await__()
-        step: Callable[[], Any] = partial(next, steps)
+        timed, send = self._timed, self._awaitable.send
+        step: Callable[[Any], Any] = send
+        given: Any = None
         while True:
-            self._timed.resume()
+            timed.resume()
             try:
-                awaited = step()
+                awaited = step(given)
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self._timed.pause()
+                timed.pause()
             try:
-                step = partial(steps.send, (yield awaited))
+                given, step = (yield awaited), send
             except BaseException as error:  # noqa: BLE001 - it is for the awaited to handle
-                step = partial(steps.throw, error)
+                given, step = error, self._awaitable.throw

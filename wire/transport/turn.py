@@ -153,6 +153,10 @@ class TurnQueue:
         if self.number != self._loop.number:
             self._begin_turn()
         self._taken += seconds - expected
+        if self._waiting:
+            self._let_in()
+
+    def _let_in(self) -> None:
         while self._waiting and self._granted < TURN_SECONDS:
             order, _, waiting = heapq.heappop(self._waiting)
             if waiting.task is not None:

@@ -31,6 +31,19 @@ def harness(tmp_path):
     return harness
 
 
+def looks_of(monkeypatch):
+    """The partitions that leaders look at from now on for followers."""
+    looks = []
+    real = LeaderEpoch.record_fetch
+
+    def record_fetch(self, *what):
+        looks.append(self.replica.index)
+        real(self, *what)
+
+    monkeypatch.setattr(LeaderEpoch, "record_fetch", record_fetch)
+    return looks
+
+
 # -- how much
 
 
@@ -188,6 +201,34 @@ async def test_a_follower_is_not_woken_for_a_watermark_alone(harness, autojump_c
     assert (data.high_watermark, data.records) == (1, b"")
 
 
+async def test_a_watermark_that_moves_before_the_wait_costs_no_look(
+    harness, autojump_clock, monkeypatch
+):
+    harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
+    fill(harness, 0)
+    first = await ask(harness, request(wanted(0, 1), follower=12, epoch=0))
+    follows = {"follower": 12, "session_id": first.session_id, "epoch": 1}
+    deferred = start(harness, request(**follows, max_wait_ms=500))
+    await ask(harness, request(wanted(0, 1), follower=13))
+    assert harness.leader().high_watermark.offset == 1
+    looks = looks_of(monkeypatch)
+    with trio.move_on_after(0.4):
+        await deferred.finish()
+    assert looks == []
+
+
+async def test_records_that_come_before_the_wait_end_it(harness, autojump_clock):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    fill(harness, 0)
+    first = await ask(harness, request(wanted(0, 1), follower=12, epoch=0))
+    follows = {"follower": 12, "session_id": first.session_id, "epoch": 1}
+    deferred = start(harness, request(**follows, max_wait_ms=60_000))
+    size = fill(harness, 0)
+    began = trio.current_time()
+    assert sizes(await deferred.finish()) == {0: size}
+    assert trio.current_time() == began
+
+
 # -- up to where
 
 
@@ -240,14 +281,7 @@ async def test_a_follower_below_the_log_s_start_proves_nothing(harness):
 async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch):
     harness.set_image(topic("t", *[partition((11, 12))] * 3), brokers=BROKERS)
     fill(harness, 0, 1, 2)
-    looks = []
-    real = LeaderEpoch.record_fetch
-
-    def record_fetch(self, *what):
-        looks.append(self.replica.index)
-        real(self, *what)
-
-    monkeypatch.setattr(LeaderEpoch, "record_fetch", record_fetch)
+    looks = looks_of(monkeypatch)
     positions = [wanted(index, 1) for index in range(3)]
     first = await ask(harness, request(*positions, follower=12, epoch=0))
     await ask(harness, request(follower=12, session_id=first.session_id, epoch=1))
