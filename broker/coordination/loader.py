@@ -9,12 +9,12 @@ Source: Kafka's `CoordinatorLoaderImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from broker.coordination.shard import CoordinatorShard, Producer, RecordSerde
+from broker.coordination.shard import CoordinatorShard, LoadedRow, Producer, RecordSerde, TakeRows
 from broker.coordination.transactions import PendingTransactions
 from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_batches
 from log.batches.columns import Columns, decode_columns
@@ -100,26 +100,34 @@ class CoordinatorLoader(Generic[R]):
                 offset, _, place, (key, value) = ended
                 self._last[place] = (offset, key, value)
 
-    def replay_into(self, shard: CoordinatorShard[R]) -> None:
-        """Gives `shard`, which is empty, the state that the log has led to.
+    def replay_into(self, shard: CoordinatorShard[R], take_rows: TakeRows | None = None) -> None:
+        """Gives `shard`, which is empty, the state that the log has led to; `take_rows` instead of decoding and
+        replaying each row that is of no open transaction.
 
         Raises:
             RemoteProtocolError: a record is malformed, or of a version this coordinator does not know.
         """
-        decode, replay = self._serde.decode, shard.replay
+        take = take_rows or self._replaying(shard)
         rows = sorted(self._last.values(), key=itemgetter(0))
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            for offset, key, value in rows[start : start + ROWS_AT_ONCE]:
-                if value is None and self._compacted:
-                    continue
+            some = rows[start : start + ROWS_AT_ONCE]
+            take([row for row in some if row[2] is not None] if self._compacted else some)
+            self._long_lived.add(ROWS_AT_ONCE)
+        for offset, producer, _, (key, value) in self._pending:
+            record = self._serde.decode(key, value)
+            if record is not None:
+                shard.replay(offset, record, producer)
+
+    def _replaying(self, shard: CoordinatorShard[R]) -> TakeRows:
+        decode, replay = self._serde.decode, shard.replay
+
+        def take(rows: Iterable[LoadedRow]) -> None:
+            for offset, key, value in rows:
                 record = decode(key, value)
                 if record is not None:
                     replay(offset, record)
-            self._long_lived.add(ROWS_AT_ONCE)
-        for offset, producer, _, (key, value) in self._pending:
-            record = decode(key, value)
-            if record is not None:
-                replay(offset, record, producer)
+
+        return take
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:

@@ -43,7 +43,7 @@ async def load_shard(
         return loader.feed(data)
 
     def finish() -> None:
-        loader.replay_into(shard)
+        loader.replay_into(shard, spec.taking_rows and spec.taking_rows(shard))
         shard.finish_load()
 
     while offset < end_offset and is_wanted():

@@ -9,7 +9,7 @@ Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -23,6 +23,11 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 ResponseToken = Any
 """Whoever waits for a response; a shard hands it back beside the response and never looks inside."""
+
+LoadedRow = tuple[int, bytes, bytes | None]
+"""The offset, key and value of a loaded record."""
+TakeRows = Callable[[Iterable[LoadedRow]], object]
+"""Is given some after the other, in the order of the log. Raises RemoteProtocolError."""
 
 
 class Producer(NamedTuple):

@@ -31,6 +31,7 @@ from broker.groups.describe import (
 from broker.groups.image_topics import newest_topics
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
+from broker.groups.loaded_offsets import LoadedRows
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
@@ -80,11 +81,13 @@ class GroupCoordinator:
         self._metadata = metadata
         around = Surroundings(settings, newest_topics(lambda: metadata.image))
         self._around = around
+        serde = GroupRecordSerde(limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(limits, self._knows_topic, around),
-                serde=GroupRecordSerde(limits.offset_value_version),
+                serde=serde,
+                taking_rows=lambda shard: LoadedRows(serde, shard).take,
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
                 storage_failed=storage_failed,

@@ -24,9 +24,13 @@ def of_gone_topics(
     store: GroupStore, group_id: str, knows_topic: KnowsTopic
 ) -> Iterator[GroupRecord]:
     """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
-    for topic, partition, value in store.offsets_of(group_id):
-        if not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
+    for topic, offsets in store.offsets.get(group_id, {}).items():
+        topic_ids = {value.topic_id for value in offsets.values()}  # one, or two after a deletion
+        gone = {topic_id for topic_id in topic_ids if not knows_topic(topic, topic_id)}
+        if gone:
+            for partition, value in offsets.items():
+                if value.topic_id in gone:
+                    yield offset_tombstone(group_id, topic, partition)
 
 
 def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Iterator[GroupRecord]:

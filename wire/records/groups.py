@@ -116,8 +116,7 @@ def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    prefix = view[:2]
-    return (_OFFSET_DECODERS.get(prefix) or _offset_decoder(prefix))(view[2:])
+    return OFFSET_DECODERS[view[:2]](view[2:])
 
 
 def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
@@ -152,7 +151,6 @@ def decode_consumer_group_value(
 
 # By the two bytes before them, made when first used: a coordinator decodes millions of keys and offsets when it loads.
 _KEY_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], ClassicKey]] = {}
-_OFFSET_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], OffsetCommitValue]] = {}
 
 
 def _key_decoder(prefix: bytes | memoryview) -> Callable[[bytes | memoryview], ClassicKey] | None:
@@ -166,11 +164,16 @@ def _key_decoder(prefix: bytes | memoryview) -> Callable[[bytes | memoryview], C
     return _KEY_DECODERS.setdefault(bytes(prefix), decode)
 
 
-def _offset_decoder(
-    prefix: bytes | memoryview,
-) -> Callable[[bytes | memoryview], OffsetCommitValue]:
-    decode = OffsetCommitValue.decoder(_read_prefix(prefix))
-    return _OFFSET_DECODERS.setdefault(bytes(prefix), decode)
+class _OffsetDecoders(dict[bytes | memoryview, Callable[[bytes | memoryview], OffsetCommitValue]]):
+    def __missing__(
+        self, prefix: bytes | memoryview
+    ) -> Callable[[bytes | memoryview], OffsetCommitValue]:
+        decode = self[bytes(prefix)] = OffsetCommitValue.decoder(_read_prefix(prefix))
+        return decode
+
+
+OFFSET_DECODERS = _OffsetDecoders()
+"""As `decode_offset_commit_value`, in two steps for who decodes a million: by the first two bytes, of what follows."""
 
 
 def _read_prefix(view: bytes | memoryview) -> int:

@@ -15,9 +15,9 @@ def held_load(monkeypatch):
     may_finish = threading.Event()
     replay_into = CoordinatorLoader.replay_into
 
-    def slow(loader, shard):
+    def slow(loader, *into):
         may_finish.wait(30)
-        replay_into(loader, shard)
+        replay_into(loader, *into)
 
     monkeypatch.setattr(CoordinatorLoader, "replay_into", slow)
     yield may_finish

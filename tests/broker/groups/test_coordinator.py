@@ -482,9 +482,9 @@ async def test_a_epoch_that_ended_while_it_loaded_does_not_begin_to_serve(tmp_pa
     may_finish = threading.Event()
     replay_into = CoordinatorLoader.replay_into
 
-    def slow(loader, shard):
+    def slow(loader, *into):
         may_finish.wait(30)
-        replay_into(loader, shard)
+        replay_into(loader, *into)
 
     monkeypatch.setattr(CoordinatorLoader, "replay_into", slow)
     async with open_rig(tmp_path) as rig:

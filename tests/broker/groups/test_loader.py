@@ -7,6 +7,7 @@ import pytest
 from broker.coordination.loader import CoordinatorLoader
 from broker.groups.group import GroupState
 from broker.groups.loaded import restore_group
+from broker.groups.loaded_offsets import LoadedRows
 from broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
@@ -25,17 +26,23 @@ from wire.records.groups import (
 
 
 def load(*pieces):
-    """What pieces lead to, which is what they lead to as one piece."""
+    """What pieces lead to, which is what they lead to as one piece, and record by record."""
     store, whole = _loaded(pieces), _loaded([b"".join(pieces)])
+    plain = _loaded(pieces, lambda shard: None)
     assert (store.offsets, store.groups) == (whole.offsets, whole.groups)
+    assert (store.offsets, store.groups) == (plain.offsets, plain.groups)
     return store
 
 
-def _loaded(pieces):
+def quick(shard):
+    return LoadedRows(GroupRecordSerde(), shard).take
+
+
+def _loaded(pieces, taking_rows=quick):
     loader, shard = CoordinatorLoader(GroupRecordSerde()), Driver().shard
     for piece in pieces:
         loader.feed(piece)
-    loader.replay_into(shard)
+    loader.replay_into(shard, taking_rows(shard))
     return shard.store
 
 

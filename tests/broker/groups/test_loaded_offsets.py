@@ -1,0 +1,93 @@
+"""Rows of a loaded log: the state is what decoding and replaying each of them leads to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.groups.loaded_offsets import LoadedRows
+from broker.groups.records import GroupRecordSerde
+from tests.broker.groups.driver import Driver
+from wire.errors import RemoteProtocolError
+from wire.records.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_group_key,
+    encode_group_value,
+)
+
+SERDE = GroupRecordSerde()
+# One in the other, and such as could be cut elsewhere.
+NAMES = st.sampled_from(["", "g", "gt", "t", "\x00", "\x00\x01t"])
+PARTITIONS = st.integers(0, 2) | st.sampled_from([-1, 1 << 31 - 1])
+
+
+@st.composite
+def offsets(draw):
+    kind = draw(st.sampled_from([OffsetCommitKey, LegacyOffsetCommitKey]))
+    names = {"group": draw(NAMES), "topic": draw(NAMES)}
+    key = encode_group_key(kind(**names, partition=draw(PARTITIONS)))
+    if draw(st.integers(0, 5)) == 0:
+        return key, None
+    value = OffsetCommitValue(
+        offset=draw(st.integers(0, 9)),
+        metadata=draw(NAMES),
+        commit_timestamp=1,
+        topic_id=draw(st.sampled_from([bytes(16), b"a" * 16])),
+    )
+    return key, encode_group_value(value, 4)
+
+
+@st.composite
+def groups(draw):
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=draw(st.integers(0, 3)),
+        protocol=None,
+        leader=None,
+        members=[],
+    )
+    return encode_group_key(GroupMetadataKey(group=draw(NAMES))), encode_group_value(value, 3)
+
+
+UNKNOWN = st.just((b"\x00\x63\x00\x01g", b"x"))
+
+
+@given(st.lists(offsets() | groups() | UNKNOWN, max_size=40))
+def test_the_state_is_that_of_records_replayed(rows):
+    quick, plain = Driver().shard, Driver().shard
+    loaded = LoadedRows(SERDE, quick)
+    numbered = [(offset, key, value) for offset, (key, value) in enumerate(rows)]
+    loaded.take(numbered[:7])
+    loaded.take(numbered[7:])
+    for offset, key, value in numbered:
+        if (record := SERDE.decode(key, value)) is not None:
+            plain.replay(offset, record)
+    assert quick.store.offsets == plain.store.offsets
+    assert quick.store.groups == plain.store.groups
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x04", b"\x00\x63" + bytes(30)])
+def test_a_damaged_value_fails_the_load_wherever_it_stands(damaged):
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    good = encode_group_value(OffsetCommitValue(offset=1, metadata="", commit_timestamp=1), 4)
+    for before in (0, 1):
+        loaded = LoadedRows(SERDE, Driver().shard)
+        for offset in range(before):
+            loaded.take([(offset, encode_group_key(key), good)])
+        with pytest.raises(RemoteProtocolError):
+            loaded.take([(before, encode_group_key(key), damaged)])
+
+
+def test_a_key_that_is_cut_or_followed_by_more_fails_the_load():
+    key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=0))
+    good = encode_group_value(OffsetCommitValue(offset=1, metadata="", commit_timestamp=1), 4)
+    loaded = LoadedRows(SERDE, Driver().shard)
+    loaded.take([(0, key, good)])
+    for wrong in (key[:-1], key + b"\x00", key[:-4], key[:1]):
+        with pytest.raises(RemoteProtocolError):
+            loaded.take([(1, wrong, good)])
