@@ -225,10 +225,8 @@ class Connection:
     async def _read_requests(self) -> None:
         endpoint, frames, turn, share = self._endpoint, self._frames, self._turn, self._share
         while await endpoint.receive(frames):
-            if endpoint.seconds:
-                turn.add(endpoint.seconds)
-                endpoint.seconds = 0.0
-            await turn.begin(endpoint.received_at)
+            spent, endpoint.seconds = endpoint.seconds, 0.0
+            await turn.begin(endpoint.received_at, spent)
             await self._begin_received()
             if frames.unread and frames.coming > share.frame:
                 frames.shrink()

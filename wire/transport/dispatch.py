@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, cast
@@ -47,7 +47,7 @@ class DeferredFrame:
         return self.deferred.ready is not None and self.deferred.ready()
 
     async def finish(self) -> Outgoing | None:
-        """Awaits and encodes the response.
+        """Awaits and encodes the response; what answers a large request may be large, and is made in a thread.
 
         Raises:
             CloseConnection: there is no answer for what went wrong.
@@ -57,13 +57,14 @@ class DeferredFrame:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = await self._apart(self._error, self.route.as_kafka_error(error))
+            refused = self.route.as_kafka_error(error)
+            response = (
+                await run_apart(self._error, refused) if self.call.heavy else self._error(refused)
+            )
         self.route.ended(self.call, response)
-        return await self._apart(_encode, response, self.call.header)
-
-    async def _apart(self, make: Callable[[*Ts], T], *args: *Ts) -> T:
-        """An answer to a large request may be large: it is made in the thread for such work."""
-        return await run_apart(make, *args) if self.call.heavy else make(*args)
+        if self.call.heavy:
+            return await run_apart(_encode, response, self.call.header)
+        return _encode(response, self.call.header)
 
     def _error(self, error: KafkaError) -> Message:
         return self.route.error_response(

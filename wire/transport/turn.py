@@ -183,19 +183,21 @@ class Turn:
         # The turn of the loop that the last slice ended in.
         self.ended_in = -1
 
-    async def begin(self, since: float | None = None) -> None:
-        """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then."""
+    async def begin(self, since: float | None = None, spent: float = 0.0) -> None:
+        """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then; `spent`
+        are seconds before that, which count but do not shorten the slice.
+        """
         queue = self._queue
         expected = min(self._last, TURN_SECONDS)
         if not queue.lets_begin(self, expected):
             if since is not None:
                 now = queue.clock()
-                self._count(now - since, now)
-                since = None
+                self._count(now - since + spent, now)
+                since, spent = None, 0.0
             await queue.enter(self.order(), expected)
             self._entered = expected
         now = queue.clock() if since is None else since
-        self.loop_time.began = now
+        self.loop_time.began = now - spent
         is_shared = now - queue.shared_at < MEMORY_SECONDS
         self._ends = now + (TURN_SECONDS if is_shared else ALONE_SECONDS)
 
@@ -226,10 +228,6 @@ class Turn:
         self.loop_time.began = None
         self._count(now - began, now)
         return now - began
-
-    def add(self, seconds: float) -> None:
-        """What it took of the loop beside its slices and steps."""
-        self._count(seconds, self._queue.clock())
 
     def _count(self, seconds: float, now: float) -> None:
         queue = self._queue

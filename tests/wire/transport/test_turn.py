@@ -47,6 +47,11 @@ async def queue(clock):
     return TurnQueue(loop_turns(), clock)
 
 
+def add(turn, seconds):
+    """So much it took of the loop."""
+    turn._count(seconds, turn._queue.clock())
+
+
 async def work(turn, clock, seconds):
     await turn.begin()
     clock.now += seconds
@@ -185,9 +190,9 @@ async def test_who_took_least_lately_is_next(clock):
     queue = TurnQueue(loop, clock)
     turns = [made(queue) for _ in range(4)]
     for seconds, turn in zip((0.96, 0.9, 0.94, 0.92), turns, strict=True):
-        turn.add(seconds)
+        add(turn, seconds)
     first, went = made(queue), []
-    first.add(2 * LITTLE_SECONDS)
+    add(first, 2 * LITTLE_SECONDS)
 
     async def ask(number):
         await work(turns[number], clock, TURN_SECONDS)
@@ -241,16 +246,16 @@ async def test_who_gives_up_holds_up_nobody(queue, clock):
 
 async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
     turn, other, busy = made(queue), made(queue), made(queue)
-    busy.add(2 * LITTLE_SECONDS)
+    add(busy, 2 * LITTLE_SECONDS)
     await trio.lowlevel.checkpoint()
     turn.resume()
     clock.now += TURN_SECONDS
     assert turn.pause() == pytest.approx(TURN_SECONDS)
-    turn.add(LITTLE)
+    add(turn, LITTLE)
     assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
     assert not lets_begin(queue, busy)
-    turn.add(LITTLE_SECONDS)
-    other.add(2 * LITTLE_SECONDS)
+    add(turn, LITTLE_SECONDS)
+    add(other, 2 * LITTLE_SECONDS)
     with assert_checkpoints():
         await work(other, clock, LITTLE)
     assert lets_begin(queue, busy)
@@ -258,7 +263,7 @@ async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock
 
 async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
     busy, honest, other, third = (made(queue) for _ in range(4))
-    busy.add(2 * LITTLE_SECONDS)
+    add(busy, 2 * LITTLE_SECONDS)
     await trio.lowlevel.checkpoint()
     await work(busy, clock, TURN_SECONDS * 1.01)
     assert not lets_begin(queue, busy)
@@ -276,9 +281,9 @@ async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clo
     """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for one in crowd:
-        one.add(2 * LITTLE_SECONDS)
-    less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 0.99)
-    hardly_less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 1.01)
+        add(one, 2 * LITTLE_SECONDS)
+    add(less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 0.99)
+    add(hardly_less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 1.01)
     await trio.lowlevel.checkpoint()
     async with trio.open_nursery() as nursery:
         for one in crowd:
@@ -303,7 +308,7 @@ async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clo
 
 async def test_who_took_much_long_ago_took_little(queue, clock):
     turn = made(queue)
-    turn.add(TURN_SECONDS * 1000)
+    add(turn, TURN_SECONDS * 1000)
     clock.now += LONG
     await trio.lowlevel.checkpoint()
     await work(made(queue), clock, TURN_SECONDS)
@@ -314,7 +319,7 @@ async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
     """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
     first, second, third = made(queue), made(queue), made(queue)
     for one in (first, second, third):
-        one.add(2 * LITTLE_SECONDS)
+        add(one, 2 * LITTLE_SECONDS)
     await trio.lowlevel.checkpoint()
     await work(first, clock, TURN_SECONDS)
     await second.begin()
@@ -327,7 +332,7 @@ async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
 async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
     """Though the turn is not full: who was let in is expected to take less than a whole one."""
     late = made(queue)
-    late.add(2 * LITTLE_SECONDS)
+    add(late, 2 * LITTLE_SECONDS)
     async with trio.open_nursery() as nursery:
         for order in range(3):
             nursery.start_soon(queue.enter, order, LITTLE)
@@ -341,7 +346,7 @@ async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
 async def test_who_left_the_line_is_not_compared_with(queue, difference, is_little):
     """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
     late = made(queue)
-    late.add(2 * LITTLE_SECONDS)
+    add(late, 2 * LITTLE_SECONDS)
     order = late.order() + difference
     leaving = [trio.CancelScope() for _ in range(2)]
 
@@ -365,12 +370,33 @@ async def test_who_left_the_line_is_not_compared_with(queue, difference, is_litt
 
 async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_last(queue, clock):
     busy, less, hardly_less = made(queue), made(queue), made(queue)
-    busy.add(2 * LITTLE_SECONDS)
-    less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 0.9)
-    hardly_less.add(2 * LITTLE_SECONDS * LITTLE_SHARE * 1.1)
+    add(busy, 2 * LITTLE_SECONDS)
+    add(less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 0.9)
+    add(hardly_less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 1.1)
     await trio.lowlevel.checkpoint()
     await work(made(queue), clock, TURN_SECONDS)
     with assert_checkpoints():
         await work(busy, clock, TURN_SECONDS)
     assert not lets_begin(queue, hardly_less)
     assert lets_begin(queue, less)
+
+
+async def test_what_was_spent_before_a_slice_counts_and_does_not_shorten_it(queue, clock):
+    turn = made(queue)
+    clock.now += 1.0
+    await turn.begin(clock.now, spent=ALONE_SECONDS)
+    assert not turn.is_over()
+    clock.now += ALONE_SECONDS * 0.9
+    assert not turn.is_over()
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(ALONE_SECONDS * 1.9)
+
+
+async def test_what_was_spent_counts_once_where_a_slice_has_to_wait(queue, clock):
+    turn = made(queue)
+    await work(turn, clock, TURN_SECONDS)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since, spent=LITTLE)  # in the next turn: this one is full
+    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + 2 * LITTLE)
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + 2 * LITTLE)
