@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ class Column(NamedTuple):
     doc: str
     source: str = ""
     unit: str = ""
-    cells: Callable[[Any], Sequence[Any]] | None = None
+    cells: Callable[[Any], Sequence[Any] | Repeated] | None = None
     """Makes the cells of some rows (as their table took them apart), where rows are not tuples in this order."""
 
 
@@ -54,8 +54,10 @@ def rows_to_arrow(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def to_array(values: Sequence[Any] | Repeated, kind: pa.DataType) -> pa.Array:
     """Arrow of Python's values; timestamps are given in milliseconds."""
+    if isinstance(values, Repeated):
+        return to_array(values.values, kind).take(values.codes)
     if kind == TIMESTAMP:
         return _timestamps(values)
     if kind == INTS:
@@ -70,15 +72,26 @@ class Codes(dict[Any, int]):
         code = self[value] = len(self)
         return code
 
+    def of(self, values: Iterable[Any], count: int) -> pa.Array:
+        """The numbers of `count` values. Raises TypeError: one has no hash."""
+        return pa.array(np.fromiter(map(self.__getitem__, values), np.int32, count))
+
+
+class Repeated(NamedTuple):
+    """A column that holds the same few values again and again: each once, and which of them each row has."""
+
+    values: Sequence[Any]
+    codes: pa.Array
+
 
 def _lists(values: Sequence[Sequence[int] | None], kind: pa.DataType) -> pa.Array:
     """A column of replicas holds the same few again and again: each is converted once."""
     codes = Codes()
     try:
-        each = np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
+        each = codes.of(values, len(values))
     except TypeError:  # lists have no hash
         return pa.array(values, kind)
-    return pa.array(list(codes), kind).take(pa.array(each))
+    return pa.array(list(codes), kind).take(each)
 
 
 _MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds
@@ -102,6 +115,6 @@ def timestamps(
     return pa.array(np.where(null, 0, ms) * 1000, pa.int64(), mask=null).cast(TIMESTAMP)
 
 
-def _timestamps(values: Sequence[int | None]) -> pa.Array:
+def _timestamps(values: Sequence[Any]) -> pa.Array:
     """A record without a time has -1."""
     return timestamps([-1 if one is None else one for one in values], absent=-1)

@@ -30,12 +30,14 @@ Span = tuple[
 class Fold:
     """Takes records, gives rows. One fold makes one pass.
 
-    RECORDS: the types of records that it takes; CONTROL: control records, too.
+    RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: control records,
+    too.
     `rows` are those finished, in the order of the table's columns. `tells_snapshot`: what a snapshot says is told in
     rows of its own (not where another task has told how it came to be).
     """
 
     RECORDS: ClassVar[Sequence[type[Message]]] = ()
+    RAW: ClassVar[Sequence[type[Message]]] = ()
     CONTROL: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -137,7 +139,9 @@ def _reader(
 def _replayed(fold: Fold, task: MetadataTask, options: MetadataOptions) -> Iterator[None]:
     """Yields whenever there are rows enough to be given away."""
     keys = frozenset(record.KEY for record in fold.RECORDS)
-    walk = Walk(task, keys, control=fold.CONTROL, until_ms=options.as_of_timestamp)
+    raw = frozenset(record.KEY for record in fold.RAW)
+    until = options.as_of_timestamp
+    walk = Walk(task, keys, raw=raw, control=fold.CONTROL, until_ms=until)
     step = None
     try:
         for step in walk:

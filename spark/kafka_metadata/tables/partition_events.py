@@ -20,7 +20,7 @@ from spark.kafka_metadata.tables.partitions import (
     Topics,
     cause_of,
     known,
-    without,
+    remembered_without,
 )
 from spark.kafka_metadata.tables.walk import Moment, Step
 from wire.records.topics import PartitionChangeRecord, PartitionRecord
@@ -138,7 +138,7 @@ class PartitionEvents(EventFold):
 
     def _is_open(self, one: Pending) -> bool:
         """Whether brokers that lost the partition serve by what was read: a fence may follow in a later batch."""
-        lost = without(one.before.isr, one.after.isr)
+        lost = remembered_without(one.before.isr, one.after.isr)
         if one.before.leader not in (one.after.leader, NO_LEADER):
             lost = (*lost, one.before.leader)
         return bool(lost) and not any(map(self.topics.why_gone, lost))
@@ -163,11 +163,16 @@ class PartitionEvents(EventFold):
 class IsrChanges(PartitionEvents):
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
         isr = after.isr
-        return before.isr is not isr and bool(without(before.isr, isr) or without(isr, before.isr))
+        return before.isr is not isr and bool(
+            remembered_without(before.isr, isr) or remembered_without(isr, before.isr)
+        )
 
     def row(self, one: Pending) -> tuple[object, ...]:
         before, after = one.before, one.after
-        added, removed = without(after.isr, before.isr), without(before.isr, after.isr)
+        added, removed = (
+            remembered_without(after.isr, before.isr),
+            remembered_without(before.isr, after.isr),
+        )
         return (
             known(after.leader),
             before.isr,

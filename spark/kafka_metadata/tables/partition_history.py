@@ -10,33 +10,58 @@ default is not in the log: 1 is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorum.metadata.image import NO_LEADER, TOPIC_RESOURCE, PartitionImage
-from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, NO_LEADER, TOPIC_RESOURCE, PartitionImage
+from quorum.metadata.topics_delta import partition_of
+from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Codes, Column, Repeated
 from spark.kafka_metadata.tables.fold import Fold, Row, Span, folded
 from spark.kafka_metadata.tables.partitions import (
     RECOVERING,
     TOPIC_RECORDS,
-    Topics,
     cause_of,
     known,
     without,
 )
+from spark.kafka_metadata.tables.standings import (
+    Place,
+    Standing,
+    apart,
+    changed,
+    created,
+    merged,
+    place_of,
+)
 from spark.kafka_metadata.tables.walk import Moment, Step
+from wire.errors import RemoteProtocolError
+from wire.primitives import uuid_to_text
 from wire.records.configs import ConfigRecord
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
+from wire.records.metadata import decode_metadata_record
+from wire.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from wire.schema import Message
 
 MIN_ISR = "min.insync.replicas"
 MIN_ISR_DEFAULT = 1
 EVERYWHERE = (4, "")  # the resource of what holds for all brokers
+
+
+def of_changes(cells: Callable[[Changes], Sequence[Any]]) -> Callable[[Parts], Repeated]:
+    """A column whose cells are made once for each distinct change: those of most rows are the same few."""
+    return lambda parts: Repeated(cells(parts.changes), parts.codes)
+
 
 COLUMNS = (
     Column(
@@ -98,100 +123,100 @@ COLUMNS = (
         INT,
         "the leader; null: none",
         "PartitionChangeRecord.leader",
-        cells=lambda parts: parts.leaders,
+        cells=of_changes(lambda changes: changes.leaders),
     ),
     Column(
         "prev_leader",
         INT,
         "the leader before; null: none, or the first interval",
-        cells=lambda parts: parts.prev_leaders,
+        cells=of_changes(lambda changes: changes.prev_leaders),
     ),
     Column(
         "leader_epoch",
         INT,
         "grows with each election",
         "PartitionRecord.leaderEpoch",
-        cells=lambda parts: parts.now.leader_epoch,
+        cells=lambda parts: parts.leader_epoch,
     ),
     Column(
         "partition_epoch",
         INT,
         "grows with each change",
         "PartitionRecord.partitionEpoch",
-        cells=lambda parts: parts.now.partition_epoch,
+        cells=lambda parts: parts.partition_epoch,
     ),
     Column(
         "replicas",
         INTS,
         "brokers, the preferred leader first",
         "PartitionRecord.replicas",
-        cells=lambda parts: parts.now.replicas,
+        cells=of_changes(lambda changes: changes.now.replicas),
     ),
     Column(
         "isr",
         INTS,
         "in-sync replicas",
         "PartitionChangeRecord.isr",
-        cells=lambda parts: parts.now.isr,
+        cells=of_changes(lambda changes: changes.now.isr),
     ),
     Column(
         "isr_added",
         INTS,
         "in the ISR, and not in that before",
-        cells=lambda parts: parts.isr_added,
+        cells=of_changes(lambda changes: changes.isr_added),
     ),
     Column(
         "isr_removed",
         INTS,
         "in the ISR before, and no longer",
-        cells=lambda parts: parts.isr_removed,
+        cells=of_changes(lambda changes: changes.isr_removed),
     ),
     Column(
         "adding",
         INTS,
         "replicas being added",
         "PartitionRecord.addingReplicas",
-        cells=lambda parts: parts.now.adding,
+        cells=of_changes(lambda changes: changes.now.adding),
     ),
     Column(
         "removing",
         INTS,
         "replicas being removed",
         "PartitionRecord.removingReplicas",
-        cells=lambda parts: parts.now.removing,
+        cells=of_changes(lambda changes: changes.now.removing),
     ),
     Column(
         "elr",
         INTS,
         "eligible leaders outside the ISR (KIP-966)",
         "….eligibleLeaderReplicas",
-        cells=lambda parts: parts.now.elr,
+        cells=of_changes(lambda changes: changes.now.elr),
     ),
     Column(
         "min_isr",
         INT,
         "min.insync.replicas as the log says",
         "ConfigRecord",
-        cells=lambda parts: parts.min_isr,
+        cells=of_changes(lambda changes: changes.min_isr),
     ),
     Column(
         "state",
         STRING,
         "ok, under_replicated, under_min_isr, offline, deleted",
-        cells=lambda parts: parts.states,
+        cells=of_changes(lambda changes: changes.states),
     ),
     Column(
         "cause",
         STRING,
         "create, snapshot, leader_change, isr_shrink, isr_expand, reassign, config, delete, other",
-        cells=lambda parts: parts.causes,
+        cells=of_changes(lambda changes: changes.causes),
     ),
     Column(
         "unclean",
         BOOL,
         "the leader was not in sync when elected and has not recovered yet",
         "….leaderRecoveryState",
-        cells=lambda parts: parts.unclean,
+        cells=of_changes(lambda changes: changes.unclean),
     ),
     Column(
         "controller_epoch",
@@ -203,13 +228,15 @@ COLUMNS = (
 
 
 class Interval(NamedTuple):
-    """A partition between two changes; `before` is None in the first, `cause` empty for what both images tell."""
+    """A partition between two changes; `before` is None in the first, `cause` empty for what both standings tell."""
 
     since: Moment
-    now: PartitionImage
+    now: Standing
+    leader_epoch: int
+    partition_epoch: int
     min_isr: int
     cause: str
-    before: PartitionImage | None
+    before: Standing | None
 
 
 # As the class does, without a look at names: there is one for every change of a partition.
@@ -223,12 +250,12 @@ class Parts:
         self.topic_id, self.topic, self.partition, intervals, self._ends, ended = zip(
             *rows, strict=True
         )
-        since, self._nows, self.min_isr, self._causes, self._befores = zip(*intervals, strict=True)
+        since, nows, self.leader_epoch, self.partition_epoch, *others = zip(*intervals, strict=True)
         self.from_offset, self.from_ms, self.controller_epoch = zip(*since, strict=True)
         self._ended_ms = ended
-        # Of each field its values.
-        fields: list[Any] = list(zip(*self._nows, strict=True))
-        self.now: Any = PartitionImage(*fields)
+        each = Codes()
+        self.codes = each.of(zip(nows, *others, strict=True), len(rows))
+        self.changes = Changes(each)
 
     @property
     def to_offset(self) -> list[int | None]:
@@ -248,6 +275,20 @@ class Parts:
             return seconds
         return [one if known else None for one, known in zip(seconds, timed, strict=True)]
 
+
+class Changes:
+    """What intervals began with, each kind once, taken apart as `Parts` are."""
+
+    def __init__(self, each: Iterable[tuple[Standing, int, str, Standing | None]]) -> None:
+        nows, min_isr, self._told, befores = zip(*each, strict=True)
+        self.min_isr: tuple[int, ...] = min_isr
+        self._elected = [now.is_elected for now in nows]
+        self._nows = [now.image for now in nows]
+        self._befores = [before and before.image for before in befores]
+        # Of each field its values.
+        fields: list[Any] = list(zip(*self._nows, strict=True))
+        self.now: Any = PartitionImage(*fields)
+
     @property
     def leaders(self) -> list[int | None]:
         return [known(leader) for leader in self.now.leader]
@@ -258,15 +299,13 @@ class Parts:
 
     @property
     def isr_added(self) -> list[tuple[int, ...]]:
-        each = Memo(without)
-        return [each[pair] for pair in zip(self.now.isr, self._isrs_before, strict=True)]
+        return list(map(without, self.now.isr, self._isrs_before))
 
     @property
     def isr_removed(self) -> list[tuple[int, ...]]:
-        each = Memo(without)
-        return [each[pair] for pair in zip(self._isrs_before, self.now.isr, strict=True)]
+        return list(map(without, self._isrs_before, self.now.isr))
 
-    @property
+    @cached_property
     def _isrs_before(self) -> list[tuple[int, ...]]:
         """Of the first interval its own: nothing came or went."""
         pairs = zip(self.now.isr, self._befores, strict=True)
@@ -275,32 +314,23 @@ class Parts:
     @property
     def states(self) -> list[str]:
         now = self.now
-        rows = zip(
-            now.leader, now.isr, now.replicas, now.adding, self.min_isr, self._causes, strict=True
+        return list(
+            map(_state, now.leader, now.isr, now.replicas, now.adding, self.min_isr, self._told)
         )
-        each = Memo(_state)
-        return [each[row] for row in rows]
 
     @property
     def causes(self) -> list[str]:
-        rows = zip(self._causes, self._befores, self._nows, strict=True)
-        return [cause or cause_of(was or now, now) for cause, was, now in rows]
+        rows = zip(self._told, self._befores, self._nows, self._elected, strict=True)
+        return [told or _cause(was or now, now, elected) for told, was, now, elected in rows]
 
     @property
     def unclean(self) -> list[bool]:
         return [state == RECOVERING for state in self.now.leader_recovery_state]
 
 
-class Memo(dict[Any, Any]):
-    """What a function gives, by its arguments: those of most rows are the same few."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, arguments: tuple[Any, ...]) -> Any:
-        made = self[arguments] = self._function(*arguments)
-        return made
+def _cause(before: PartitionImage, now: PartitionImage, is_elected: bool) -> str:
+    cause = cause_of(before, now)
+    return "leader_change" if is_elected and cause == "other" else cause
 
 
 def _state(
@@ -322,78 +352,156 @@ def _state(
     return "under_replicated" if len(isr) < wanted else "ok"
 
 
+class Partition:
+    """A living partition with the interval that goes on."""
+
+    __slots__ = ("interval", "number", "topic")
+
+    def __init__(self, topic: OpenTopic, number: int, interval: Interval) -> None:
+        self.topic = topic
+        self.number = number
+        self.interval = interval
+
+
 class OpenTopic(NamedTuple):
-    """A topic with the intervals that go on, by partition."""
+    """A topic and its partitions, by their places."""
 
     id_text: str
     name: str
-    intervals: dict[int, Interval]
+    partitions: dict[Place, Partition]
 
 
 class PartitionHistory(Fold):
     """Replays metadata records; finished intervals become rows."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, ConfigRecord)
+    RAW: ClassVar[Sequence[type[Message]]] = (PartitionChangeRecord,)
 
     def __init__(self) -> None:
         super().__init__()
-        self._topics = Topics()
-        self._open: dict[bytes, OpenTopic] = {}
+        self._delta = MetadataDelta(EMPTY)  # of topics without their partitions, and of configs
+        self._topics: dict[bytes, OpenTopic] = {}
+        self._partitions: dict[Place, Partition] = {}
 
     def replay(self, step: Step) -> None:
         message = step.message
-        if type(message) is PartitionChangeRecord:  # most of a log
-            _, number, before, after = self._topics.delta.topics.change_partition(message)
-            self._followed(self._open[message.topic_id], number, before, after, step.moment)
-            return
-        if isinstance(message, RemoveTopicRecord):
-            self._removed(message, step.moment)
-        elif isinstance(message, ConfigRecord):
-            self._configured(message, step.moment)
-        for topic, number, before, after in self._topics.changes(step):
-            opened = self._open.get(topic.id)
-            if opened is None:
-                opened = OpenTopic(self._topics.id_text(topic.id), topic.name, {})
-                self._open[topic.id] = opened
-            if isinstance(message, PartitionRecord):
-                cause = "snapshot" if step.from_snapshot else "create"
-                minimum = self._min_isr(topic.name)
-                first = Interval(step.moment, after, minimum, cause, None)
-                opened.intervals[number] = first
+        if type(message) is bytes:  # most of a log
+            place, says = apart(message)
+            partition = self._partitions.get(place)
+            now = None if partition is None else changed(partition.interval.now, says)
+            if partition is None or now is None:
+                self._not_followed(message)
             else:
-                self._followed(opened, number, before, after, step.moment)
+                self._followed(partition, now, step.moment)
+        elif isinstance(message, PartitionChangeRecord):
+            self._changed(message, step.moment)
+        elif isinstance(message, PartitionRecord):
+            self._created(message, step)
+        else:
+            self._replay_other(message, step.moment)
 
-    def _followed(
-        self,
-        topic: OpenTopic,
-        number: int,
-        before: PartitionImage | None,
-        after: PartitionImage,
-        moment: Moment,
-    ) -> None:
+    def _not_followed(self, message: bytes) -> None:
+        """Malformed, which is no end of an analysis; else of a partition that is not there."""
+        try:
+            record = decode_metadata_record(message)
+        except RemoteProtocolError:
+            return
+        assert isinstance(record, PartitionChangeRecord)
+        self._partition_of(record)
+
+    def _partition_of(self, record: PartitionChangeRecord) -> Partition:
+        """Raises RemoteProtocolError."""
+        topic = self._topic(record.topic_id)
+        partition = topic.partitions.get(place_of(record))
+        if partition is None:
+            raise RemoteProtocolError(
+                f"the metadata log changes partition {record.partition_id} of {topic.name}, which does not exist"
+            )
+        return partition
+
+    def _topic(self, topic_id: bytes) -> OpenTopic:
+        """Raises RemoteProtocolError."""
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            text = uuid_to_text(topic_id)
+            raise RemoteProtocolError(
+                f"the metadata log changes topic {text}, which does not exist"
+            )
+        return topic
+
+    def _changed(self, record: PartitionChangeRecord, moment: Moment) -> None:
+        partition = self._partition_of(record)
+        self._followed(partition, merged(partition.interval.now, record), moment)
+
+    def _created(self, record: PartitionRecord, step: Step) -> None:
+        topic, place = self._topic(record.topic_id), place_of(record)
+        cause = "snapshot" if step.from_snapshot else "create"
+        image = partition_of(record)
+        interval = Interval(
+            step.moment,
+            created(image),
+            image.leader_epoch,
+            image.partition_epoch,
+            self._min_isr(topic.name),
+            cause,
+            None,
+        )
+        partition = Partition(topic, record.partition_id, interval)
+        topic.partitions[place] = self._partitions[place] = partition
+
+    def _replay_other(self, message: Message, moment: Moment) -> None:
+        if isinstance(message, RemoveTopicRecord):
+            self._removed(message, moment)
+        elif isinstance(message, ConfigRecord):
+            self._configured(message, moment)
+        self._delta.replay(message)
+        if isinstance(message, TopicRecord):
+            topic = OpenTopic(uuid_to_text(message.topic_id), message.name, {})
+            self._topics.setdefault(message.topic_id, topic)
+        elif isinstance(message, ClearElrRecord):
+            self._cleared(message, moment)
+
+    def _cleared(self, record: ClearElrRecord, moment: Moment) -> None:
+        change = PartitionChangeRecord(
+            topic_id=bytes(16), eligible_leader_replicas=[], last_known_elr=[]
+        )
+        for topic in self._topics.values():
+            if record.topic_name in ("", topic.name):
+                for partition in topic.partitions.values():
+                    now = partition.interval.now
+                    if now.image.elr or now.image.last_known_elr:
+                        self._followed(partition, merged(now, change), moment)
+
+    def _followed(self, partition: Partition, now: Standing, moment: Moment) -> None:
         """One interval ends, and the next begins."""
-        intervals = topic.intervals
-        old = intervals[number]
-        intervals[number] = _interval((moment, after, old.min_isr, "", before))
-        self.rows.append((topic.id_text, topic.name, number, old, moment, moment.timestamp_ms))
+        old, topic = partition.interval, partition.topic
+        _, before, leader_epoch, partition_epoch, minimum, _, _ = old
+        elected = leader_epoch + now.is_elected
+        partition.interval = _interval(
+            (moment, now, elected, partition_epoch + 1, minimum, "", before)
+        )
+        ended = moment.timestamp_ms
+        self.rows.append((topic.id_text, topic.name, partition.number, old, moment, ended))
 
     def finish(self, last: Moment) -> None:
         """The intervals that are still open, measured up to the last record."""
-        for topic in self._open.values():
-            for number, interval in topic.intervals.items():
-                self._close(topic, number, interval, None, last)
+        for topic in self._topics.values():
+            for partition in topic.partitions.values():
+                self._close(partition, partition.interval, None, last)
 
     def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
-        topic = self._open.pop(message.topic_id, None)
+        topic = self._topics.pop(message.topic_id, None)
         if topic is None:
-            return  # without partitions
-        for number, old in topic.intervals.items():
-            self._close(topic, number, old, moment, moment)
+            return  # the delta says what is wrong
+        for place, partition in topic.partitions.items():
+            del self._partitions[place]
+            old = partition.interval
+            self._close(partition, old, moment, moment)
             end = old._replace(since=moment, cause="delete", before=old.now)
-            self._close(topic, number, end, moment, moment)
+            self._close(partition, end, moment, moment)
 
     def _min_isr(self, topic: str) -> int:
-        changed = self._topics.delta.configs.changed
+        changed = self._delta.configs.changed
         for resource in ((TOPIC_RESOURCE, topic), EVERYWHERE):
             value = changed.get(resource, {}).get(MIN_ISR)
             if value is not None and value.isdecimal():
@@ -407,9 +515,9 @@ class PartitionHistory(Fold):
         """
         if record.name != MIN_ISR:
             return
-        self._topics.delta.replay(record)
+        self._delta.replay(record)
         is_default = (record.resource_type, record.resource_name) == EVERYWHERE
-        for topic in self._open.values():
+        for topic in self._topics.values():
             if is_default or (record.resource_type, record.resource_name) == (
                 TOPIC_RESOURCE,
                 topic.name,
@@ -417,25 +525,23 @@ class PartitionHistory(Fold):
                 self._reconfigure(topic, self._min_isr(topic.name), moment)
 
     def _reconfigure(self, topic: OpenTopic, minimum: int, moment: Moment) -> None:
-        for number, old in topic.intervals.items():
+        for partition in topic.partitions.values():
+            old = partition.interval
             if old.min_isr == minimum:
                 continue
             if old.since.timestamp_ms == moment.timestamp_ms:
-                topic.intervals[number] = old._replace(min_isr=minimum)
+                partition.interval = old._replace(min_isr=minimum)
             else:
-                topic.intervals[number] = Interval(moment, old.now, minimum, "config", old.now)
-                self._close(topic, number, old, moment, moment)
+                partition.interval = old._replace(
+                    since=moment, min_isr=minimum, cause="config", before=old.now
+                )
+                self._close(partition, old, moment, moment)
 
     def _close(
-        self,
-        topic: OpenTopic,
-        number: int,
-        interval: Interval,
-        end: Moment | None,
-        measured_to: Moment,
+        self, partition: Partition, interval: Interval, end: Moment | None, measured_to: Moment
     ) -> None:
-        ended = measured_to.timestamp_ms
-        self.rows.append((topic.id_text, topic.name, number, interval, end, ended))
+        topic, ended = partition.topic, measured_to.timestamp_ms
+        self.rows.append((topic.id_text, topic.name, partition.number, interval, end, ended))
 
 
 def _span(row: Row) -> Span:

@@ -99,17 +99,20 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
     if new.replicas != old.replicas or new.adding != old.adding or new.removing != old.removing:
         return "reassign"
     if new.isr != old.isr:
-        if without(old.isr, new.isr):
+        if not set(new.isr).issuperset(old.isr):
             return "isr_shrink"
-        if without(new.isr, old.isr):
+        if not set(old.isr).issuperset(new.isr):
             return "isr_expand"
     return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
 
 
-@lru_cache(maxsize=1 << 12)  # most changes are the same few
 def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Who is in the one and not in the other, sorted."""
-    return () if one == other else tuple(sorted(set(one) - set(other)))
+    # There are few: sets of them would cost more.
+    return tuple(sorted([broker for broker in one if broker not in other]))
+
+
+remembered_without = lru_cache(maxsize=1 << 12)(without)  # for rows that are mostly the same few
 
 
 def known(leader: int) -> int | None:

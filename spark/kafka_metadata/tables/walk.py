@@ -59,7 +59,7 @@ class Step(NamedTuple):
     """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
 
     moment: Moment
-    message: Any  # of any record type
+    message: Any  # of any record type, or its bytes
     group: int
     from_snapshot: bool
 
@@ -74,6 +74,7 @@ class Walk:
 
     Args:
         keys: types (`KEY`) of the records wanted.
+        raw: types of records that come as the bytes of their values (see `decode_messages`).
         control: whether control records are wanted too; they come with their types as classes.
         until_ms: records written later, and what follows the first of them, are left out; None: none are.
     """
@@ -83,10 +84,12 @@ class Walk:
         task: MetadataTask,
         keys: frozenset[int],
         *,
+        raw: frozenset[int] = frozenset(),
         control: bool = False,
         until_ms: int | None = None,
     ) -> None:
         self._task = task
+        self._raw = raw
         self._keys = keys | _TRANSACTION_KEYS
         self._control = control
         self._until_ms = until_ms
@@ -178,7 +181,8 @@ class Walk:
         data = bytes(columns.data)
         index, starts = columns.batch[first:end], columns.value_start[first:end]
         offsets, times = columns.offset[first:end], columns.timestamp_ms[first:end]
-        messages = decode_messages(data, starts, columns.value_size[first:end], self._keys)
+        sizes = columns.value_size[first:end]
+        messages = decode_messages(data, starts, sizes, self._keys, self._raw)
         epochs = [batch.leader_epoch for batch in batches]
         groups = [batch.base_offset for batch in batches]
         moments = map(_moment, zip(offsets, times, map(epochs.__getitem__, index), strict=True))

@@ -11,7 +11,9 @@ from log.batches.records import NewRecord, build_batch
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, NO_LEADER
 from quorum.metadata.topics_delta import merge_change, partition_of
+from spark.kafka_metadata.tables import standings
 from spark.kafka_metadata.tables.decoding import decode_messages
+from spark.origins.origin import DataUnreadable
 from tests.spark.directories import encode_newest
 from tests.spark.kafka_metadata.test_reading import Log, min_isr, rows, store
 from wire.as_json import as_json
@@ -59,21 +61,30 @@ def test_values_are_decoded_as_one_by_one(values, keys):
     assert found == [one_by_one(value, wanted) for value in values]
 
 
-@given(
-    st.builds(
-        PartitionChangeRecord,
-        partition_id=st.just(0),
-        topic_id=st.just(bytes(16)),
-        isr=replicas,
-        leader=st.sampled_from([-2, -1, *REPLICAS]),
-        replicas=replicas.filter(lambda r: r is None or len(r) == 3),
-        removing_replicas=replicas,
-        adding_replicas=replicas,
-        leader_recovery_state=st.sampled_from([-1, 0, 1]),
-        eligible_leader_replicas=replicas,
-        last_known_elr=replicas,
-    )
+@given(st.lists(odd | st.sampled_from(VALUES)))
+def test_values_of_raw_types_are_their_bytes(values):
+    data, starts = b"".join(values), [sum(map(len, values[:i])) for i in range(len(values))]
+    found = decode_messages(data, starts, list(map(len, values)), None, frozenset({20}))
+    for one, value in zip(found, values, strict=True):
+        assert one == (value if value.startswith(b"\1\x14\0") else one_by_one(value, None))
+
+
+changes = st.builds(
+    PartitionChangeRecord,
+    partition_id=st.just(0),
+    topic_id=st.just(bytes(16)),
+    isr=replicas,
+    leader=st.sampled_from([-2, -1, *REPLICAS]),
+    replicas=replicas.filter(lambda r: r is None or len(r) == 3),
+    removing_replicas=replicas,
+    adding_replicas=replicas,
+    leader_recovery_state=st.sampled_from([-1, 0, 1]),
+    eligible_leader_replicas=replicas,
+    last_known_elr=replicas,
 )
+
+
+@given(changes)
 def test_what_a_change_does_not_name_stays(change):
     before = partition_of(created(bytes(16), 0))._replace(elr=(12,), adding=(13,))
     after = merge_change(before, change)
@@ -91,6 +102,20 @@ def test_what_a_change_does_not_name_stays(change):
     if change.leader_recovery_state != -1:
         wanted["leader_recovery_state"] = change.leader_recovery_state
     assert after == before._replace(**wanted, partition_epoch=before.partition_epoch + 1)
+
+
+@given(changes, st.integers(0, (1 << 31) - 1), st.binary(min_size=16, max_size=16))
+def test_a_change_apart_says_what_it_says_whole(change, number, topic_id):
+    before = partition_of(created(bytes(16), 0))
+    stood = standings.created(before)
+    change.partition_id, change.topic_id = number, topic_id
+    place, says = standings.apart(encode_newest(change))
+    assert place == standings.place_of(change)
+    after, wanted = standings.changed(stood, says), merge_change(before, change)
+    assert after.image == wanted._replace(leader_epoch=0, partition_epoch=0)
+    assert after.is_elected == (wanted.leader_epoch > before.leader_epoch)
+    assert standings.merged(stood, change) is after
+    assert standings.changed(stood, says[:-1]) is None
 
 
 def created(topic_id, number):
@@ -281,6 +306,30 @@ def test_the_history_of_partitions_is_that_between_images(tmp_path, seed):
     names = wanted[0].keys()
     told = [{name: row[name] for name in names} for row in found]
     assert sorted(told, key=place) == sorted(wanted, key=place)
+
+
+def test_changes_that_cannot_be_are_told_or_left_out(tmp_path):
+    """A malformed one is of a later Kafka, perhaps; one of what is not there is an error."""
+    topic_id = next(iter(TOPICS))
+    log = Log().lead(1, 1000).write(1000, TopicRecord(name="t", topic_id=topic_id))
+    log.write(1000, created(topic_id, 0))
+    there, absent = (
+        encode_newest(PartitionChangeRecord(partition_id=number, topic_id=topic_id, isr=[11]))
+        for number in (0, 1)
+    )
+    malformed = [there[:-1], absent[:-1], there[:10], b"\1\5\x63" + there[3:]]
+
+    def found(name, values):
+        batch = build_batch([NewRecord(None, v, 3000) for v in values], base_offset=log.offset)
+        store(tmp_path / name, 1, [*log.batches, batch])
+        return rows(tmp_path / name, "partition_history")
+
+    assert [row["isr"] for row in found("left out", [*malformed, there])] == [[11, 12, 13], [11]]
+    with pytest.raises(DataUnreadable, match="changes partition 1 of t, which does not exist"):
+        found("absent", [absent])
+    stranger = PartitionChangeRecord(partition_id=0, topic_id=bytes([9] * 16), isr=[11])
+    with pytest.raises(DataUnreadable, match="which does not exist"):
+        found("stranger", [encode_newest(stranger)])
 
 
 def place(row):
