@@ -99,7 +99,7 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
     if new.replicas != old.replicas or new.adding != old.adding or new.removing != old.removing:
         return "reassign"
     if new.isr != old.isr:
-        if not set(new.isr).issuperset(old.isr):
+        if len(new.isr) < len(old.isr) or not set(new.isr).issuperset(old.isr):
             return "isr_shrink"
         if not set(old.isr).issuperset(new.isr):
             return "isr_expand"
