@@ -112,10 +112,12 @@ def test_we_and_kafka_take_turns_on_one_directory(version, tmp_path):
     assert [json.loads(line) for line in done.stdout.splitlines()] == []
     with node.running() as bootstrap:
         for topic in topics:
-            ours, theirs = served[topic], consumed(node, bootstrap, topic, "read_committed")
+            ours = served[topic]
+            theirs = consumed(node, bootstrap, topic, "read_committed", len(ours))
             assert [
                 tuple(r[k] for k in ("offset", "timestamp", "key", "value")) for r in theirs
             ] == ours
+            assert read(bootstrap, topic) == ours
         write_transactions(bootstrap, 20)
         for topic in topics:
             write(bootstrap, topic, 20, 3)
