@@ -46,7 +46,9 @@ def decode_request_header(
     try:
         key, version, correlation_id, size = _START.unpack_from(view, 0)
     except struct.error as error:
-        raise RemoteProtocolError("a request is too short for its header") from error
+        if len(view) < _HEADER_V0.size or bytes(view[: len(_HAS_HEADER_V0)]) != _HAS_HEADER_V0:
+            raise RemoteProtocolError("a request is too short for its header") from error
+        (key, version, correlation_id), size = _HEADER_V0.unpack_from(view, 0), -1
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return RequestHeader(key, version, correlation_id, None), _HEADER_V0.size
     pos = _START.size
