@@ -31,7 +31,7 @@ from broker.groups.describe import (
 from broker.groups.image_topics import newest_topics
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
-from broker.groups.loaded_offsets import LoadedRows
+from broker.groups.loaded_rows import LoadedRows
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard

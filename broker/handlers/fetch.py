@@ -425,8 +425,6 @@ def _defer(
             if not reader.in_session:
                 for slot in passing:
                     slot.detach()
-        if fetch.is_small:
-            return at_once(answer())
         return await with_checkpoints(answer(), ANSWERED_PER_TURN)
 
     return DeferredResponse(finish)

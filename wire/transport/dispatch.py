@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, cast
 
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.header import RequestHeader, decode_request_header, encode_response
@@ -26,9 +26,6 @@ from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
 # Slices whose answers are taken out of the collector's sight together, as their request is.
 SLICES_FROZEN = FROZEN_ELEMENTS_MIN // ITEMS_PER_SLICE
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 @dataclass(slots=True)

@@ -41,16 +41,16 @@ class Timed(Protocol):
 
 
 class LoopTimed(Generic[T]):
-    """Awaits `awaitable`, and tells `timed` of each of its steps."""
+    """Awaits `coroutine`, and tells `timed` of each of its steps."""
 
-    __slots__ = ("_awaitable", "_timed")
+    __slots__ = ("_coroutine", "_timed")
 
-    def __init__(self, awaitable: Coroutine[Any, Any, T], timed: Timed) -> None:
-        self._awaitable = awaitable
+    def __init__(self, coroutine: Coroutine[Any, Any, T], timed: Timed) -> None:
+        self._coroutine = coroutine
         self._timed = timed
 
     def __await__(self) -> Generator[Any, Any, T]:
-        timed, send = self._timed, self._awaitable.send
+        timed, send = self._timed, self._coroutine.send
         step: Callable[[Any], Any] = send
         given: Any = None
         while True:
@@ -64,5 +64,5 @@ class LoopTimed(Generic[T]):
                 timed.pause()
             try:
                 given, step = (yield awaited), send
-            except BaseException as error:  # noqa: BLE001 - it is for the awaited to handle
-                given, step = error, self._awaitable.throw
+            except BaseException as error:  # noqa: BLE001 - it is for the coroutine to handle
+                given, step = error, self._coroutine.throw

@@ -7,7 +7,7 @@ import pytest
 from broker.coordination.loader import CoordinatorLoader
 from broker.groups.group import GroupState
 from broker.groups.loaded import restore_group
-from broker.groups.loaded_offsets import LoadedRows
+from broker.groups.loaded_rows import LoadedRows
 from broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.loaded_offsets import LoadedRows
+from broker.groups.loaded_rows import LoadedRows
 from broker.groups.records import GroupRecordSerde
 from tests.broker.groups.driver import Driver
 from wire.errors import RemoteProtocolError
