@@ -6,7 +6,7 @@ memory for methods nobody calls. Left out: messages that encode and decode thems
 on the codec; the codec reads only what is here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import (
     Annotated,
@@ -253,6 +253,8 @@ class _SharedList(list[Any]):
 Writer = Callable[[Any, bytearray], None]
 # The message, where it ends, and what is left of the elements that it may have.
 Reader = Callable[[Any, int, int], tuple[Any, int, int]]
+# Of bytes that begin with a prefix; None if one of them is refused.
+BulkReader = Callable[[Iterable[bytes], bytes, int, int], list[Any] | None]
 
 
 class DeclaredMessage(Struct):

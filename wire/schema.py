@@ -11,7 +11,7 @@ Kafka's `mapKey` and `entityType`, which do not travel.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -58,6 +58,10 @@ def _malformed(
 
 def _is_followed(cls: type[DeclaredMessage], version: int, count: int) -> RemoteProtocolError:
     return RemoteProtocolError(f"{cls.__name__} v{version} is followed by {count} bytes")
+
+
+def _has_no(cls: type[DeclaredMessage], version: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{cls.__name__} has no version {version}")
 
 
 class Message(DeclaredMessage):
@@ -123,6 +127,27 @@ class Message(DeclaredMessage):
         return decode
 
     @classmethod
+    def bulk_decoder(cls, version: int) -> Callable[[Iterable[bytes], bytes], list[Self] | None]:
+        """Decodes many small ones, each behind the same prefix, at a third of the cost of `decoder`.
+
+        What it gives is None if one of them is refused, or no decoder was compiled: one by one they tell which and why.
+
+        Raises:
+            RemoteProtocolError: there is no such version.
+        """
+        if version not in cls.VERSIONS:
+            raise _has_no(cls, version)
+        from wire.codec.build import build_bulk_reader
+
+        read = build_bulk_reader(cls, version)
+        _, elements_max, tags_max = DECODE_BUDGET
+
+        def decode(bufs: Iterable[bytes], prefix: bytes) -> list[Any] | None:
+            return read(bufs, prefix, elements_max, tags_max)
+
+        return decode
+
+    @classmethod
     def decode_prefix(
         cls,
         buf: bytes | bytearray | memoryview,
@@ -164,7 +189,7 @@ class Message(DeclaredMessage):
     @classmethod
     def _make_reader(cls, version: int) -> Reader:
         if version not in cls.VERSIONS:
-            raise RemoteProtocolError(f"{cls.__name__} has no version {version}")
+            raise _has_no(cls, version)
         from wire.codec.build import build_reader
 
         reader = cls.readers[version] = build_reader(cls, version)

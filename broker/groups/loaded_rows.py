@@ -13,7 +13,11 @@ from collections.abc import Iterable
 from broker.coordination.shard import LoadedRow
 from broker.groups.records import GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
-from wire.records.groups import OFFSET_DECODERS, OffsetCommitKey, OffsetCommitValue
+from wire.records.groups import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_offset_commit_values,
+)
 
 # The end of an OffsetCommitKey.
 _PARTITION = struct.Struct(">i")
@@ -27,6 +31,10 @@ class LoadedRows:
         self._shard = shard
         # The offsets in the store of one group and topic, by the bytes of a key before its partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        # Rows of known groups and topics that came one after another: where they belong, and key and value of each.
+        self._places: list[dict[int, OffsetCommitValue]] = []
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
 
     def take(self, rows: Iterable[LoadedRow]) -> None:
         """Those without a transaction.
@@ -34,15 +42,26 @@ class LoadedRows:
         Raises:
             RemoteProtocolError: one is malformed, or of a version this coordinator does not know.
         """
-        known, decoders = self._known, OFFSET_DECODERS
-        size, partition_of = _PARTITION.size, _PARTITION.unpack_from
+        known, size = self._known, _PARTITION.size
         for offset, key, value in rows:
-            partitions = known.get(key[:-size])
-            if partitions is None or value is None:
+            place = known.get(key[:-size])
+            if place is None or value is None:
+                self._store()
                 self._replay(offset, key, value)
             else:
-                offset_committed = decoders[value[:2]](value[2:])
-                partitions[partition_of(key, len(key) - size)[0]] = offset_committed
+                self._places.append(place)
+                self._keys.append(key)
+                self._values.append(value)
+        self._store()
+
+    def _store(self) -> None:
+        values = decode_offset_commit_values(self._values)
+        size, partition_of = _PARTITION.size, _PARTITION.unpack_from
+        for place, key, value in zip(self._places, self._keys, values, strict=True):
+            place[partition_of(key, len(key) - size)[0]] = value
+        self._places.clear()
+        self._keys.clear()
+        self._values.clear()
 
     def _replay(self, offset: int, key: bytes, value: bytes | None) -> None:
         record = self._serde.decode(key, value)

@@ -63,6 +63,26 @@ def reads_the_same(cls, version):
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+def test_many_at_once_are_each_what_it_is_alone(cls):
+    check_versions(cls, reads_many)
+
+
+def reads_many(cls, version):
+    rng = random.Random(f"many {cls.__name__} {version}")
+    one_by_one, at_once = cls.decoder(version), cls.bulk_decoder(version)
+    whole = [random_message(cls, version, seed).encode(version) for seed in range(SAMPLES)]
+    for broken in (mutate(whole[0], rng), whole[0] + b"\0", whole[0][:-1]):
+        for bodies in (whole, [*whole, broken]):
+            try:
+                wanted = [shown(one_by_one(body)) for body in bodies]
+            except RemoteProtocolError:
+                wanted = None
+            found = at_once([b"\1\2" + body for body in bodies], b"\1\2")
+            assert (found and [shown(one) for one in found]) == wanted
+    assert at_once([b"\1\2" + whole[0], b"\1\3" + whole[0]], b"\1\2") is None
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
 def test_the_same_of_every_beginning(cls):
     for version in telling_versions_of(cls):
         native, generated = readers(cls, version)

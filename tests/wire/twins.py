@@ -13,7 +13,7 @@ COMPILED = build.build_decoder is not None
 
 def readers(cls: type[Message], version: int) -> tuple[Reader, Reader]:
     """The compiled one, which here refuses by itself, and the generated one."""
-    return build.build_decoder(cls, version, _refused), generated_reader(cls, version)
+    return build.build_decoder(cls, version, _refused).read, generated_reader(cls, version)
 
 
 def _refused(*_arguments: object) -> tuple[Message, int, int]:

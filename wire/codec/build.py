@@ -4,13 +4,18 @@ alone.
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wire.codec.reader import ReaderGenerator
 from wire.codec.writer import WriterGenerator
-from wire.declarations import DeclaredMessage, Reader, Struct, Writer
+from wire.declarations import BulkReader, DeclaredMessage, Reader, Struct, Writer
 
-build_decoder: Callable[[type[DeclaredMessage], int, Reader], Reader] | None
+if TYPE_CHECKING:
+    from wire.codec.native import Decoder
+
+BuildDecoder = Callable[[type[DeclaredMessage], int, Reader], "Decoder"]
+
+build_decoder: BuildDecoder | None
 try:
     from wire.codec import program
 except ImportError:  # it was not compiled
@@ -32,11 +37,21 @@ def build_reader(cls: type[DeclaredMessage], version: int) -> Reader:
     """The compiled decoder, if there is one; generated code then says what is wrong with bytes that it refused."""
     if build_decoder is None:
         return generated_reader(cls, version)
+    return _decoder(build_decoder, cls, version).read
 
+
+def build_bulk_reader(cls: type[DeclaredMessage], version: int) -> BulkReader:
+    """Without the compiled decoder it reads none: whoever asks must know what to do with bytes that it refused."""
+    if build_decoder is None:
+        return lambda _bufs, _prefix, _elements_max, _tags_max: None
+    return _decoder(build_decoder, cls, version).read_all
+
+
+def _decoder(build: BuildDecoder, cls: type[DeclaredMessage], version: int) -> "Decoder":
     def refused(buf: Any, elements_max: int, tags_max: int) -> tuple[Any, int, int]:
         return generated_reader(cls, version)(buf, elements_max, tags_max)
 
-    return build_decoder(cls, version, refused)
+    return build(cls, version, refused)
 
 
 @cache

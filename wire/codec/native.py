@@ -39,7 +39,7 @@ from cython.cimports.cpython.buffer import (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import Py_TYPE, descrsetfunc
 from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
@@ -137,6 +137,31 @@ class Decoder:
                 gc.enable()
         except (Refused, UnicodeDecodeError, BufferError):
             return self.refused(buf, elements_max, tags_max)
+
+    def read_all(self, bufs, prefix, elements_max, tags_max):
+        """The messages that are these bytes behind `prefix`; None if one is not: who reads them singly finds which."""
+        cursor: Cursor = Cursor.__new__(Cursor)
+        cursor.flexible = self.flexible
+        cursor.tags_max = tags_max
+        skipped: cython.Py_ssize_t = len(prefix)
+        messages: list = []
+        buf: bytes
+        try:
+            for buf in bufs:
+                if not buf.startswith(prefix):
+                    return None
+                cursor.source = buf
+                cursor.view = None
+                cursor.data = cython.cast(cython.p_uchar, PyBytes_AS_STRING(buf))
+                cursor.pos = skipped
+                cursor.end = len(buf)
+                cursor.left = elements_max
+                messages.append(cursor.read_struct(self.program))
+                if cursor.pos != cursor.end:
+                    return None
+        except (Refused, UnicodeDecodeError):
+            return None
+        return messages
 
     @cython.ccall
     def attempt(self, buf, elements_max, tags_max):

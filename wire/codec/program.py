@@ -9,10 +9,10 @@ from wire.declarations import DeclaredMessage, Reader, Struct
 _FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 
 
-def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> Reader:
+def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> Decoder:
     """What reads `version`; bytes that it does not like are given to `refused`."""
     flexible = version in cls.FLEXIBLE
-    return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused).read
+    return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused)
 
 
 class ProgramWriter:

@@ -7,7 +7,8 @@ those of consumer groups are read and written here, too.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from wire.declarations import Struct, data, field, int32, int64, string, uuid
 from wire.errors import RemoteProtocolError
@@ -116,7 +117,16 @@ def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    return OFFSET_DECODERS[view[:2]](view[2:])
+    return _offset_decoder(bytes(view[:2]))(view[2:])
+
+
+def decode_offset_commit_values(values: Sequence[bytes]) -> list[OffsetCommitValue]:
+    """As `decode_offset_commit_value` of each, several times as fast where they have the same version."""
+    if not values:
+        return []
+    prefix = values[0][:2]
+    found = _bulk_offset_decoder(prefix)(values, prefix)
+    return [decode_offset_commit_value(value) for value in values] if found is None else found
 
 
 def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
@@ -164,16 +174,16 @@ def _key_decoder(prefix: bytes | memoryview) -> Callable[[bytes | memoryview], C
     return _KEY_DECODERS.setdefault(bytes(prefix), decode)
 
 
-class _OffsetDecoders(dict[bytes | memoryview, Callable[[bytes | memoryview], OffsetCommitValue]]):
-    def __missing__(
-        self, prefix: bytes | memoryview
-    ) -> Callable[[bytes | memoryview], OffsetCommitValue]:
-        decode = self[bytes(prefix)] = OffsetCommitValue.decoder(_read_prefix(prefix))
-        return decode
+@cache
+def _offset_decoder(prefix: bytes) -> Callable[[bytes | memoryview], OffsetCommitValue]:
+    return OffsetCommitValue.decoder(_read_prefix(prefix))
 
 
-OFFSET_DECODERS = _OffsetDecoders()
-"""As `decode_offset_commit_value`, in two steps for who decodes a million: by the first two bytes, of what follows."""
+@cache
+def _bulk_offset_decoder(
+    prefix: bytes,
+) -> Callable[[Iterable[bytes], bytes], list[OffsetCommitValue] | None]:
+    return OffsetCommitValue.bulk_decoder(_read_prefix(prefix))
 
 
 def _read_prefix(view: bytes | memoryview) -> int:
