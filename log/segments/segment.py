@@ -349,6 +349,10 @@ class Segment:
 
     def end_of_batch(self, position: int) -> int:
         """Where the batch at `position` ends."""
+        positions = self._tail_positions
+        if positions and position >= positions[0]:
+            at = bisect_right(positions, position)
+            return positions[at] if at < len(positions) else self.size
         for _, view in self._headers(position):
             return position + view.size
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
@@ -396,9 +400,10 @@ class Segment:
             if limit >= self.size:
                 return Boundary(self.size, self.next_offset) if self.size > start else None
             at = bisect_right(positions, limit) - 1
+            if positions[at] <= start:
+                return None
             if at > 0:
-                found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
-                return found if found.position > start else None
+                return Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
         named = self._named_by_index(self.offset_index.floor, limit, 1)
         if named is not None and start < named[0] and named[0] + named[1].size > limit:
             return Boundary(named[0], named[1].base_offset)

@@ -32,16 +32,19 @@ class CountingFiles(Files):
         return super().pread(file, size, position)
 
 
-def sealed(directory, batches, files=None):
-    """The only segment of a log of batches given as (offsets left out before it, records, bytes of a value), its memory
-    gone.
-    """
+def written(directory, batches, files=None):
+    """A log of batches given as (offsets left out before it, records, bytes of a value)."""
     log = open_log(directory, CONFIG, clean=True, files=files or Files())
     for gap, count, size in batches:
         base_offset = log.log_end_offset + gap
         data = batch_bytes(count, value=bytes(size), base_offset=base_offset, leader_epoch=0)
         log.append_as_follower(memoryview(data))
-    segment = log.active_segment
+    return log
+
+
+def sealed(directory, batches, files=None):
+    """The only segment of a log as `written`, its memory gone."""
+    segment = written(directory, batches, files).active_segment
     segment.seal()
     segment.release()
     return segment
@@ -101,6 +104,38 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
                 assert (found and found.position) == (expected and expected[0])
                 assert found is None or is_between(found, headers, expected[1])
                 segment.release()
+
+
+@given(batches=batches, kept=st.integers(1, 8), steps=st.integers(1, 7), reopened=st.booleans())
+def test_so_it_is_where_the_newest_batches_are_remembered(
+    tmp_path_factory, batches, kept, steps, reopened
+):
+    """Of a log that was opened again these are the last ones that its index has no entry of."""
+    directory = tmp_path_factory.mktemp("log") / "t-0"
+    with mock.patch("log.segments.segment.TAIL_BATCHES_MAX", kept):
+        log = written(directory, batches)
+        if reopened:
+            log.close()
+            log = open_log(directory, CONFIG, clean=True)
+    segment = log.active_segment
+    headers = headers_of(segment)
+    for start, view in headers[::steps]:
+        assert segment.locate(view.last_offset, 300) == start
+        assert segment.end_of_batch(start) == start + view.size
+        for limit in range(start, segment.size + 300, 150):
+            found = segment.boundary(limit, start, 300)
+            expected = boundary_by_headers(headers, limit, start)
+            assert (found and found.position) == (expected and expected[0])
+            assert found is None or is_between(found, headers, expected[1])
+
+
+def test_the_newest_batch_is_found_without_a_read_however_little_is_asked_for(tmp_path):
+    files = CountingFiles()
+    log = written(tmp_path / "t-0", [(0, 1, 100)] * 3 + [(0, 1, 5000)], files)
+    before = files.reads
+    for offset in range(4):
+        assert log.read(offset, 10, upto_offset=4, min_one=True).size
+    assert files.reads == before
 
 
 def is_between(found: Boundary, headers, end_offset):
