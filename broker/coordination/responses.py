@@ -101,6 +101,8 @@ class CommittedResponse(PendingResponse[T]):
         return self._high_watermark.reached(self._end_offset)
 
     async def wait(self) -> T:
+        if self.ready():
+            return self._response
         with trio.move_on_at(self._deadline):
             try:
                 await self._high_watermark.wait_reached(self._end_offset)

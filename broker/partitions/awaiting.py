@@ -14,10 +14,9 @@ import trio
 
 from broker.partitions.registry import Partitions
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import pieces
+from node.runtime.turns import piece_by_piece
 from node.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import yield_to_loop
 
 # A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
 FLUSH_SECONDS_MAX = 10.0
@@ -88,10 +87,10 @@ async def pending_flushes_in_turns(
     partitions: Partitions, keys: Sequence[Key]
 ) -> list[PendingFlush]:
     """As `pending_flushes`, some keys at a time."""
-    found = []
-    for some in pieces(keys, LOOKED_AT_PER_TURN):
-        found += pending_flushes(partitions, some)
-        await yield_to_loop()
+    found: list[PendingFlush] = []
+    await piece_by_piece(
+        keys, LOOKED_AT_PER_TURN, lambda some: found.extend(pending_flushes(partitions, some))
+    )
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
-from node.runtime.steps import pieces
+from node.runtime.turns import piece_by_piece
 from wire.errors import KafkaError
 from wire.schema import Message
 from wire.transport.calls import DeferredResponse
@@ -64,10 +64,12 @@ async def unopened_of_many(
     follower_id: int = NOBODY,
 ) -> list[Partition]:
     """As `unopened`, some keys at a time."""
-    found = []
-    for some in pieces(keys, KEYS_PER_TURN):
-        found += unopened(partitions, some, for_writing=for_writing, follower_id=follower_id)
-        await yield_to_loop()
+    found: list[Partition] = []
+
+    def look_at(some: Sequence[Key]) -> None:
+        found.extend(unopened(partitions, some, for_writing=for_writing, follower_id=follower_id))
+
+    await piece_by_piece(keys, KEYS_PER_TURN, look_at)
     return found
 
 

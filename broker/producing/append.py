@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.verify import check_not_ended
-from node.runtime.steps import pieces
+from node.runtime.turns import piece_by_piece
 from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import yield_to_loop
 
 # Partitions appended to in one turn of the loop: 10 ms of work. A request that names more is appended in several.
 APPENDS_PER_TURN = 200
@@ -42,6 +41,4 @@ async def append_in_turns(
     appends: Sequence[PartitionAppend], acks: int, storage_failed: Callable[[], None]
 ) -> None:
     """As `append`, a few at a time: the first append to a log makes its files."""
-    for some in pieces(appends, OPENED_PER_TURN):
-        append(some, acks, storage_failed)
-        await yield_to_loop()
+    await piece_by_piece(appends, OPENED_PER_TURN, lambda some: append(some, acks, storage_failed))

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker.producing.partition_append import PartitionAppend
 from log.batches.batch import begins_transactional
-from node.runtime.steps import pieces
+from node.runtime.turns import piece_by_piece
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import Guarded, may
 from wire.errors import ErrorCode, KafkaError
 from wire.security.acls import Operation, ResourceType
 from wire.transport.calls import Call
-from wire.transport.events import yield_to_loop
 from wire.transport.guard import JUDGED_PER_TURN
 
 MayWrite = Callable[[str], bool]
@@ -32,9 +31,7 @@ def authorize(appends: Iterable[PartitionAppend], may_write: MayWrite) -> None:
 
 async def authorize_in_turns(appends: Sequence[PartitionAppend], may_write: MayWrite) -> None:
     """As `authorize`, a few at a time."""
-    for some in pieces(appends, JUDGED_PER_TURN):
-        authorize(some, may_write)
-        await yield_to_loop()
+    await piece_by_piece(appends, JUDGED_PER_TURN, lambda some: authorize(some, may_write))
 
 
 def may_use_transactional_id(

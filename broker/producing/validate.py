@@ -17,10 +17,9 @@ from log.old_formats.message_sets import MAGIC_POSITION
 from log.old_formats.up_conversion import convert_produced
 from log.validation.rejected_records import RECORDS_NAMED_MAX
 from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
-from node.runtime.steps import pieces
 from node.runtime.threads import run_computing
+from node.runtime.turns import piece_by_piece
 from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import yield_to_loop
 
 FIRST_VERSION_OF_BATCHES = 3
 # Ten microseconds each.
@@ -66,9 +65,11 @@ async def validate_in_turns(
 ) -> None:
     """As `validate`, a few at a time, of detached records; raises OverBudget, too."""
     budget = Budget()
-    for some in pieces(appends, VALIDATED_PER_TURN):
+
+    def validate_some(some: Sequence[PartitionAppend]) -> None:
         validate(some, partitions, now_ms=now_ms(), version=version, budget=budget)
-        await yield_to_loop()
+
+    await piece_by_piece(appends, VALIDATED_PER_TURN, validate_some)
 
 
 async def validate_in_thread(

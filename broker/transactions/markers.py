@@ -85,6 +85,7 @@ class MarkerWriter:
             self._send, lambda marker: marker.decided.producer_id
         )
         self.run = self._gathering.run
+        self._writes_alone = False
 
     async def finish(self, epoch: Epoch, transactional_id: str) -> None:
         """Has the markers written of what was decided, and then tells the shard."""
@@ -129,16 +130,32 @@ class MarkerWriter:
         async def write(broker_id: int, led: set[TopicPartition]) -> None:
             marker = _Marker(decided, coordinator_epoch, frozenset(led))
             try:
-                results = await self._gathering.ask(broker_id, marker)
+                results = await self._ask_about(broker_id, marker)
             except (NotSent, OutcomeUnknown) as error:
                 log.debug("markers to broker %d: %s", broker_id, error)
                 return
             done.update(one for one in led if _is_done(results.get(one, E.UNKNOWN_SERVER_ERROR)))
 
+        by_leader = self._by_leader(partitions)
+        if len(by_leader) == 1:
+            for broker_id, led in by_leader.items():
+                await write(broker_id, led)
+            return done
         async with trio.open_nursery() as nursery:
-            for broker_id, led in self._by_leader(partitions).items():
+            for broker_id, led in by_leader.items():
                 nursery.start_soon(write, broker_id, led)
         return done
+
+    async def _ask_about(self, broker_id: int, marker: _Marker) -> Results:
+        """One for this broker that comes alone is written at once; those that come meanwhile go together."""
+        if broker_id != self._node_id or self._writes_alone:
+            return await self._gathering.ask(broker_id, marker)
+        self._writes_alone = True
+        try:
+            (results,) = await self._send(broker_id, [marker])
+        finally:
+            self._writes_alone = False
+        return results
 
     def _by_leader(self, partitions: frozenset[TopicPartition]) -> dict[int, set[TopicPartition]]:
         """Those without a leader are tried again later."""

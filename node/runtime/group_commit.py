@@ -10,7 +10,7 @@ of them in its own. Left out: retrying a failed fsync, which would lie; the dire
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ import trio
 
 from node.runtime.cumulative_histogram import CumulativeHistogram
 from node.runtime.errors import StorageFailure
+from node.runtime.steps import pieces
 from node.runtime.threads import run_in_own_thread
 from wire.transport.events import AutoResetEvent, yield_to_loop
 
@@ -72,6 +73,9 @@ class _Dirty:
     forgotten: bool = False
     # Set when a thread is done with it, or it is forgotten.
     done: trio.Event | None = None
+
+
+_Prepared = tuple[_Dirty, Flush]
 
 
 class GroupCommit:
@@ -196,7 +200,7 @@ class GroupCommit:
 
     async def _flush(self, share: Iterable[_Dirty]) -> None:
         """Raises OSError; then nobody of `share` is told anything."""
-        flushes = []
+        flushes: list[_Prepared] = []
         for one in share:
             if one.forgotten:
                 continue  # while others were prepared: its files may have other names now
@@ -204,18 +208,27 @@ class GroupCommit:
             if len(flushes) % PREPARED_PER_TURN == 0:
                 await yield_to_loop()
         began = time.monotonic()
-        await run_in_own_thread(partial(_run_all, [flush for _, flush in flushes]))
+
+        def finish_first(_: None) -> Iterator[list[_Prepared]]:
+            self.times.observe(time.monotonic() - began)
+            self.flushes += 1
+            some = pieces(flushes, FINISHED_PER_TURN)
+            self._finish(next(some, []))
+            return some
+
+        run_all = partial(_run_all, [flush for _, flush in flushes])
+        for some in await run_in_own_thread(run_all, finish_first):
+            await yield_to_loop()
+            self._finish(some)
+
+    def _finish(self, flushes: Iterable[_Prepared]) -> None:
         if self._failure is not None:
             return  # of another: who waits hears of the directory
-        self.times.observe(time.monotonic() - began)
-        self.flushes += 1
-        for count, (one, flush) in enumerate(flushes, 1):
+        for one, flush in flushes:
             one.log.finish_flush(flush)
             if not one.forgotten:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
-            if count % FINISHED_PER_TURN == 0:
-                await yield_to_loop()
 
 
 def _run_all(flushes: Sequence[Flush]) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from node.runtime.steps import Steps
+from node.runtime.steps import Steps, pieces
 from wire.transport.events import yield_to_loop
 
 T = TypeVar("T")
+
+
+async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]], object]) -> None:
+    """Gives `work` the items, so many at a time. Others have their turn after each whole piece, so what is little
+    holds nobody up, and is not held up.
+    """
+    for some in pieces(items, size):
+        work(some)
+        if len(some) == size:
+            await yield_to_loop()
 
 
 async def in_turns(items: Iterable[object], per_turn: int) -> None:

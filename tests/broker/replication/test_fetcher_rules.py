@@ -478,9 +478,9 @@ async def test_one_that_is_due_again_waits_for_the_flush_of_another(tmp_path, mo
     """Nothing can be asked before: looking again and again would only keep the processor busy."""
     written, looks = trio.Event(), []
 
-    async def flush(work):
+    async def flush(work, then):
         await written.wait()
-        return work()
+        return then(work())
 
     real = Fetcher._next_request
     monkeypatch.setattr(group_commit, "run_in_own_thread", flush)

@@ -12,7 +12,7 @@ from node.runtime.threads import run_in_own_thread
 
 
 async def test_it_returns_what_the_function_does_in_another_thread() -> None:
-    assert await run_in_own_thread(threading.get_ident) != threading.get_ident()
+    assert await run_in_own_thread(threading.get_ident, int) != threading.get_ident()
 
 
 async def test_it_raises_what_the_function_does() -> None:
@@ -20,7 +20,27 @@ async def test_it_raises_what_the_function_does() -> None:
         raise OSError("no disk")
 
     with pytest.raises(OSError, match="no disk"):
-        await run_in_own_thread(fail)
+        await run_in_own_thread(fail, int)
+
+
+async def test_what_follows_is_called_on_the_loop_a_turn_before_the_caller_goes_on() -> None:
+    steps, here = [], threading.get_ident()
+
+    def then(ident: int) -> bool:
+        steps.append(trio.lowlevel.current_task() is not caller)
+        return ident != threading.get_ident() == here
+
+    caller = trio.lowlevel.current_task()
+    assert await run_in_own_thread(threading.get_ident, then)
+    assert steps == [True]
+
+
+async def test_it_raises_what_the_following_does() -> None:
+    def fail(_: int) -> None:
+        raise ValueError("no room")
+
+    with pytest.raises(ValueError, match="no room"):
+        await run_in_own_thread(threading.get_ident, fail)
 
 
 async def test_cancelling_waits_for_the_end() -> None:
@@ -36,7 +56,7 @@ async def test_cancelling_waits_for_the_end() -> None:
     async with trio.open_nursery() as nursery:
 
         async def wait() -> None:
-            results.append(await run_in_own_thread(work))
+            results.append(await run_in_own_thread(work, int))
 
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()

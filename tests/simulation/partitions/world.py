@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -56,6 +56,10 @@ class PartitionsResult(Result):
     @property
     def made_progress(self) -> bool:
         return self.acked > 0 and not self.faults.keys().isdisjoint(FAULTS)
+
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class World:
@@ -389,14 +393,14 @@ class World:
                 if broker.alive:
                     broker.directory._lock.release()
 
-    async def _flush(self, flush: Callable[[], object]) -> object:
+    async def _flush(self, flush: Callable[[], T], then: Callable[[T], U]) -> U:
         """A disk takes its time, before it has the bytes and after."""
         seconds = self.faults.flush_seconds(self.prng)
         share = self.prng.random()
         await trio.sleep(seconds * share)
         result = flush()
         await trio.sleep(seconds * (1 - share))
-        return result
+        return then(result)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(self.prng.uniform(0.0001, 0.003))

@@ -1,0 +1,124 @@
+"""Markers for partitions that this broker leads: who comes alone does not wait for a request to be gathered."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import trio
+import trio.testing
+
+from broker.coordination.shard_epoch import ShardState
+from broker.transactions.markers import MarkerWriter
+from broker.transactions.transaction import Transaction, TransactionState
+from wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+HERE = 1
+
+
+class Marking:
+    """Writes when it is told to, and keeps whose markers came together."""
+
+    def __init__(self):
+        self.asked = []
+        self.goes_on = trio.Event()
+
+    async def write(self, request, _keys):
+        self.asked.append([marker.producer_id for marker in request.markers])
+        await self.goes_on.wait()
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=[
+                                WritableTxnMarkerPartitionResult(partition_index=index)
+                                for index in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+
+
+class Epoch:
+    """A shard of which only what is decided is asked, until it is complete."""
+
+    state = ShardState.ACTIVE
+    leader_epoch = 0
+
+    def __init__(self, producer_ids):
+        self._decided = {
+            str(one): Transaction(
+                producer_id=one,
+                epoch=0,
+                timeout_ms=1000,
+                state=TransactionState.PREPARE_COMMIT,
+                partitions=frozenset({("t", 0)}),
+            )
+            for one in producer_ids
+        }
+
+    def active(self):
+        return self
+
+    def decided(self, transactional_id):
+        return self._decided.get(transactional_id)
+
+    def step(self, act):
+        return act(self, None)
+
+    def complete(self, transactional_id, _decided, _at):
+        del self._decided[transactional_id]
+
+    def submit(self, _result):
+        pass
+
+
+def led_here():
+    topic = SimpleNamespace(partitions={0: SimpleNamespace(leader=HERE)})
+    brokers = {HERE: SimpleNamespace(fenced=False)}
+    return SimpleNamespace(
+        image=SimpleNamespace(
+            topics=SimpleNamespace(by_name={"t": topic}), cluster=SimpleNamespace(brokers=brokers)
+        )
+    )
+
+
+async def test_one_alone_is_written_at_once_and_those_that_come_meanwhile_together(nursery):
+    marking, epoch = Marking(), Epoch([1, 2, 3, 4, 5, 6, 7])
+    writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
+    await nursery.start(writer.run)
+    for producer_id in range(1, 8):
+        nursery.start_soon(writer.finish, epoch, str(producer_id))
+        await trio.testing.wait_all_tasks_blocked()
+        if producer_id == 1:
+            assert marking.asked == [[1]]
+    assert marking.asked[:5] == [[1], [2], [3], [4], [5]], "as many requests as may be under way"
+    marking.goes_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert marking.asked[5:] == [[6, 7]]
+    assert not any(epoch.decided(str(producer_id)) for producer_id in range(1, 8))
+    marking.asked.clear()
+    epoch = Epoch([8])
+    await writer.finish(epoch, "8")
+    assert (marking.asked, epoch.decided("8")) == ([[8]], None)
+
+
+async def test_who_was_cut_off_while_it_wrote_alone_leaves_the_way_to_the_next():
+    marking = Marking()
+    writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
+    with trio.move_on_after(0):
+        await writer.finish(Epoch([1]), "1")
+    marking.goes_on.set()
+    await writer.finish(Epoch([2]), "2")
+    assert marking.asked == [[1], [2]], "nobody runs what gathers"
