@@ -45,6 +45,8 @@ S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
+E = ErrorCode
+
 # What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a batch 1 MiB.
 BATCH_RECORDS_MAX = 1_000
 
@@ -166,10 +168,10 @@ class ShardEpoch(Generic[S, R]):
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
         """
-        if self.state is ShardState.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self.state is ShardState.CLOSED:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        state = self._state.value
+        if state is not ShardState.ACTIVE:
+            is_loading = state is ShardState.LOADING
+            raise KafkaError(E.COORDINATOR_LOAD_IN_PROGRESS if is_loading else E.NOT_COORDINATOR)
         assert self._shard is not None, "what serves is loaded"
         return self._shard
 
@@ -203,7 +205,7 @@ class ShardEpoch(Generic[S, R]):
         self.active()
         high_watermark = self._leader.high_watermark
         if high_watermark.closed:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+            raise KafkaError(E.NOT_COORDINATOR)
         try:
             if result.records:
                 self._append_all(result.records, producer, result.atomic)
@@ -294,7 +296,7 @@ class ShardEpoch(Generic[S, R]):
             self._follow_ups.extend((self._end_offset, name) for name in effects.follow_ups)
             committed = self._uncommitted.pop_committed(self._leader.high_watermark.offset)
             for write in committed:
-                shard.written(write, ErrorCode.NONE, current_instant())
+                shard.written(write, E.NONE, current_instant())
             if not effects.writes and not committed:
                 break
         self._begin_follow_ups()
@@ -316,7 +318,9 @@ class ShardEpoch(Generic[S, R]):
         """The next commit that something hangs on."""
         write = self._uncommitted.awaited_offset()
         follow_up = self._follow_ups[0][0] if self._follow_ups else None
-        return min((offset for offset in (write, follow_up) if offset is not None), default=None)
+        if write is None or follow_up is None:
+            return follow_up if write is None else write
+        return min(write, follow_up)
 
     def _store(self, shard: S, write: Write[R]) -> None:
         try:
@@ -332,8 +336,8 @@ class ShardEpoch(Generic[S, R]):
     # -- time and commits
 
     def _deadline(self) -> float:
-        deadlines = (self.active().deadline(), self._uncommitted.deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=inf)
+        of_shard, of_writes = self.active().deadline(), self._uncommitted.deadline()
+        return min(inf if of_shard is None else of_shard, inf if of_writes is None else of_writes)
 
     def _settle_timeouts(self) -> None:
         if self.state is ShardState.ACTIVE:
@@ -341,7 +345,7 @@ class ShardEpoch(Generic[S, R]):
 
     def _handle_timeout(self, shard: S, at: Instant) -> None:
         for write in self._uncommitted.pop_expired(at.now):
-            shard.written(write, ErrorCode.COORDINATOR_NOT_AVAILABLE, at)
+            shard.written(write, E.COORDINATOR_NOT_AVAILABLE, at)
         shard.handle_timeout(at)
 
     async def _keep_time(self) -> None:

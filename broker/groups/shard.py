@@ -70,7 +70,7 @@ class GroupCoordinatorShard:
         self._knows_topic = knows_topic
         self.groups: dict[str, ClassicGroup] = {}
         self._timers: Timers[TimerKey] = Timers()
-        self._effects = Effects[GroupRecord]()
+        self._effects: Effects[GroupRecord] = Effects()
         # Writes whose commit somebody awaits.
         self._awaited: set[ConsumerGroupWrite | Answer] = set()
         self.consumers = ConsumerGroups(
@@ -128,7 +128,7 @@ class GroupCoordinatorShard:
 
     def take(self) -> Effects[GroupRecord]:
         """What has come of the inputs since the last call."""
-        effects, self._effects = self._effects, Effects[GroupRecord]()
+        effects, self._effects = self._effects, Effects()
         for write in effects.writes:
             if isinstance(write, Answer | ConsumerGroupWrite) and write.token is not None:
                 self._awaited.add(write)

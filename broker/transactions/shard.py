@@ -45,7 +45,7 @@ class TransactionCoordinatorShard:
         # Who waits for the end of a transaction that is decided; at most the requests under way.
         self._waiting: defaultdict[str, list[ResponseToken]] = defaultdict(list)
         self._timers = Timers[_Timer]()
-        self._effects = Effects[TransactionRecord]()
+        self._effects: Effects[TransactionRecord] = Effects()
         self._serving = False
 
     # -- inputs
@@ -210,7 +210,7 @@ class TransactionCoordinatorShard:
         self._effects.writes.append(TransactionWrite(tuple(records)))
 
     def take(self) -> Effects[TransactionRecord]:
-        effects, self._effects = self._effects, Effects[TransactionRecord]()
+        effects, self._effects = self._effects, Effects()
         return effects
 
     def written(self, write: Write[TransactionRecord], code: ErrorCode, _at: Instant) -> None:
