@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
+from tests.cluster.commands import run
 from tests.cluster.processes import LocalCluster, until
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -31,12 +31,9 @@ ELECTED_SECONDS_MAX = 20.0
 PEERS = os.environ.get("BADINPUT_PEERS")
 
 
-def cli(*words: str, timeout: float = 60, **options: object) -> subprocess.CompletedProcess[str]:
+def cli(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Runs our command line to its end."""
-    command = [sys.executable, "-m", "trimaran", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=timeout, **options
-    )
+    return run([*words], seconds=timeout)
 
 
 def address_of(text: str) -> Address:

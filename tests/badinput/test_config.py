@@ -69,8 +69,8 @@ def formatted(cluster, tmp_path):
     return format_for
 
 
-def start(file, role="broker", **options):
-    return cli(role, "start", "-c", str(file), timeout=30, **options)
+def start(file, role="broker"):
+    return cli(role, "start", "-c", str(file), timeout=30)
 
 
 # The ten

@@ -122,8 +122,7 @@ class LoginNode:
             for word in ("--add-scram", f"SCRAM-SHA-{bits}=[name=alice,password=${{env:ALICE}}]")
         ]
         words = ("storage", "format", "-t", cluster_id, "-c", str(file), *users)
-        command = [sys.executable, "-m", "trimaran", *words]
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+        trimaran(*words, environ=environment)
 
     def _get_token(self):
         sasl = ScramCredentials("SCRAM-SHA-512", "alice", "secret")

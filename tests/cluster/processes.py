@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,29 +11,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from log.inspection.reader import scan_batches
+from tests.cluster.commands import ROOT, run
 from trimaran.local import state_file
 from trimaran.local.readiness import roles_now
 from wire.blocking import BlockingClient
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Found = TypeVar("Found")
-COMMAND_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.01
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def trimaran(*words, check=True, stdin=None, environ=None):
     """Runs a command of ours as a user does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "trimaran", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        input=stdin,
-        cwd=ROOT,
-        env={**os.environ, **(environ or {})},
-        timeout=COMMAND_SECONDS_MAX,
-    )
+    environment = {**os.environ, **(environ or {})}
+    done = run([*map(str, words)], stdin=stdin, environ=environment, cwd=ROOT)
     assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done
 

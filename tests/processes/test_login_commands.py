@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from tests.cluster.login_node import LoginNode
-from tests.cluster.processes import ROOT, trimaran
+from tests.cluster.processes import trimaran
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
 
@@ -119,12 +118,6 @@ def test_no_secret_is_in_the_log_in_errors_or_in_the_arguments_of_the_node(node)
 
 def test_a_variable_that_is_not_set_stops_the_start(node):
     words = ("server", "start", "-c", str(node.dir / "server.properties"))
-    done = subprocess.run(
-        [sys.executable, "-m", "trimaran", *words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = trimaran(*words, check=False)
     assert done.returncode == Exit.USAGE
     assert "TOKEN_SECRET" in done.stderr

@@ -2,22 +2,16 @@
 tests/interop.
 """
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.cluster.processes import trimaran
 
 ID = "5L6g3nShT-eMCtK--X86sw"
 pytestmark = pytest.mark.slow
 
 
 def run(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "trimaran", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return trimaran(*words, check=False)
 
 
 @pytest.fixture

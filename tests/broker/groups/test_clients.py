@@ -4,7 +4,6 @@ resumption.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.cluster.processes import LocalCluster
 from wire.blocking import BlockingClient
 from wire.messages.find_coordinator import FindCoordinatorRequest
 
@@ -24,22 +24,18 @@ CLIENTS = ["confluent", "kafka_python", "aiokafka_client"]
 WAIT_SECONDS = 40
 
 
-def trimaran(*words, data):
-    command = [sys.executable, "-m", "trimaran", *words, "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 class Cluster:
-    def __init__(self, data):
-        self.data = data
-        # Two members begin together: neither reads before the other has its share.
-        delay = "group.initial.rebalance.delay.ms=3000"
-        words = ("up", "-d", "-o", "json", "--controllers", "1", "--override", delay)
-        state = json.loads(trimaran(*words, "--brokers", "3", data=data))
-        self.bootstrap = state["bootstrap"]
+    def __init__(self, data, initial_delay_ms):
+        delay = f"group.initial.rebalance.delay.ms={initial_delay_ms}"
+        self._local = LocalCluster(data, "--controllers", "1", "--override", delay)
+        self.run, self.bootstrap = self._local.run, self._local.bootstrap
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run("down")
 
     def create(self, topic):
         self.admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(WAIT_SECONDS)
@@ -66,11 +62,9 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    data = tmp_path_factory.mktemp("groups")
-    try:
-        yield Cluster(data)
-    finally:
-        trimaran("down", data=data)
+    # Two members begin together: neither reads before the other has its share.
+    with Cluster(tmp_path_factory.mktemp("groups"), initial_delay_ms=3000) as cluster:
+        yield cluster
 
 
 class Member:
@@ -135,10 +129,10 @@ def test_two_members_a_lost_coordinator_and_resumption(cluster, client):
     assert sorted(consume(client, cluster, group, topic, 100, members=2)) == expected
     assert cluster.committed(group, topic) == [25] * PARTITIONS
     node = str(cluster.coordinator(group))
-    trimaran("chaos", "kill", node, data=cluster.data)
+    cluster.run("chaos", "kill", node)
     assert cluster.committed(group, topic) == [25] * PARTITIONS
     assert str(cluster.coordinator(group)) != node
-    trimaran("chaos", "restart", node, data=cluster.data)
+    cluster.run("chaos", "restart", node)
     cluster.produce(topic, 20)
     resumed = [(p, o) for p in range(PARTITIONS) for o in range(25, 30)]
     assert sorted(consume(client, cluster, group, topic, 20, members=2)) == resumed

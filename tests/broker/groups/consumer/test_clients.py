@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from tests.broker.groups.test_clients import PARTITIONS, Cluster, trimaran
+from tests.broker.groups.test_clients import PARTITIONS, Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -20,11 +20,8 @@ WAIT_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    data = tmp_path_factory.mktemp("consumer-groups")
-    try:
-        yield Cluster(data)
-    finally:
-        trimaran("down", data=data)
+    with Cluster(tmp_path_factory.mktemp("consumer-groups"), initial_delay_ms=0) as cluster:
+        yield cluster
 
 
 class Members:
@@ -97,14 +94,14 @@ def test_members_share_and_a_killed_coordinator_loses_nothing(cluster):
         found = described(cluster, "shared")
         assert found.type == ConsumerGroupType.CONSUMER
         assert len(found.members) == 2
-        text = trimaran("groups", "describe", "shared", data=cluster.data)
+        text = cluster.run("groups", "describe", "shared").stdout
         assert text.startswith("shared: Stable, 2 members"), text
         node = cluster.coordinator("shared")
-        trimaran("chaos", "kill", f"broker-{node}", data=cluster.data)
+        cluster.run("chaos", "kill", f"broker-{node}")
         try:
             members.poll_until(lambda: len(members.read) == 400)
         finally:
-            trimaran("chaos", "restart", f"broker-{node}", data=cluster.data)
+            cluster.run("chaos", "restart", f"broker-{node}")
         assert set(members.read.values()) == {1}
         members.drop("a")
         members.poll_until(lambda: members.shares(PARTITIONS))
