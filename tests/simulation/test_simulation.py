@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from quorum.raft import leader_state, leading
@@ -10,15 +12,22 @@ from tests.simulation.checker import Checker, Violation
 from tests.simulation.everything import Everything
 from tests.simulation.faults import Faults
 from tests.simulation.mutants import MUTANTS, SLOW
-from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
+from tests.simulation.mutants.mutant import SURVIVED, Mutant, Outcome, hunt
 from tests.simulation.run import QUORUM
 from tests.simulation.world import World, run_seed
 
-# Shorter than those of `./dev simulate N`, so that they take half a minute of one core.
-SEEDS, CHAOS_SECONDS = 500, 5.0
+# Shorter than those of `./dev simulate N`, so that they take ten seconds of one core.
+SEEDS, CHAOS_SECONDS = 300, 5.0
 # Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
 MUTANT_SEEDS = 60
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
+
+
+@functools.cache
+def found_of(name: str) -> Outcome:
+    """More than one test wants to know by which seed a mutant is found."""
+    return hunt(next(one for one in MUTANTS if one.name == name), MUTANT_SEEDS)
+
 
 # Seeds that found something once, in the core or in the checker, run for ever.
 REGRESSIONS = (424, 771123)
@@ -58,7 +67,7 @@ def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str])
     letter.
     """
     mutant = next(one for one in MUTANTS if one.name == "one replica commits")
-    found = hunt(mutant, MUTANT_SEEDS)
+    found = found_of(mutant.name)
     with mutant.patch():
         with pytest.raises(Violation) as failure:
             run_seed(found.seed)
@@ -95,7 +104,7 @@ def test_looking_at_everything_finds_nothing_more(seed: int, controllers: bool) 
 )
 def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
     mutant = next(one for one in MUTANTS if one.name == name)
-    found = hunt(mutant, MUTANT_SEEDS)
+    found = found_of(mutant.name)
     assert found.found != SURVIVED
     with mutant.patch():
         ends = []
@@ -130,7 +139,7 @@ def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_mutant_is_found(mutant: Mutant) -> None:
-    assert hunt(mutant, MUTANT_SEEDS).found in mutant.expected
+    assert found_of(mutant.name).found in mutant.expected
 
 
 def test_there_are_enough_mutants() -> None:
