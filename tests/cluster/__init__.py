@@ -11,6 +11,8 @@
 
       with LocalCluster(tmp_path) as cluster: ...
 
+  One command alone: `trimaran("topics", "list", ...)` there. It is forked, see `tests.cluster.commands`.
+
 What needs less than a cluster takes one part of it, with the rest given or left out:
 
 - `tests.cluster.data_side`: a broker's partitions on a real directory; the image is given, no controller is there.
