@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 import time
 import warnings
@@ -24,22 +25,16 @@ with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     from kafka.net.inet import KafkaNetSocket
 
 
-def _closing(connect):
-    """kafka-python 3.0.12 leaves the socket of a connection that is refused, or not waited for, to the collector, which
-    warns.
+class _Socket(socket.socket):
+    """Closed by the collector without a warning: kafka-python 3.0.12 leaves it the sockets of connections that are
+    refused, or not waited for.
     """
 
-    async def closing_connect(self, net, sock, *args, **options):
-        try:
-            return await connect(self, net, sock, *args, **options)
-        except BaseException:
-            sock.close()
-            raise
-
-    return closing_connect
+    def __del__(self):
+        self.close()
 
 
-KafkaNetSocket.sock_connect = _closing(KafkaNetSocket.sock_connect)
+KafkaNetSocket.socket = lambda _self, *kind: _Socket(*kind)
 
 
 def seen(record):
