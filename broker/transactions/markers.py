@@ -137,9 +137,8 @@ class MarkerWriter:
             done.update(one for one in led if _is_done(results.get(one, E.UNKNOWN_SERVER_ERROR)))
 
         by_leader = self._by_leader(partitions)
-        if len(by_leader) == 1:
-            for broker_id, led in by_leader.items():
-                await write(broker_id, led)
+        if len(by_leader) == 1:  # as most have; a task for it would cost two turns of the loop
+            await write(*by_leader.popitem())
             return done
         async with trio.open_nursery() as nursery:
             for broker_id, led in by_leader.items():
