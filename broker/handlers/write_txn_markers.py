@@ -8,12 +8,9 @@ Answered when every marker is on the whole ISR. The work is `broker.transactions
 from __future__ import annotations
 
 from broker.handlers.context import Context
-from broker.transactions.marking import Marking, keys_of
+from broker.transactions.marking import Marking, keys_of, the_same_for_all
 from wire.errors import ErrorCode
 from wire.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -27,24 +24,7 @@ from wire.transport.registry import handles
 def _fail(
     request: WriteTxnMarkersRequest, code: ErrorCode, _message: str
 ) -> WriteTxnMarkersResponse:
-    """Nothing was written: every partition of every marker gets the code."""
-    results = [
-        WritableTxnMarkerResult(
-            producer_id=marker.producer_id,
-            topics=[
-                WritableTxnMarkerTopicResult(
-                    name=topic.name,
-                    partitions=[
-                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                        for index in topic.partition_indexes
-                    ],
-                )
-                for topic in marker.topics
-            ],
-        )
-        for marker in request.markers
-    ]
-    return WriteTxnMarkersResponse(markers=results)
+    return the_same_for_all(request, code)
 
 
 @handles(

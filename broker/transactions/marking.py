@@ -20,7 +20,7 @@ from broker.partitions.opening import Key, open_leaders, unopened_of_many
 from broker.partitions.registry import Partitions
 from log.producers.marker import EndMarker
 from node.runtime.turns import in_turns
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -43,6 +43,27 @@ def keys_of(request: WriteTxnMarkersRequest) -> list[Key]:
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
+
+
+def the_same_for_all(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    """Every partition of every marker gets the code."""
+    results = [
+        WritableTxnMarkerResult(
+            producer_id=marker.producer_id,
+            topics=[
+                WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in marker.topics
+            ],
+        )
+        for marker in request.markers
+    ]
+    return WriteTxnMarkersResponse(markers=results)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 # What takes 2.5 µs an element, and is not cut, is found.
 ELEMENTS = 16_000
-CALLS_MAX = 120_000  # seven for each element; the longest slice makes 108,000
+CALLS_MAX = 120_000  # 7.5 for each element; the longest slice makes 108,000
 REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 CASES = {
     node: [

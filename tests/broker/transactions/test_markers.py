@@ -9,13 +9,9 @@ import trio.testing
 
 from broker.coordination.shard_epoch import ShardState
 from broker.transactions.markers import MarkerWriter
+from broker.transactions.marking import the_same_for_all
 from broker.transactions.transaction import Transaction, TransactionState
-from wire.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersResponse,
-)
+from wire.errors import ErrorCode
 
 HERE = 1
 
@@ -30,24 +26,7 @@ class Marking:
     async def write(self, request, _keys):
         self.asked.append([marker.producer_id for marker in request.markers])
         await self.goes_on.wait()
-        return WriteTxnMarkersResponse(
-            markers=[
-                WritableTxnMarkerResult(
-                    producer_id=marker.producer_id,
-                    topics=[
-                        WritableTxnMarkerTopicResult(
-                            name=topic.name,
-                            partitions=[
-                                WritableTxnMarkerPartitionResult(partition_index=index)
-                                for index in topic.partition_indexes
-                            ],
-                        )
-                        for topic in marker.topics
-                    ],
-                )
-                for marker in request.markers
-            ]
-        )
+        return the_same_for_all(request, ErrorCode.NONE)
 
 
 class Epoch:
