@@ -7,7 +7,12 @@ Without a working C compiler the wheel holds plain Python only: the same sources
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-COMPILED = ("log.batches.columns_walk", "log.compaction.offset_map", "wire.codec.native")
+COMPILED = (
+    "log.batches.columns_walk",
+    "log.batches.slice_copies",
+    "log.compaction.offset_map",
+    "wire.codec.native",
+)
 
 extensions = cythonize(
     [

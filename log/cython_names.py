@@ -1,4 +1,4 @@
-"""The names of the `cython` module that `log/batches/columns_walk.py` uses, for machines where it runs as plain Python.
+"""The names of the `cython` module that compiled files of `log` use, for machines where it runs as plain Python.
 
 The compiler knows these names by itself and never reads this file; interpreted, they mean nothing.
 """

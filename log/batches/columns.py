@@ -21,6 +21,7 @@ from typing import NamedTuple
 from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
 from log.batches.columns_walk import COMPILED, Problem, Walker
 from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
+from log.batches.slice_copies import copy_slices
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_varint
 
@@ -137,18 +138,11 @@ class Columns:
 
     def keys(self) -> list[bytes | None]:
         """Of all rows, copied: as `key` of each."""
-        return self._copied(self.key_start, self.key_size)
+        return copy_slices(bytes(self.data), self.key_start, self.key_size)
 
     def values(self) -> list[bytes | None]:
         """Of all rows, copied: as `value` of each."""
-        return self._copied(self.value_start, self.value_size)
-
-    def _copied(self, starts: array[int], sizes: array[int]) -> list[bytes | None]:
-        data = bytes(self.data)
-        return [
-            None if size < 0 else data[start : start + size]
-            for start, size in zip(starts, sizes, strict=True)
-        ]
+        return copy_slices(bytes(self.data), self.value_start, self.value_size)
 
 
 class HeaderColumns(NamedTuple):

@@ -162,11 +162,16 @@ async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, 
     await ask(harness, list_offsets, list_offsets_request(timestamp=500), 7)
     answer = await ask(harness, fetch, fetch_request(), 17)
     assert all(one.records.size == 2 * len(BATCH) for one in answer.responses[0].partitions)
-    assert validated.calls == appended.calls == searched.calls == looked_at.calls == PARTITIONS
-    assert validated.in_longest_step <= PER_TURN
-    assert appended.in_longest_step <= PER_TURN
-    assert searched.in_longest_step <= PER_TURN
-    assert looked_at.in_longest_step <= PER_TURN
+    stages = {
+        "validated": validated,
+        "appended": appended,
+        "searched": searched,
+        "looked at": looked_at,
+    }
+    assert {name: stage.calls for name, stage in stages.items()} == dict.fromkeys(
+        stages, PARTITIONS
+    )
+    assert max(stage.in_longest_step for stage in stages.values()) <= PER_TURN
     harness.directory.close(broker_epoch=None)
 
 

@@ -204,7 +204,7 @@ def _chunk(
             np.frombuffer(columns.timestamp_ms, np.int64),
             np.frombuffer(columns.value_start, np.int32).astype(np.int64),
             np.maximum(0, np.frombuffer(columns.value_size, np.int32)).astype(np.int64),
-            [key or b"" for key in columns.keys()] if has_controls else [],  # noqa: SIM118 - no mapping  # noqa: SIM118 - no mapping
+            [key or b"" for key in columns.keys()] if has_controls else [],  # noqa: SIM118 - no mapping
             [],
         )
         chunk.keep((chunk.offset >= inside.start) & (chunk.offset < inside.stop))

@@ -1,0 +1,39 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
+"""Keys or values of many records as bytes objects of their own: C where the package was built with a compiler.
+
+Cython compiles this very file; use it through `log.batches.columns`. The types for callers are in `slice_copies.pyi`.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from log import cython_names as cython
+
+COMPILED = cython.compiled
+
+
+def copy_slices(data, slice_starts, slice_sizes):
+    """An element each, None where the size is negative.
+
+    Raises:
+        IndexError: a slice is not within the data.
+    """
+    starts: cython.const[cython.int][::1] = slice_starts
+    sizes: cython.const[cython.int][::1] = slice_sizes
+    first: cython.p_const_char = data  # indexed without a check, so the check is here
+    end: cython.Py_ssize_t = len(data)
+    start: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    found: list = []
+    for row in range(len(slice_starts)):
+        start, size = starts[row], sizes[row]
+        if size < 0:
+            found.append(None)
+        elif start < 0 or start > end or size > end - start:
+            raise IndexError(f"slice {row} is not within {end} bytes")
+        else:
+            found.append(first[start : start + size])
+    return found

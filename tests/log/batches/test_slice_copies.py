@@ -1,0 +1,42 @@
+"""Slices of many records: compiled and interpreted alike, and never of bytes that are not there."""
+
+import importlib.util
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batches import slice_copies
+
+
+def interpreted():
+    source = Path(slice_copies.__file__).with_name("slice_copies.py")
+    spec = importlib.util.spec_from_file_location("slice_copies_interpreted", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert not module.COMPILED
+    return module
+
+
+@pytest.mark.parametrize("module", [slice_copies, interpreted()], ids=["as installed", "source"])
+@given(
+    data=st.binary(max_size=4),
+    slices=st.lists(st.tuples(st.integers(-2, 6), st.integers(-2, 6)), max_size=3),
+)
+def test_slices_are_those_of_python_and_what_lies_outside_is_refused(module, data, slices):
+    starts, sizes = (array("i", [one[i] for one in slices]) for i in (0, 1))
+    if all(size < 0 or 0 <= start <= start + size <= len(data) for start, size in slices):
+        expected = [None if size < 0 else data[start : start + size] for start, size in slices]
+        assert module.copy_slices(data, starts, sizes) == expected
+    else:
+        with pytest.raises(IndexError, match="is not within"):
+            module.copy_slices(data, starts, sizes)
+
+
+@pytest.mark.parametrize("module", [slice_copies, interpreted()], ids=["as installed", "source"])
+def test_sums_beyond_32_bits_are_outside(module):
+    most = array("i", [(1 << 31) - 1])
+    with pytest.raises(IndexError):
+        module.copy_slices(b"abc", most, most)
