@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
-    Analysis,
-    Verdict,
-    count_text,
-    run,
-)
-from spark.analyses.plots import (
-    GREEN,
-    RED,
-    figure,
-    nothing,
-)
+from spark.analyses.analysis import Analysis, Verdict, count_text, run
+from spark.analyses.pair_matrix import pair_matrix
+from spark.analyses.plots import nothing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,28 +43,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     """A matrix: green where two logs agree."""
     if frame.empty:
         return nothing("only one metadata log is there: nothing to compare")
-    nodes = sorted(set(frame["node"]) | set(frame["other"]))[:60]
-    at = {node: i for i, node in enumerate(nodes)}
-    cells: list[list[int | None]] = [[None] * len(nodes) for _ in nodes]
-    for a, b, different in zip(frame["node"], frame["other"], frame["different"], strict=True):
-        if a in at and b in at:
-            cells[at[a]][at[b]] = cells[at[b]][at[a]] = int(different)
-    names = [f"node {n}" for n in nodes]
-    made = figure(height=180 + 26 * len(nodes))
-    scale = [[0, GREEN], [1e-9, RED], [1, RED]]
-    made.add_heatmap(
-        x=names,
-        y=names,
-        z=cells,
-        colorscale=scale,
-        zmin=0,
-        zmax=1,
-        showscale=False,
-        text=[["" if n is None else n for n in line] for line in cells],
-        texttemplate="%{text}",
-        hoverongaps=False,
-    )
-    return made
+    return pair_matrix("node", zip(frame["node"], frame["other"], frame["different"], strict=True))
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:

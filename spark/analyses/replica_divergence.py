@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
-    Analysis,
-    Verdict,
-    count_text,
-    run,
-)
-from spark.analyses.plots import (
-    GREEN,
-    RED,
-    figure,
-    nothing,
-    short,
-)
+from spark.analyses.analysis import Analysis, Verdict, count_text, run
+from spark.analyses.pair_matrix import pair_matrix
+from spark.analyses.plots import nothing, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,29 +57,8 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     """Brokers against brokers: how many batches differ."""
     if frame.empty:
         return nothing("no partition has two replicas here: nothing to compare")
-    by_pair = frame.groupby(["broker", "other"])["different"].sum().reset_index()
-    brokers = sorted(set(by_pair["broker"]) | set(by_pair["other"]))[:60]
-    at = {broker: i for i, broker in enumerate(brokers)}
-    cells: list[list[int | None]] = [[None] * len(brokers) for _ in brokers]
-    for a, b, n in zip(by_pair["broker"], by_pair["other"], by_pair["different"], strict=True):
-        if a in at and b in at:
-            cells[at[a]][at[b]] = cells[at[b]][at[a]] = int(n)
-    names = [f"broker {b}" for b in brokers]
-    made = figure(height=180 + 26 * len(brokers))
-    scale = [[0, GREEN], [1e-9, RED], [1, RED]]
-    made.add_heatmap(
-        x=names,
-        y=names,
-        z=cells,
-        colorscale=scale,
-        zmin=0,
-        zmax=1,
-        showscale=False,
-        text=[["" if n is None else n for n in line] for line in cells],
-        texttemplate="%{text}",
-        hoverongaps=False,
-    )
-    return made
+    by_pair = frame.groupby(["broker", "other"])["different"].sum()
+    return pair_matrix("broker", ((a, b, n) for (a, b), n in by_pair.items()))
 
 
 def evaluate(frame: pd.DataFrame) -> list[Verdict]:
