@@ -183,9 +183,7 @@ class GroupCoordinator:
     ) -> PendingResponse[OffsetCommitResponse]:
         """Stores offsets of topics that exist; names and ids are filled in. An empty group id is allowed."""
         epoch = self._epoch_of(request.group_id)
-        return epoch.submit(
-            epoch.step(lambda shard, at: shard.commit_offsets(request, version, at))
-        )
+        return epoch.decide(lambda shard, at: shard.commit_offsets(request, version, at))
 
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, producer: Producer, verified_from: int | None

@@ -8,9 +8,11 @@ Source: `KafkaApis.handleAddPartitionsToTxnRequest`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 import trio
 
+from broker.coordination.responses import respond
 from broker.coordination.shard import Producer
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
@@ -29,7 +31,7 @@ from wire.messages.add_partitions_to_txn import (
 )
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import cluster, topics, transactional_ids
-from wire.transport.calls import Call
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.events import yield_to_loop
 from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import MANY_ELEMENTS_MAX
@@ -66,13 +68,24 @@ def _fail(
     on_error=_fail,
     elements_max=MANY_ELEMENTS_MAX,
 )
-async def add_partitions_to_txn(
+def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse]:
+    if call.header.api_version >= BATCHED_VERSION:
+        check_cluster(ctx, call, Operation.CLUSTER_ACTION)
+    elif not call.heavy and not call.connection.owes:
+        found = _of_client_now(request, ctx, call)
+        if found is not None:
+            return found
+    return DeferredResponse(lambda: _answer(request, ctx, call), on_error=partial(_fail, request))
+
+
+async def _answer(
     request: AddPartitionsToTxnRequest, ctx: Context, call: Call
 ) -> AddPartitionsToTxnResponse:
     version = call.header.api_version
     if version < BATCHED_VERSION:
         return await _of_client(request, ctx, call)
-    check_cluster(ctx, call, Operation.CLUSTER_ACTION)
     return AddPartitionsToTxnResponse(
         results_by_transaction=await _of_brokers(request.transactions, ctx, version)
     )
@@ -98,12 +111,37 @@ async def _of_brokers(
     return [results[index] for index in range(len(transactions))]
 
 
+def _of_client_now(
+    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse] | None:
+    """As `_of_client`, with all decided when this returns; None where something is in the way."""
+    asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
+    partitions = _partitions(asked)
+    code_of = _judge(ctx, call)
+    if (
+        len(partitions) > JUDGED_PER_TURN
+        or not may(ctx, call, _writing(transactional_id))
+        or any(map(code_of, partitions))
+    ):
+        return None
+    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    pending = ctx.transactions.add_partitions_now(transactional_id, producer, partitions, 0)
+    if pending is None:
+        return None
+
+    def told(code: ErrorCode) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=_results(asked, lambda _one: code)
+        )
+
+    return respond(pending, lambda _added: told(E.NONE), told)
+
+
 async def _of_client(
     request: AddPartitionsToTxnRequest, ctx: Context, call: Call
 ) -> AddPartitionsToTxnResponse:
     asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
-    of_transaction = Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-    if not may(ctx, call, of_transaction):
+    if not may(ctx, call, _writing(transactional_id)):
         return _fail(request, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
     partitions = _partitions(asked)
     codes = await _refused(partitions, ctx, call)
@@ -123,23 +161,38 @@ async def _of_client(
     )
 
 
+def _writing(transactional_id: str) -> Action:
+    return Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
 async def _refused(
     partitions: Sequence[TopicPartition], ctx: Context, call: Call
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Those that cannot be written to, looked at some at a time."""
-    may_write = may_with_topic(ctx, call, Operation.WRITE)
-    known = ctx.metadata.image.topics.by_name
-    codes = {}
-    for number, (name, index) in enumerate(partitions, 1):
+    code_of, codes = _judge(ctx, call), {}
+    for number, one in enumerate(partitions, 1):
         if number % JUDGED_PER_TURN == 0:
             await yield_to_loop()
-        if not may_write(name):
-            codes[name, index] = E.TOPIC_AUTHORIZATION_FAILED
-        elif name in INTERNAL_TOPICS:
-            codes[name, index] = E.INVALID_TOPIC_EXCEPTION
-        elif name not in known or index not in known[name].partitions:
-            codes[name, index] = E.UNKNOWN_TOPIC_OR_PARTITION
+        if code := code_of(one):
+            codes[one] = code
     return codes
+
+
+def _judge(ctx: Context, call: Call) -> Callable[[TopicPartition], ErrorCode]:
+    """Says of each partition why it cannot be written to."""
+    may_write = may_with_topic(ctx, call, Operation.WRITE)
+    known = ctx.metadata.image.topics.by_name
+
+    def code_of(one: TopicPartition) -> ErrorCode:
+        name, index = one
+        if not may_write(name):
+            return E.TOPIC_AUTHORIZATION_FAILED
+        if name in INTERNAL_TOPICS:
+            return E.INVALID_TOPIC_EXCEPTION
+        is_known = name in known and index in known[name].partitions
+        return E.NONE if is_known else E.UNKNOWN_TOPIC_OR_PARTITION
+
+    return code_of
 
 
 async def _add(

@@ -6,14 +6,15 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoc
 
 from __future__ import annotations
 
+from broker.coordination.responses import respond
 from broker.coordination.shard import Producer
 from broker.handlers.context import Context
-from broker.transactions.transaction import EPOCH_BUMP_VERSION
+from broker.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from wire.security.acls import Operation
 from wire.transport.access import transactional_ids
-from wire.transport.calls import Call
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 PRODUCER_FENCED_VERSION = 2
@@ -25,18 +26,32 @@ BUMPING_VERSION = 5
     versions="0-5",
     access=transactional_ids(Operation.WRITE, "transactional_id"),
 )
-async def end_txn(request: EndTxnRequest, ctx: Context, call: Call) -> EndTxnResponse:
+def end_txn(
+    request: EndTxnRequest, ctx: Context, call: Call
+) -> EndTxnResponse | DeferredResponse[EndTxnResponse]:
     version = call.header.api_version
-    try:
-        producer = await ctx.transactions.end(
-            request.transactional_id,
-            Producer(request.producer_id, request.producer_epoch),
-            is_commit=request.committed,
-            client_version=EPOCH_BUMP_VERSION if version >= BUMPING_VERSION else 0,
-        )
-    except KafkaError as error:
-        code = error.code
+    who = (request.transactional_id, Producer(request.producer_id, request.producer_epoch))
+    is_commit = request.committed
+    client_version = EPOCH_BUMP_VERSION if version >= BUMPING_VERSION else 0
+
+    def told(decided: Transaction) -> EndTxnResponse:
+        producer = decided.told_producer
+        return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)
+
+    def refuse(code: ErrorCode) -> EndTxnResponse:
         if code is ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return EndTxnResponse(error_code=code)
-    return EndTxnResponse(producer_id=producer.id, producer_epoch=producer.epoch)
+
+    async def finish() -> EndTxnResponse:
+        end = ctx.transactions.end
+        try:
+            return told(await end(*who, is_commit=is_commit, client_version=client_version))
+        except KafkaError as error:
+            return refuse(error.code)
+
+    if not call.connection.owes:
+        pending = ctx.transactions.end_now(*who, is_commit=is_commit, client_version=client_version)
+        if pending is not None:
+            return respond(pending, told, refuse)
+    return DeferredResponse(finish)

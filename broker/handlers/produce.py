@@ -31,7 +31,7 @@ from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_curren
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
 from broker.producing.validate import validate, validate_in_thread, validate_in_turns
-from broker.producing.verify import unverified, verify
+from broker.producing.verify import is_verified_here, unverified, verify
 from log.validation.validate import OverBudget
 from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
@@ -97,7 +97,7 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     over_budget = False
     if call.connection not in ctx.offloaded and _takes_one_turn(work):
         over_budget = not _validated(work)
-        if not over_budget and not unverified(appends, work.transactional_id):
+        if not over_budget and _is_verified(work):
             append(appends, acks, ctx.directories.storage_failed)
             count(appends, ctx.partitions.traffic)
             return _answer(work)
@@ -145,6 +145,14 @@ async def _validate(work: _Produce, *, over_budget: bool) -> None:
             return await validate_in_turns(*checked, now_ms=ctx.now_ms, version=version)
     await validate_in_thread(*checked, now_ms=ctx.now_ms, version=version)
     return None
+
+
+def _is_verified(work: _Produce) -> bool:
+    unknown = unverified(work.appends, work.transactional_id)
+    if not unknown or not work.transactional_id:
+        return not unknown
+    version = work.call.header.api_version
+    return is_verified_here(unknown, work.ctx.verifier, work.transactional_id, version)
 
 
 async def _verify(work: _Produce) -> None:

@@ -30,6 +30,10 @@ Key = tuple[str, int]
 class Verifier(Protocol):
     """`broker.transactions.verification.TransactionVerifier` is one."""
 
+    def knows(
+        self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
+    ) -> bool: ...
+
     async def check_produce(
         self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
     ) -> Mapping[Key, ErrorCode]: ...
@@ -62,12 +66,36 @@ def unverified(
     return found
 
 
+def is_verified_here(
+    appends: Sequence[PartitionAppend], verifier: Verifier, transactional_id: str, version: int
+) -> bool:
+    """Whether `unverified` ones may be appended at once, as their coordinator is this broker and knows of them all. If
+    not, they are to be verified.
+    """
+    return all(
+        verifier.knows(transactional_id, producer, _keys(theirs), version)
+        for producer, theirs in _begun(appends, version).items()
+    )
+
+
 async def verify(
     appends: Sequence[PartitionAppend], verifier: Verifier, transactional_id: str, version: int
 ) -> None:
     """Asks the coordinator of `unverified` ones; they fail where it does not know of them, and may be appended till the
     next marker otherwise.
     """
+    for producer, theirs in _begun(appends, version).items():
+        codes = await verifier.check_produce(transactional_id, producer, _keys(theirs), version)
+        for one in theirs:
+            code = codes[one.topic, one.index]
+            if code:
+                one.fail(KafkaError(code, _why(code)))
+
+
+def _begun(
+    appends: Iterable[PartitionAppend], version: int
+) -> Mapping[Producer, Sequence[PartitionAppend]]:
+    """By producer; their partitions note that the coordinator is asked."""
     by_producer: defaultdict[Producer, list[PartitionAppend]] = defaultdict(list)
     for one in appends:
         batch, leader = one.batches[0], one.leader
@@ -77,13 +105,11 @@ async def verify(
         if not has_own_epoch:
             one.verified_from = leader.log.log_end_offset
         by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
-    for producer, theirs in by_producer.items():
-        keys = {(one.topic, one.index) for one in theirs}
-        codes = await verifier.check_produce(transactional_id, producer, keys, version)
-        for one in theirs:
-            code = codes[one.topic, one.index]
-            if code:
-                one.fail(KafkaError(code, _why(code)))
+    return by_producer
+
+
+def _keys(appends: Iterable[PartitionAppend]) -> set[Key]:
+    return {(one.topic, one.index) for one in appends}
 
 
 def _why(code: ErrorCode) -> str:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import trio
 
 from broker.coordination.partitioning import partition_for
-from broker.coordination.responses import CompletableResponse
+from broker.coordination.responses import CommittedResponse, CompletableResponse
 from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
 from broker.coordination.shard_epoch import ShardEpoch
@@ -149,16 +149,23 @@ class TransactionCoordinator:
         """Waits up to `seconds` for the markers of the transaction before. What is added is in the metadata here
         (`wait_known`).
         """
+        adding = _adding(transactional_id, producer, partitions, client_version)
 
         async def attempt() -> Transaction:
-            return await self._submit(
-                transactional_id,
-                lambda shard, at: shard.add_partitions(
-                    transactional_id, producer, partitions, client_version, at
-                ),
-            )
+            return await self._submit(transactional_id, adding)
 
         await self._after_end(transactional_id, attempt, trio.current_time() + seconds)
+
+    def add_partitions_now(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> CommittedResponse[Transaction] | None:
+        """As `add_partitions`, decided before this returns; None where it has to wait before, or is refused."""
+        adding = _adding(transactional_id, producer, partitions, client_version)
+        return self._decide_now(transactional_id, adding)
 
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that are not in the metadata here, though it was waited for: they are gone, or it is far behind.
@@ -188,10 +195,20 @@ class TransactionCoordinator:
             lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions),
         )
 
+    def knows(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> bool:
+        """Whether all are part of the open transaction for certain: `verify_partitions` would say so at once."""
+        pending = self._decide_now(
+            transactional_id,
+            lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions),
+        )
+        return pending is not None and pending.ready() and not any(pending.response.values())
+
     async def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
-    ) -> Producer:
-        """Decides how the transaction ends; the markers follow. Returns who the producer is then."""
+    ) -> Transaction:
+        """Decides how the transaction ends; the markers follow. Its `told_producer` is who the producer is then."""
 
         async def attempt() -> Transaction:
             new_id = await self._new_producer_id(
@@ -205,7 +222,24 @@ class TransactionCoordinator:
             )
 
         deadline = trio.current_time() + END_SECONDS_MAX
-        return (await self._after_end(transactional_id, attempt, deadline)).told_producer
+        return await self._after_end(transactional_id, attempt, deadline)
+
+    def end_now(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
+    ) -> CommittedResponse[Transaction] | None:
+        """As `end`, decided before this returns; None where it has to wait before, or is refused."""
+
+        def decide(
+            shard: TransactionCoordinatorShard, at: Instant
+        ) -> Result[TransactionRecord, Transaction]:
+            known = shard.transactions.get(transactional_id)
+            if rules.needs_next_producer_id(known, client_version):
+                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "a new id comes first")
+            return shard.end(
+                transactional_id, producer, is_commit, client_version, NO_PRODUCER_ID, at
+            )
+
+        return self._decide_now(transactional_id, decide)
 
     # -- deciding
 
@@ -224,8 +258,16 @@ class TransactionCoordinator:
 
     async def _submit(self, transactional_id: str, decide: Decide[T]) -> T:
         """Returns when what was decided is committed."""
-        epoch = self.epoch_of(transactional_id)
-        return await epoch.submit(epoch.step(decide)).wait()
+        return await self._decide(transactional_id, decide).wait()
+
+    def _decide_now(self, transactional_id: str, decide: Decide[T]) -> CommittedResponse[T] | None:
+        try:
+            return self._decide(transactional_id, decide)
+        except KafkaError:
+            return None
+
+    def _decide(self, transactional_id: str, decide: Decide[T]) -> CommittedResponse[T]:
+        return self.epoch_of(transactional_id).decide(decide)
 
     async def _after_end(
         self, transactional_id: str, attempt: Callable[[], Awaitable[T]], deadline: float
@@ -252,3 +294,14 @@ class TransactionCoordinator:
         if scope.cancelled_caught:
             epoch.active().forget_waiting(transactional_id, token)
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _adding(
+    transactional_id: str,
+    producer: Producer,
+    partitions: Collection[TopicPartition],
+    client_version: int,
+) -> Decide[Transaction]:
+    return lambda shard, at: shard.add_partitions(
+        transactional_id, producer, partitions, client_version, at
+    )

@@ -191,7 +191,7 @@ class MarkerWriter:
 
 
 def _complete(epoch: Epoch, transactional_id: str, decided: Transaction) -> None:
-    epoch.submit(epoch.step(lambda shard, at: shard.complete(transactional_id, decided, at)))
+    epoch.decide(lambda shard, at: shard.complete(transactional_id, decided, at))
 
 
 def _is_done(code: ErrorCode) -> bool:

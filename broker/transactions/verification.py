@@ -22,6 +22,7 @@ from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.ports import TRANSACTION_TOPIC, Metadata
 from broker.transactions.records import partitions_by_topic
 from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from quorum.metadata.image import NO_LEADER
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -92,6 +93,21 @@ class TransactionVerifier:
         codes = await self._check(transactional_id, producer, partitions, support)
         return {one: _told_producer(code, support) for one, code in codes.items()}
 
+    def knows(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
+    ) -> bool:
+        """Whether `check_produce` would answer NONE for all, without a wait or a word of another broker."""
+        if _Support.of(version, abortable=11, adding=12) is _Support.ADDING:
+            return False
+        if not self._is_enabled():
+            return True
+        is_here = self._coordinator_of(transactional_id) == self._node_id
+        return is_here and self._coordinator.knows(transactional_id, producer, partitions)
+
     async def check_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
     ) -> ErrorCode:
@@ -125,11 +141,7 @@ class TransactionVerifier:
         return {one: _told(code, support) for one, code in codes.items()}
 
     async def _ask(self, question: _Question) -> Codes:
-        topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
-        index = self._coordinator.partition_of(question.transactional_id)
-        if topic is None or index not in topic.partitions:
-            return dict.fromkeys(question.partitions, E.COORDINATOR_NOT_AVAILABLE)
-        broker_id = topic.partitions[index].leader
+        broker_id = self._coordinator_of(question.transactional_id)
         if broker_id == self._node_id:
             return await self._ask_here(question)
         if broker_id < 0:
@@ -138,6 +150,14 @@ class TransactionVerifier:
             return await self._gathering.ask(broker_id, question)
         except (NotSent, OutcomeUnknown):
             return dict.fromkeys(question.partitions, E.NETWORK_EXCEPTION)
+
+    def _coordinator_of(self, transactional_id: str) -> int:
+        """The broker that leads the id's partition, negative while there is none."""
+        topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
+        index = self._coordinator.partition_of(transactional_id)
+        if topic is None or index not in topic.partitions:
+            return NO_LEADER
+        return topic.partitions[index].leader
 
     async def _ask_here(self, question: _Question) -> Codes:
         coordinator, partitions = self._coordinator, question.partitions

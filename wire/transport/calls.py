@@ -79,6 +79,8 @@ class ConnectionInfo:
     # Fixed before the first request that needs one: by the certificate or by SASL.
     principal: Principal = ANONYMOUS
     closed: bool = False
+    # Whether requests that came before the one that begins are not answered yet: what they do may be yet to come.
+    owes: bool = False
     # In seconds of trio's clock, None for never: until then nothing of the connection is read.
     muted_until: float | None = None
     # Of the answers that all connections of this kind of listener hold; for who makes large ones.

@@ -310,6 +310,7 @@ class Connection:
     def _begin(self, frame: memoryview) -> None:
         self._requests += 1
         self._counters.requests += 1
+        self.info.owes = bool(self._owed)
         is_open = self._authenticator is None and self._session is None
         if is_open or not self._is_at_login(frame):
             self._owe(self._registry.dispatch(frame, self._context, self.info))

@@ -102,3 +102,19 @@ async def test_of_partitions_that_are_gone_nothing_is_verified(tmp_path):
             "first": {0: E.OPERATION_NOT_ATTEMPTED, 7: E.UNKNOWN_TOPIC_OR_PARTITION},
             "unknown": {7: E.UNKNOWN_TOPIC_OR_PARTITION},
         }
+
+
+async def test_what_a_broker_knows_for_certain_of_a_transaction_it_coordinates(tmp_path):
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", partitions=2)
+        producer = WireProducer(one)
+        await producer.begin()
+        assert await producer.add(0) == [E.NONE]
+        knows = one.broker.context.verifier.knows
+        mine, other = [("t", 0)], [("t", 0), ("t", 1)]
+        assert knows("x", producer.producer, mine, 9)
+        assert not knows("x", producer.producer, other, 9)
+        assert not knows("y", producer.producer, mine, 9)
+        assert not knows("x", producer.producer, mine, 12)  # which would add it
+        await producer.end()
+        assert not knows("x", producer.producer, mine, 9)

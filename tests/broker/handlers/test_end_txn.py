@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from wire.errors import ErrorCode
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from wire.messages.header import decode_response_header, encode_request
 
 E = ErrorCode
+ADD_VERSION, END_VERSION = 3, 4
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -63,6 +69,70 @@ async def test_a_fenced_producer_ends_nothing(tmp_path, version, code):
         assert await old.end(version=version) == code
         assert await old.produce(b"b") == E.INVALID_PRODUCER_EPOCH
         assert await read_committed(one, wait_ms=100) == ([], 2)
+
+
+def add_and_end(producer, *, first_correlation_id):
+    """Frames that add partitions and commit."""
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.name,
+        v3_and_below_producer_id=producer.producer.id,
+        v3_and_below_producer_epoch=producer.producer.epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0, 1])],
+    )
+    end = EndTxnRequest(
+        transactional_id=producer.name,
+        producer_id=producer.producer.id,
+        producer_epoch=producer.producer.epoch,
+        committed=True,
+    )
+    frames = b""
+    for number, (request, version) in enumerate([(add, ADD_VERSION), (end, END_VERSION)]):
+        data = bytes(encode_request(request, version, first_correlation_id + number, "test"))
+        frames += len(data).to_bytes(4, "big") + data
+    return frames
+
+
+async def state_of(one, producer):
+    request = DescribeTransactionsRequest(transactional_ids=[producer.name])
+    (known,) = (await one.call(request)).transaction_states
+    return known.transaction_state
+
+
+async def answers_to(stream, count):
+    received, found = bytearray(), []
+    while len(found) < count:
+        received += await stream.receive_some()
+        while len(received) >= 4 and len(received) >= 4 + (
+            size := int.from_bytes(received[:4], "big")
+        ):
+            found.append(bytes(received[4 : 4 + size]))
+            del received[: 4 + size]
+    return found
+
+
+async def test_requests_that_come_together_are_decided_in_their_order(tmp_path, monkeypatch):
+    """A transaction may begin a turn later than it was asked for: its end must not be decided before that."""
+    monkeypatch.setattr("broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t", partitions=2)
+        producer = WireProducer(one)
+        await producer.begin()
+        assert await producer.add(0) == [E.NONE]
+        assert await producer.end() == E.NONE
+        while await state_of(one, producer) != "CompleteCommit":
+            await trio.lowlevel.checkpoint()
+        rounds = 5
+        frames = b"".join(
+            add_and_end(producer, first_correlation_id=2 * number) for number in range(rounds)
+        )
+        async with await trio.open_tcp_stream(*one.broker.addresses["PLAINTEXT"]) as stream:
+            await stream.send_all(frames)
+            with trio.fail_after(20):
+                answers = await answers_to(stream, 2 * rounds)
+        for data in answers[1::2]:
+            _, body = decode_response_header(data, EndTxnRequest.KEY, END_VERSION)
+            assert EndTxnResponse.decode(data[body:], END_VERSION).error_code == E.NONE
+        assert await state_of(one, producer) in ("PrepareCommit", "CompleteCommit")
 
 
 async def test_a_transaction_that_nobody_knows(tmp_path):

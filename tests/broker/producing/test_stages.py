@@ -8,7 +8,7 @@ from broker.producing.authorize import authorize
 from broker.producing.await_replicas import settle
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
-from broker.producing.verify import unverified, verify
+from broker.producing.verify import is_verified_here, unverified, verify
 from log.producers.marker import EndMarker
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
@@ -130,6 +130,10 @@ class Coordinator:
         self.meanwhile = meanwhile
         self.asked = []
 
+    def knows(self, transactional_id, producer, partitions, version):
+        self.asked.append((transactional_id, producer, sorted(partitions), version))
+        return self.code is ErrorCode.NONE
+
     async def check_produce(self, transactional_id, producer, partitions, version):
         self.asked.append((transactional_id, producer, sorted(partitions), version))
         self.meanwhile()
@@ -156,6 +160,25 @@ async def test_the_first_batch_of_a_transaction_in_a_partition_is_asked_about(ha
     assert len(coordinator.asked) == 1
     await verified(harness, coordinator, ("t", transactional(epoch=1)))
     assert coordinator.asked[1:] == [("x", (7, 1), [("t", 0)], VERSION)]
+
+
+def test_what_a_coordinator_here_knows_of_is_appended_at_once(harness):
+    response, appends = resolved(harness, ("t", transactional(), transactional()))
+    asked = go_through(harness, appends, transactional_id="x")
+    coordinator = Coordinator()
+    assert is_verified_here(asked, coordinator, "x", VERSION)
+    assert coordinator.asked == [("x", (7, 0), [("t", 0), ("t", 1)], VERSION)]
+    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    assert outcomes(response) == [[(0, "NONE", 0), (1, "NONE", 0)]]
+
+
+async def test_where_it_does_not_know_it_is_asked_after_all(harness):
+    response, appends = resolved(harness, ("t", transactional()))
+    asked = go_through(harness, appends, transactional_id="x")
+    assert not is_verified_here(asked, Coordinator(ErrorCode.INVALID_TXN_STATE), "x", VERSION)
+    await verify(asked, Coordinator(), "x", VERSION)
+    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    assert outcomes(response) == [[(0, "NONE", 0)]]
 
 
 @pytest.mark.parametrize(

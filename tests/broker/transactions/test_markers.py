@@ -53,14 +53,11 @@ class Epoch:
     def decided(self, transactional_id):
         return self._decided.get(transactional_id)
 
-    def step(self, act):
-        return act(self, None)
+    def decide(self, act):
+        act(self, None)
 
     def complete(self, transactional_id, _decided, _at):
         del self._decided[transactional_id]
-
-    def submit(self, _result):
-        pass
 
 
 def led_here():
