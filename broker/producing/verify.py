@@ -84,7 +84,12 @@ async def verify(
     """Asks the coordinator of `unverified` ones; they fail where it does not know of them, and may be appended till the
     next marker otherwise.
     """
-    for producer, theirs in _begun(appends, version).items():
+    by_producer = _begun(appends, version)
+    if version < EPOCH_BUMP_VERSION:
+        for one in appends:
+            assert one.leader is not None
+            one.verified_from = one.leader.log.log_end_offset
+    for producer, theirs in by_producer.items():
         codes = await verifier.check_produce(transactional_id, producer, _keys(theirs), version)
         for one in theirs:
             code = codes[one.topic, one.index]
@@ -100,10 +105,7 @@ def _begun(
     for one in appends:
         batch, leader = one.batches[0], one.leader
         assert leader is not None
-        has_own_epoch = version >= EPOCH_BUMP_VERSION
-        leader.log.producers.verifying(batch, has_own_epoch=has_own_epoch)
-        if not has_own_epoch:
-            one.verified_from = leader.log.log_end_offset
+        leader.log.producers.verifying(batch, has_own_epoch=version >= EPOCH_BUMP_VERSION)
         by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
     return by_producer
 
