@@ -5,6 +5,7 @@ writes it).
 from tests import datadriven
 from tests.interop.suites import page, results
 from tests.interop.suites.gaps import GAPS, ON_KAFKA
+from tests.interop.suites.variants import VARIANTS
 
 
 def test_the_page_says_what_the_runs_said():
@@ -15,7 +16,7 @@ def test_the_page_says_what_the_runs_said():
 
 
 def test_each_gap_has_a_reason_and_each_reason_a_gap():
-    for suite in page.SUITES:
+    for suite in (*page.SUITES, *VARIANTS):
         ours = {
             name: states.get("ours", results.SKIPPED)
             for name, states in results.load(suite.NAME).items()

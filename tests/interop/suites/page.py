@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.interop.suites import franz_go, kafka_python, librdkafka, results
 from tests.interop.suites.gaps import APART, GAPS, ON_KAFKA
 from tests.interop.suites.results import FAILED, PASSED, SKIPPED
+from tests.interop.suites.variants import VARIANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 HEADING = "## Tests of others, and clients\n"
@@ -18,10 +19,10 @@ This section is written from what the runs said (`tests/interop/suites/results/`
 
 **Suites.** The tests that the authors of clients wrote ran on a cluster of ours and on one of Apache Kafka 4.3,
 with the same properties files: one controller, three brokers, each in a rack, and an authorizer.
-Share groups are not served here. franz-go's tests move 50,000 records instead of 500,000.
-kafka-python's start a node for each file, with TLS and SASL where they want that.
-librdkafka's skip what needs TLS, SASL or topics that are not created by themselves.
-`./dev interop -k suites` runs them on ours again and compares.
+Share groups are not served here. kafka-python's start a node for each file, with TLS and SASL where they want that.
+librdkafka's skip what needs TLS, SASL or topics that are not created by themselves, so it ran in other ways, too.
+franz-go's move 50,000 records instead of 500,000, and those in a run of their own.
+`./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
 """
 CLIENTS = """
 **Clients.** What `./dev interop --record` and `pytest --record tests/clients` ran on us with each version of a client.
@@ -35,27 +36,33 @@ def section() -> str:
 
 
 def _suites() -> str:
-    rows = []
-    for suite in SUITES:
-        tests = results.load(suite.NAME)
-        ours, kafka = (
-            Counter(states.get(kind, SKIPPED) for states in tests.values())
-            for kind in ("ours", "kafka")
-        )
-        both = sum(1 for s in tests.values() if s.get("kafka") == PASSED == s.get("ours"))
-        rows.append(
-            f"| {suite.NAME} {suite.VERSION} | {len(tests)} | {ours[PASSED]} | {kafka[PASSED]} "
-            f"| {both} of {kafka[PASSED]} | {ours[SKIPPED]} | {APART[suite.NAME]} |"
-        )
+    rows = [_suite(one.NAME, f"{one.NAME} {one.VERSION}", APART[one.NAME]) for one in SUITES]
+    rows += [
+        _suite(one.NAME, f"{one.suite.NAME}, {one.title}", APART[one.suite.NAME])
+        for one in VARIANTS
+    ]
     head = "| suite | tests | pass on ours | on Kafka | of Kafka's | skipped | not counted |"
     return "\n".join(["", head, "|---|---|---|---|---|---|---|", *rows, ""])
+
+
+def _suite(name: str, title: str, apart: str) -> str:
+    tests = results.load(name)
+    ours, kafka = (
+        Counter(states.get(kind, SKIPPED) for states in tests.values())
+        for kind in ("ours", "kafka")
+    )
+    both = sum(1 for s in tests.values() if s.get("kafka") == PASSED == s.get("ours"))
+    return (
+        f"| {title} | {len(tests)} | {ours[PASSED]} | {kafka[PASSED]} "
+        f"| {both} of {kafka[PASSED]} | {ours[SKIPPED]} | {apart} |"
+    )
 
 
 def _gaps() -> str:
     rows = [
         f"| {suite.NAME} | `{name}` | {states.get('ours', SKIPPED)} | {states.get('kafka', SKIPPED)} "
         f"| {_why(suite.NAME, name)} |"
-        for suite in SUITES
+        for suite in (*SUITES, *VARIANTS)
         for name, states in sorted(results.load(suite.NAME).items())
         if FAILED in states.values() or states.get("ours") != states.get("kafka")
     ]

@@ -30,9 +30,12 @@ REAUTH_MS = 10_000
 class Variant:
     """A suite under a name of its own, with what is set on the cluster, and options of its `run`. With a `protocol`
     the brokers have a listener of it, and `secure(folder)` makes keys there and gives more settings.
+
+    `title` is what the page calls it.
     """
 
     NAME: str
+    title: str
     suite: ModuleType
     settings: Mapping[str, object] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -91,11 +94,23 @@ def _plain_over_tls(folder: Path) -> dict[str, object]:
 VARIANTS = (
     Variant(
         "librdkafka-noautocreate",
+        "topics are not created by themselves",
         librdkafka,
         settings={"auto.create.topics.enable": "false"},
         options={"scenario": "noautocreate"},
     ),
-    Variant("librdkafka-sasl", librdkafka, protocol="SASL_SSL", secure=_plain_over_tls),
-    Variant("librdkafka-idempotent", librdkafka, options={"options": ("-P",)}),
-    Variant("franz-go-500000", franz_go, options={"records": 500_000}),
+    Variant(
+        "librdkafka-sasl",
+        "over TLS with SASL/PLAIN",
+        librdkafka,
+        protocol="SASL_SSL",
+        secure=_plain_over_tls,
+    ),
+    Variant(
+        "librdkafka-idempotent",
+        "all producers idempotent",
+        librdkafka,
+        options={"options": ("-P",)},
+    ),
+    Variant("franz-go-500000", "500,000 records", franz_go, options={"records": 500_000}),
 )
