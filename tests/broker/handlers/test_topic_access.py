@@ -15,7 +15,7 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_fetch import offset_fetch
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
-from tests.broker.calls import call
+from tests.broker.calls import call, finished
 from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_zookeeper_offsets import Stored
@@ -142,7 +142,7 @@ async def test_transactions(tmp_path, monkeypatch):
                     AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in names
                 ],
             )
-            answer = await add_partitions_to_txn(request, context, call(request, 3))
+            answer = await finished(add_partitions_to_txn(request, context, call(request, 3)))
             results = answer.results_by_topic_v3_and_below
             return [E.of(topic.results_by_partition[0].partition_error_code) for topic in results]
 
