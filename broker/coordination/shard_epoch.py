@@ -192,13 +192,15 @@ class ShardEpoch(Generic[S, R]):
         elif self.state is ShardState.LOADING:
             self._when_loaded.append(act)
 
-    def decide(self, act: Callable[[S, Instant], Result[R, T]]) -> CommittedResponse[T]:
-        """Gives the shard one input and writes what it has decided.
+    def decide(
+        self, act: Callable[[S, Instant], Result[R, T]], producer: Producer | None = None
+    ) -> CommittedResponse[T]:
+        """Gives the shard one input and writes what it has decided, with a `producer` in its transaction.
 
         Raises:
             KafkaError: as `submit`, and what `act` raises.
         """
-        return self.submit(act(self.active(), current_instant()))
+        return self.submit(act(self.active(), current_instant()), producer)
 
     def submit(
         self, result: Result[R, T], producer: Producer | None = None

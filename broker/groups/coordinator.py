@@ -201,8 +201,9 @@ class GroupCoordinator:
         epoch = self._epoch_of(request.group_id)
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-        result = epoch.step(lambda shard, at: shard.commit_offsets_in_transaction(request, at))
-        return epoch.submit(result, producer)
+        return epoch.decide(
+            lambda shard, at: shard.commit_offsets_in_transaction(request, at), producer
+        )
 
     def unverified_from(self, group_id: str, producer: Producer) -> int | None:
         """Where the log ends that the group's offsets are in, if the producer has no transaction open there; None if it

@@ -1,6 +1,5 @@
 """Records in bulk: compiled and interpreted, the walk says what the plain decoder says, also of damaged bytes."""
 
-import importlib.util
 import shutil
 import struct
 import sysconfig
@@ -30,20 +29,10 @@ from log.batches.records import NewRecord, build_batch, decode_records, records_
 from log.codecs.compression import Compression
 from tests.examples import examples
 from tests.log.batches.test_records import FROM_KAFKA
+from tests.log.interpreted import interpreted
 from wire.errors import RemoteProtocolError
 
-
-def interpreted():
-    """The module from its source, whether or not a compiled one lies beside it."""
-    source = Path(columns_walk.__file__).with_name("columns_walk.py")
-    spec = importlib.util.spec_from_file_location("columns_walk_interpreted", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
-
-
-WALKS = [columns_walk, interpreted()] if columns_walk.COMPILED else [columns_walk]
+WALKS = [columns_walk, interpreted(columns_walk)] if columns_walk.COMPILED else [columns_walk]
 both = pytest.mark.parametrize("walk", WALKS, ids=lambda walk: str(walk.COMPILED))
 
 

@@ -1,26 +1,20 @@
 """Slices of many records: compiled and interpreted alike, and never of bytes that are not there."""
 
-import importlib.util
 from array import array
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batches import slice_copies
+from tests.log.interpreted import interpreted
+
+both = pytest.mark.parametrize(
+    "module", [slice_copies, interpreted(slice_copies)], ids=["as installed", "source"]
+)
 
 
-def interpreted():
-    source = Path(slice_copies.__file__).with_name("slice_copies.py")
-    spec = importlib.util.spec_from_file_location("slice_copies_interpreted", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert not module.COMPILED
-    return module
-
-
-@pytest.mark.parametrize("module", [slice_copies, interpreted()], ids=["as installed", "source"])
+@both
 @given(
     data=st.binary(max_size=4),
     slices=st.lists(st.tuples(st.integers(-2, 6), st.integers(-2, 6)), max_size=3),
@@ -35,7 +29,7 @@ def test_slices_are_those_of_python_and_what_lies_outside_is_refused(module, dat
             module.copy_slices(data, starts, sizes)
 
 
-@pytest.mark.parametrize("module", [slice_copies, interpreted()], ids=["as installed", "source"])
+@both
 def test_sums_beyond_32_bits_are_outside(module):
     most = array("i", [(1 << 31) - 1])
     with pytest.raises(IndexError):
