@@ -2,6 +2,7 @@
 
 import os
 import resource
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -77,34 +78,32 @@ def test_a_slice_outlives_the_closing_of_its_file(tmp_path):
     assert piece.read() == wanted
 
 
-@pytest.fixture
-def few_descriptors():
-    """Gives a function: from its call on this process may open so many more."""
+@contextmanager
+def few_descriptors(count):
+    """This process may open so many more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (end_after_free(count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    def leave(count):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (end_after_free(count), hard))
 
-    yield leave
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path, few_descriptors):
+def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path):
     """Connections have the rest. The disk has not failed, so the directory stays online."""
     files = Files(OpenFiles(limit=1000))
     logs = [open_log(tmp_path / f"t-{i}", files=files) for i in range(20)]
-    few_descriptors(12)
-    for _ in range(3):
-        for log in logs:
-            fill(log, 3)
-            log.flush()
+    with few_descriptors(12):
+        for _ in range(3):
+            for log in logs:
+                fill(log, 3)
+                log.flush()
     batches = [read_all(log) for log in logs]
     assert all(batches[0] == one for one in batches)
 
 
-def test_without_files_to_close_the_lack_is_told(tmp_path, few_descriptors):
+def test_without_files_to_close_the_lack_is_told(tmp_path):
     path = tmp_path / "file"
     path.touch()
-    few_descriptors(0)
-    with pytest.raises(OSError, match="Too many open files"):
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         Files(OpenFiles(limit=1000)).open(path)
