@@ -60,6 +60,9 @@ class Volume(NamedTuple):
 class Files:
     """The real calls."""
 
+    # Whether the kernel may be given a descriptor to sync, instead of a thread `fdatasync`.
+    kernel_syncs = True
+
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         """`open_files` bounds the descriptors of whoever uses this object; the process's own limit when not given."""
         self.open_files = open_files or OpenFiles()

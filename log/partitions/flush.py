@@ -1,4 +1,4 @@
-"""One fsync of a log: prepared on the loop, run in a thread, finished on the loop.
+"""One fsync of a log: prepared on the loop, run in a thread or by the kernel itself, finished on the loop.
 
 The order makes the flushed offset honest (P6): batches, then the epochs that explain them, then the names of new files
 (KAFKA-3968). A flush owns the handles it syncs, so it does not care what becomes of the segments meanwhile.
@@ -69,6 +69,23 @@ class Flush:
             with self.names.lock:
                 if not self.names.gone:
                     self._write_names()
+        self.done = True
+
+    def descriptors(self) -> list[int] | None:
+        """Of the files, where an fdatasync of each is all there is to do, and the kernel may do it by itself; else
+        None.
+        """
+        if not self.files.kernel_syncs or self.health.offline or self.epochs or self.directories:
+            return None
+        if any(end - start > WRITTEN_OUT_BYTES for _, start, end in self.written):
+            return None
+        return [file.fileno() for file in self.open_files]
+
+    def synced(self, error: OSError | None) -> None:
+        """The kernel has synced all `descriptors`, or failed to: as `run`, which is left out then. Raises OSError."""
+        with self.health.guard_raw("fsync"):
+            if error is not None:
+                raise error
         self.done = True
 
     def _write_names(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.disk.checkpoints import LEADER_EPOCHS
-from log.disk.files import Files, OpenFile
+from log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
 from log.disk.health import DirectoryHealth
 from log.partitions.flush import Flush, Names
 from log.partitions.leader_epochs import LeaderEpochs
@@ -46,6 +46,19 @@ class Flushing:
         """A file was made, renamed or removed; the next flush makes that durable."""
         self._names_version += 1
         self.touched = True
+
+    def needs_only_a_sync(self, active: Segment) -> bool:
+        """Whether a flush now is but an fdatasync of what was appended to the active segment, which the kernel may do
+        by itself.
+        """
+        return (
+            self._files.kernel_syncs
+            and self._covered_segment == active.base_offset
+            and active.size - self._covered_bytes <= WRITTEN_OUT_BYTES
+            and self._names_version == self._names_saved
+            and self._epochs.version == self._epochs_saved
+            and self._directory_is_durable
+        )
 
     def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
         """What makes everything below `end_offset` durable; `segments` hold what is not yet. Raises OSError."""

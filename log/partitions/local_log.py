@@ -182,6 +182,11 @@ class LocalLog:
         is_rolled = self._segments.active.base_offset > self.flushed_offset
         return is_rolled or unflushed >= self.config.flush_messages
 
+    @property
+    def needs_only_a_sync(self) -> bool:
+        """As `Flushing.needs_only_a_sync`."""
+        return self._flushing.needs_only_a_sync(self._segments.active)
+
     def prepare_flush(self) -> Flush:
         """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop.
 

@@ -1,10 +1,12 @@
 """One fdatasync of a log makes everything durable that was appended to it before it began.
 
-A few threads flush the dirty logs of a directory, each its share of those that no other has: asks each on the loop what
-must be synced, does it all, and tells each on the loop how far it is durable. Appends during the flush of their log
-wait for its next one: so the more is written, the more share an fsync. A log waits for no other as long as a thread is
-free: behind megabytes of somebody else an honest client's record would wait for the rest of their flush, and for more
-of them in its own. Left out: retrying a failed fsync, which would lie; the directory goes offline.
+The first append to a log that is not flushed at the moment has the kernel begin at once, where nothing but the file
+must be synced. For all others a few workers flush the dirty logs of a directory, each its share of those that no other
+has: asks each on the loop what must be synced, has it all done, and tells each on the loop how far it is durable.
+Appends during the flush of their log wait for its next one: so the more is written, the more share an fsync. A log
+waits for no other as long as a worker is free: behind megabytes of somebody else an honest client's record would wait
+for the rest of their flush, and for more of them in its own. Left out: retrying a failed fsync, which would lie; the
+directory goes offline.
 """
 
 from __future__ import annotations
@@ -16,28 +18,24 @@ from functools import partial
 from typing import Any, Protocol
 
 import trio
+from outcome import Error, Outcome
 
 from node.runtime.cumulative_histogram import CumulativeHistogram
 from node.runtime.errors import StorageFailure
+from node.runtime.flushes import Flush, begin, carry_out
 from node.runtime.steps import pieces
-from node.runtime.threads import run_in_own_thread
 from wire.transport.events import AutoResetEvent, yield_to_loop
 
 OnFlushed = Callable[[int], object]
 
 # Six files of 1 MiB: 6 to 12 ms one after another, 3 ms by three threads, and hardly less by six: the file system joins
 # them into one commit of its journal.
-THREADS_MAX = 3
+WORKERS_MAX = 3
+# Of logs that did not wait for a worker; the others of a request share what the workers do.
+BEGUN_MAX = 3
 # Logs between two checkpoints: what must be synced may have to be opened, 0.1 to 1 ms; who waits is only woken.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
-
-
-class Flush(Protocol):
-    """What must be synced, fixed on the loop."""
-
-    def run(self) -> object:
-        """Syncs; blocks, runs in a thread, raises OSError."""
 
 
 class FlushableLog(Protocol):
@@ -52,6 +50,10 @@ class FlushableLog(Protocol):
     @property
     def must_flush(self) -> bool:
         """Whether as much is not synced as write-behind allows."""
+
+    @property
+    def needs_only_a_sync(self) -> bool:
+        """Whether a flush now is but one fdatasync or two, which the kernel may do by itself."""
 
     def prepare_flush(self) -> Any: ...
 
@@ -69,9 +71,9 @@ class _Dirty:
     log: FlushableLog
     on_flushed: list[OnFlushed] = field(default_factory=list)
     written: int = 0  # bytes
-    # While a thread has it.
+    # While it is flushed.
     forgotten: bool = False
-    # Set when a thread is done with it, or it is forgotten.
+    # Set when its flush has ended, or it is forgotten.
     done: trio.Event | None = None
 
 
@@ -90,15 +92,20 @@ class GroupCommit:
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
-        # What threads have: who is to be told.
+        # What workers have, or the kernel: who is to be told.
         self._flushing: dict[int, _Dirty] = {}
         # Of the workers that have nothing to do.
         self._idle: list[AutoResetEvent] = []
         self._busy = 0
-        self._failure: StorageFailure | None = None
+        # Flushes that did not wait for a worker.
+        self._begun = 0
+        self._last_ended = AutoResetEvent()
+        # While it runs.
+        self._workers: trio.CancelScope | None = None
+        self._failure: BaseException | None = None
         # Of what `mark_dirty` was told; write-behind counts none.
         self.unflushed_bytes = 0
-        # How often a thread flushed its share, and for how long.
+        # How often a share was flushed, and for how long.
         self.flushes = 0
         self.times = CumulativeHistogram()
 
@@ -113,11 +120,16 @@ class GroupCommit:
             if log.must_flush:
                 self.flush_soon(log)
             return
-        dirty = self._dirty.get(id(log)) or self._wanted(log)
+        dirty = self._dirty.get(id(log))
+        is_new = dirty is None
+        if dirty is None:
+            dirty = self._dirty[id(log)] = _Dirty(log)
         dirty.written += written
         self.unflushed_bytes += written
         if on_flushed not in dirty.on_flushed:
             dirty.on_flushed.append(on_flushed)
+        if is_new:
+            self._wanted(dirty)
 
     async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
         """Returns when `log` is synced up to `offset`, or nobody flushes it any more: forgotten, or cut back."""
@@ -132,14 +144,56 @@ class GroupCommit:
     def flush_soon(self, log: FlushableLog) -> None:
         """Has `log` synced, whether somebody waits for it or not."""
         if id(log) not in self._dirty:
-            self._wanted(log)
+            self._dirty[id(log)] = _Dirty(log)
+            self._wanted(self._dirty[id(log)])
 
-    def _wanted(self, log: FlushableLog) -> _Dirty:
-        """It is dirty from now on. The worker that has it looks again when it is done."""
-        dirty = self._dirty[id(log)] = _Dirty(log)
-        if self._idle and id(log) not in self._flushing:
+    def _wanted(self, dirty: _Dirty) -> None:
+        """It is dirty from now on. While it is flushed, the end of that flush looks again."""
+        if id(dirty.log) not in self._flushing and not self._begin(dirty):
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._idle:
             self._idle.pop().set()
-        return dirty
+
+    def _begin(self, dirty: _Dirty) -> bool:
+        """Has the kernel begin now, in the turn of who wrote; False leaves it to a worker."""
+        log = dirty.log
+        if self._workers is None or self._begun >= BEGUN_MAX or not log.needs_only_a_sync:
+            return False
+        try:
+            flush = log.prepare_flush()
+        except OSError:
+            return False  # the worker finds the same
+        finish = self._finisher([(dirty, flush)])
+        if not begin([flush], finish, partial(self._ended, dirty)):
+            log.finish_flush(flush)
+            return False
+        self._flushing[id(log)] = self._dirty.pop(id(log))
+        self._begun += 1
+        return True
+
+    def _ended(self, dirty: _Dirty, result: Outcome[object]) -> None:
+        """What `_begin` began."""
+        key = id(dirty.log)
+        self._done(self._flushing.pop(key))
+        self._begun -= 1
+        self._last_ended.set()
+        if isinstance(result, Error):
+            self._fail(result.error)
+        elif key in self._dirty:
+            self._wake()  # who was told, and appends at once, shares it
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends `run`, which raises the first one."""
+        if isinstance(error, OSError):
+            self._directory.offline = f"fsync failed: {error}"
+            failure = StorageFailure(self._directory.offline)
+            failure.__cause__ = error
+            error = failure
+        self._failure = self._failure or error
+        if self._workers is not None:
+            self._workers.cancel()
 
     def forget(self, log: FlushableLog) -> None:
         """Nobody is told about this log any more, not by a flush that runs either, which still syncs it."""
@@ -159,13 +213,20 @@ class GroupCommit:
         Raises:
             StorageFailure: an OSError; the directory is marked offline before it is raised.
         """
-        async with trio.open_nursery() as nursery:
-            for _ in range(THREADS_MAX):
-                nursery.start_soon(self._work, nursery.cancel_scope)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._workers = nursery.cancel_scope
+                for _ in range(WORKERS_MAX):
+                    nursery.start_soon(self._work)
+        finally:
+            self._workers = None
+            with trio.CancelScope(shield=True):
+                while self._begun:
+                    await self._last_ended.wait()
         assert self._failure is not None
         raise self._failure
 
-    async def _work(self, workers: trio.CancelScope) -> None:
+    async def _work(self) -> None:
         wanted = AutoResetEvent()
         while True:
             share = self._take_share()
@@ -177,11 +238,7 @@ class GroupCommit:
             try:
                 await self._flush(share.values())
             except OSError as error:
-                self._directory.offline = f"fsync failed: {error}"
-                failure = StorageFailure(self._directory.offline)
-                failure.__cause__ = error
-                self._failure = self._failure or failure
-                workers.cancel()
+                self._fail(error)
                 return
             finally:
                 self._busy -= 1
@@ -193,7 +250,7 @@ class GroupCommit:
     def _take_share(self) -> dict[int, _Dirty]:
         """Of what no thread has, as much as leaves others theirs: those who have nothing to do were woken, too."""
         free = [key for key in self._dirty if key not in self._flushing]
-        count = -(-len(free) // (THREADS_MAX - self._busy))
+        count = -(-len(free) // (WORKERS_MAX - self._busy))
         share = {key: self._dirty.pop(key) for key in free[:count]}
         self._flushing.update(share)
         return share
@@ -207,19 +264,24 @@ class GroupCommit:
             flushes.append((one, one.log.prepare_flush()))
             if len(flushes) % PREPARED_PER_TURN == 0:
                 await yield_to_loop()
+        for some in await carry_out([flush for _, flush in flushes], self._finisher(flushes)):
+            await yield_to_loop()
+            self._finish(some)
+
+    def _finisher(
+        self, flushes: Sequence[_Prepared]
+    ) -> Callable[[], Iterator[Sequence[_Prepared]]]:
+        """Finishes the first of `flushes`, which begin now, and gives the others, some at a time."""
         began = time.monotonic()
 
-        def finish_first(_: None) -> Iterator[list[_Prepared]]:
+        def finish_first() -> Iterator[Sequence[_Prepared]]:
             self.times.observe(time.monotonic() - began)
             self.flushes += 1
             some = pieces(flushes, FINISHED_PER_TURN)
             self._finish(next(some, []))
             return some
 
-        run_all = partial(_run_all, [flush for _, flush in flushes])
-        for some in await run_in_own_thread(run_all, finish_first):
-            await yield_to_loop()
-            self._finish(some)
+        return finish_first
 
     def _finish(self, flushes: Iterable[_Prepared]) -> None:
         if self._failure is not None:
@@ -229,8 +291,3 @@ class GroupCommit:
             if not one.forgotten:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
-
-
-def _run_all(flushes: Sequence[Flush]) -> None:
-    for flush in flushes:
-        flush.run()

@@ -38,6 +38,8 @@ class FaultyFiles(Files):
     `pread` and `read_bytes` gave.
     """
 
+    kernel_syncs = False
+
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         super().__init__(open_files)
         self.calls: Counter[str] = Counter()

@@ -19,7 +19,7 @@ from broker.replication.fetcher import Fetcher
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView
-from node.runtime import group_commit
+from node.runtime import flushes, group_commit
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -478,12 +478,12 @@ async def test_one_that_is_due_again_waits_for_the_flush_of_another(tmp_path, mo
     """Nothing can be asked before: looking again and again would only keep the processor busy."""
     written, looks = trio.Event(), []
 
-    async def flush(work, then):
+    async def flush(some, then):
         await written.wait()
-        return then(work())
+        return await flushes.carry_out(some, then)
 
     real = Fetcher._next_request
-    monkeypatch.setattr(group_commit, "run_in_own_thread", flush)
+    monkeypatch.setattr(group_commit, "carry_out", flush)
     monkeypatch.setattr(Fetcher, "_next_request", lambda self: (looks.append(self), real(self))[1])
     async with followed(tmp_path, partitions=2) as (harness, leader):
         refused = data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -47,3 +47,28 @@ def test_only_the_file_layer_touches_the_disk():
 )
 def test_the_rule_sees(source):
     assert trespasses(source)
+
+
+def with_own_fdatasync(source: str) -> dict[str, bool]:
+    """The classes of files that sync in their own way, and whether each keeps the kernel away from its descriptors."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef) and any(
+            ast.unparse(base) == "Files" for base in node.bases
+        ):
+            body = [ast.unparse(one) for one in node.body]
+            if any(
+                isinstance(one, ast.FunctionDef) and one.name == "fdatasync" for one in node.body
+            ):
+                found[node.name] = "kernel_syncs = False" in body
+    return found
+
+
+def test_the_kernel_syncs_no_files_that_sync_in_their_own_way():
+    sources = (path.read_text() for path in FOLDER.parent.glob("[!.]*/**/*.py"))
+    found = {}
+    for source in sources:
+        if "(Files)" in source:
+            found.update(with_own_fdatasync(source))
+    assert {"FaultyFiles", "SimDisk"} <= set(found)
+    assert [name for name, kept_away in found.items() if not kept_away] == []

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked as settled
 
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import THREADS_MAX, GroupCommit
+from node.runtime.group_commit import WORKERS_MAX, GroupCommit
 from node.runtime.threads import run_blocking
 
 
@@ -18,7 +18,7 @@ class Directory:
 class SmallLog:
     """A log of one file; its flush can be held up or made to fail."""
 
-    must_flush = False
+    must_flush = needs_only_a_sync = False
 
     def __init__(self, path):
         self.fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -42,6 +42,9 @@ class SmallLog:
 class SmallFlush:
     def __init__(self, log, upto):
         self.log, self.upto = log, upto
+
+    def descriptors(self):
+        return None
 
     def run(self):
         assert self.log.hold.wait(10)
@@ -154,7 +157,7 @@ async def test_many_logs_share_the_threads(tmp_path, logs):
         while any(log.flushed_offset < 1 for log in more):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert commit.flushes == THREADS_MAX
+    assert commit.flushes == WORKERS_MAX
     for log in more:
         os.close(log.fd)
 

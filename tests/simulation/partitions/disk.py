@@ -51,6 +51,8 @@ Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
 
 
 class SimDisk(Files):
+    kernel_syncs = False
+
     def __init__(self, now_ms: Callable[[], int], root: Directory | None = None) -> None:
         super().__init__(OpenFiles(10_000))
         self._now_ms = now_ms

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import trio
 
 from broker.partitions.leader import LeaderEpoch
-from node.runtime import group_commit
+from node.runtime import flushes
 from quorum.metadata.image import MetadataImage, PartitionImage
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
@@ -120,7 +120,7 @@ class World:
     def _patches(self) -> Sequence[AbstractContextManager[object]]:
         """In place while it runs."""
         return (
-            patched_here(group_commit, "run_in_own_thread", self._flush),
+            patched_here(flushes, "run_in_own_thread", self._flush),
             patched_here(trio.to_thread, "run_sync", self._in_thread),
         )
 

@@ -1,0 +1,236 @@
+"""Group commit where the kernel begins at once, in the turn of who wrote."""
+
+import errno
+from itertools import chain
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked as settled
+
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import BEGUN_MAX, GroupCommit
+from tests.node.runtime.held_syncs import held
+
+
+class Directory:
+    offline = None
+
+
+class KernelLog:
+    """A log of the file `descriptor`, which nobody but a held kernel syncs."""
+
+    must_flush = False
+    needs_only_a_sync = True
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+        self.log_end_offset = self.flushed_offset = 0
+        self.error = None
+        self.given_up = 0
+
+    def append(self):
+        self.log_end_offset += 1
+
+    def prepare_flush(self):
+        if self.error is not None:
+            raise self.error
+        return KernelFlush(self)
+
+    def finish_flush(self, flush):
+        if flush.done:
+            self.flushed_offset = flush.upto
+        else:
+            self.given_up += 1
+
+
+class KernelFlush:
+    def __init__(self, log):
+        self.log, self.upto, self.done = log, log.log_end_offset, False
+
+    def descriptors(self):
+        return [self.log.descriptor]
+
+    def run(self):
+        self.done = True
+
+    def synced(self, error):
+        if error is not None:
+            raise error
+        self.done = True
+
+
+class Commits:
+    """A running group commit, with the kernel held."""
+
+    def __init__(self, nursery, kernel):
+        self.nursery, self.kernel = nursery, kernel
+        self.directory = Directory()
+        self.commit = GroupCommit(self.directory)
+        self.failure = None
+        self.told = []
+
+    async def run(self):
+        try:
+            await self.commit.run()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.failure = error
+
+    def append(self, log):
+        log.append()
+        self.commit.mark_dirty(log, self.note, 10)
+
+    def note(self, offset):
+        self.told.append(offset)
+
+
+@pytest.fixture
+async def commits(nursery):
+    found = Commits(nursery, held())
+    nursery.start_soon(found.run)
+    await settled()
+    yield found
+    for tag in range(len(found.kernel.submitted)):
+        found.kernel.complete(tag)
+
+
+async def test_the_first_append_begins_at_once_and_those_behind_it_share_the_next(commits):
+    log = KernelLog(7)
+    for _ in range(3):
+        commits.append(log)
+    assert commits.kernel.submitted == [[7]]
+    await settled()
+    assert commits.kernel.submitted == [[7]]
+    commits.kernel.complete(0)
+    await settled()
+    assert (commits.told, commits.kernel.submitted) == ([1], [[7], [7]])
+    commits.append(log)
+    commits.kernel.complete(1)
+    await settled()
+    assert (commits.told, commits.kernel.submitted) == ([1, 3], [[7], [7], [7]])
+    commits.kernel.complete(2)
+    await settled()
+    assert commits.told == [1, 3, 4]
+    assert commits.commit.flushes == 3
+    assert commits.commit.unflushed_bytes == 0
+
+
+async def test_of_many_logs_some_begin_and_the_others_share(commits):
+    logs = [KernelLog(number) for number in range(BEGUN_MAX + 6)]
+    for log in logs:
+        commits.append(log)
+    assert commits.kernel.submitted == [[number] for number in range(BEGUN_MAX)]
+    await settled()
+    left = commits.kernel.submitted[BEGUN_MAX:]
+    assert sorted(chain(*left)) == list(range(BEGUN_MAX, BEGUN_MAX + 6))
+    assert len(left) == 3
+    for tag, descriptors in enumerate(commits.kernel.submitted):
+        for _ in descriptors:
+            commits.kernel.complete(tag)
+    await settled()
+    assert commits.told == [1] * len(logs)
+    assert commits.commit.unflushed_bytes == 0
+
+
+async def test_what_the_kernel_does_not_take_is_left_to_a_worker(commits):
+    log = KernelLog(7)
+    commits.kernel.takes = False
+    commits.append(log)
+    assert log.given_up == 1
+    while not commits.told:
+        await trio.lowlevel.checkpoint()
+    assert commits.told == [1]
+
+
+async def test_more_than_a_sync_is_left_to_a_worker(commits):
+    log = KernelLog(7)
+    log.needs_only_a_sync = False
+    commits.append(log)
+    commits.append(log)
+    assert commits.kernel.submitted == []
+    await settled()
+    assert commits.kernel.submitted == [[7]], "both appends share it"
+
+
+async def test_nothing_begins_before_it_runs():
+    kernel, commit = held(), GroupCommit(Directory())
+    commit.mark_dirty(KernelLog(7), lambda offset: None)
+    assert kernel.submitted == []
+
+
+async def test_an_error_takes_the_directory_offline_and_nobody_is_told(commits):
+    failing, other = KernelLog(7), KernelLog(8)
+    commits.append(failing)
+    commits.append(other)
+    commits.kernel.complete(0, errno.EIO)
+    await settled()
+    assert "Input/output" in commits.directory.offline
+    assert commits.failure is None, "a flush that runs is waited for"
+    commits.kernel.complete(1)
+    await settled()
+    assert isinstance(commits.failure, StorageFailure)
+    assert "Input/output" in str(commits.failure)
+    assert commits.told == []
+    assert commits.commit.unflushed_bytes == 0
+    commits.append(failing)
+    assert len(commits.kernel.submitted) == 2, "nothing begins any more"
+
+
+async def test_what_cannot_be_prepared_fails_as_by_a_worker(commits):
+    log = KernelLog(7)
+    log.error = OSError(errno.EMFILE, "no descriptor")
+    commits.append(log)
+    await settled()
+    assert "no descriptor" in str(commits.failure)
+    assert commits.told == []
+
+
+async def test_who_is_told_may_fail(commits):
+    """Then nothing is known of what others were told: the node must end."""
+    log = KernelLog(7)
+    log.append()
+    commits.commit.mark_dirty(log, lambda offset: 1 // 0)
+    commits.kernel.complete(0)
+    await settled()
+    assert isinstance(commits.failure, ZeroDivisionError)
+
+
+async def test_nobody_is_told_of_a_log_that_is_forgotten_meanwhile(commits):
+    log = KernelLog(7)
+    commits.append(log)
+    commits.commit.forget(log)
+    commits.kernel.complete(0)
+    await settled()
+    assert commits.told == []
+    assert commits.commit.unflushed_bytes == 0
+
+
+async def test_a_writer_waits_for_what_has_begun(commits):
+    log, ended = KernelLog(7), []
+    commits.append(log)
+
+    async def wait():
+        await commits.commit.wait_flushed(log, 1)
+        ended.append(log.flushed_offset)
+
+    commits.nursery.start_soon(wait)
+    await settled()
+    assert ended == []
+    commits.kernel.complete(0)
+    await settled()
+    assert ended == [1]
+
+
+async def test_cancelling_waits_for_what_has_begun():
+    kernel, log = held(), KernelLog(7)
+    commit = GroupCommit(Directory())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        await settled()
+        log.append()
+        commit.mark_dirty(log, lambda offset: None)
+        nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await settled()
+            assert log.flushed_offset == 0
+            kernel.complete(0)
+    assert log.flushed_offset == 1

@@ -1,0 +1,78 @@
+"""Syncs of the kernel on the loop."""
+
+import errno
+import os
+
+import trio
+from trio.testing import wait_all_tasks_blocked as settled
+
+from node.runtime import kernel_syncs
+from node.runtime.kernel_syncs import of_this_run
+from tests.node.runtime.held_syncs import held
+
+
+async def test_a_real_file_is_synced(tmp_path):
+    ended, errors = trio.Event(), []
+
+    def end(error):
+        errors.append(error)
+        ended.set()
+
+    file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR, 0o600)
+    os.write(file, b"record")
+    syncs = of_this_run()
+    if syncs is not None and syncs.begin([file], end):
+        await ended.wait()
+        assert errors == [None]
+    os.close(file)
+    assert of_this_run() is syncs
+
+
+async def test_a_batch_ends_with_its_last_file_and_its_first_error():
+    kernel, ended = held(), []
+    assert of_this_run().begin([3, 4, 5], ended.append)
+    assert of_this_run().begin([6], ended.append)
+    assert kernel.submitted == [[3, 4, 5], [6]]
+    kernel.complete(0, errno.EIO)
+    kernel.complete(0, errno.ENOSPC)
+    await settled()
+    assert ended == []
+    kernel.complete(1)
+    await settled()
+    assert ended == [None]
+    kernel.complete(0)
+    await settled()
+    assert [error and error.errno for error in ended] == [None, errno.EIO]
+    assert "Input/output" in str(ended[1])
+
+
+async def test_what_the_kernel_does_not_take_as_a_whole_ends_unheard():
+    kernel = held()
+    kernel.takes = False
+    assert not of_this_run().begin([3, 4], os.abort)
+    kernel.complete(0)
+    await settled()
+
+
+def test_the_next_run_has_the_context_of_the_last():
+    """One for each would have to be given back, which takes long."""
+    first, *others = (trio.run(_eventfd) for _ in range(3))
+    assert others == [first, first]
+
+
+async def _eventfd():
+    syncs = of_this_run()
+    return None if syncs is None else syncs._fdatasyncs.eventfd
+
+
+def test_without_a_context_there_is_none(monkeypatch):
+    def refuse():
+        raise OSError(errno.EAGAIN, "too many")
+
+    async def run():
+        assert of_this_run() is None
+        assert of_this_run() is None
+
+    monkeypatch.setattr(kernel_syncs, "_spare", [])
+    monkeypatch.setattr(kernel_syncs, "Fdatasyncs", refuse)
+    trio.run(run)
