@@ -342,7 +342,22 @@ TABLE = {
     "Threads": [
         Limit("that wait for disks", "node.runtime.threads:THREADS_MAX", "work waits"),
         Limit("that compute", "node.runtime.threads:COMPUTING_MAX", "work waits"),
-        Limit("for fsync", "node.runtime.group_commit:THREADS_MAX", "work waits"),
+        Limit(
+            "for fsync, of a log directory", "node.runtime.group_commit:WORKERS_MAX", "work waits"
+        ),
+        Limit(
+            "fsyncs that the kernel begins at once, of a log directory",
+            "node.runtime.group_commit:BEGUN_MAX",
+            "a thread does it",
+        ),
+        Limit(
+            "files of one fsync by the kernel", "node.runtime.flushes:FILES_MAX", "a thread does it"
+        ),
+        Limit(
+            "fsyncs of the kernel under way",
+            "node.runtime.linux_aio:UNDER_WAY_MAX",
+            "a thread does it",
+        ),
     ],
     "Identity providers": [
         Limit("bytes of an answer", "node.oauth.web:BYTES_MAX", "not taken, logged"),

@@ -37,7 +37,7 @@ from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent
+from wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 
@@ -374,4 +374,7 @@ class ShardEpoch(Generic[S, R]):
                     await self._leader.high_watermark.wait_reached(awaited)
                 except NotLeaderError:
                     return  # `close` follows and tells everybody
+                await (
+                    yield_to_loop()
+                )  # who waits for the same commit is answered before what follows it
                 self._settle()

@@ -76,6 +76,8 @@ class Fdatasyncs:
                 self._iocbs, at * _IOCB.size, tag, 0, 0, _FDATASYNC, 0, descriptor, *told
             )
         taken = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
+        # The kernel's thread runs on this processor: it has the disk begin now, instead of when the loop rests.
+        os.sched_yield()
         return tag if taken == len(descriptors) else None
 
     def completed(self) -> list[tuple[int, int]]:

@@ -77,7 +77,7 @@ class NodeMonitor:
             yield from _raft_metrics(controller, broker)
             yield histogram(
                 "trimaran_fsync_seconds",
-                "Time in which a thread flushed its share of the dirty logs of a directory.",
+                "Time in which a share of the dirty logs of a directory was flushed, by the kernel or a thread.",
                 _all_flushes(controller, broker),
             )
         if controller is not None:

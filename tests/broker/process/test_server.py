@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ from broker.process.server import run_broker
 from log.directories.meta_properties import MetaPropertiesError
 from log.disk.files import Files
 from node.runtime.errors import StorageFailure
+from node.runtime.linux_aio import Fdatasyncs
 from quorum.formatting.storage import format_directories
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
 from tests.cluster.in_process import Images, cluster
@@ -29,26 +32,58 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-@pytest.mark.parametrize("operation", ["fdatasync", "pwrite"])
+def fail_in_calls(monkeypatch, directories, operation):
+    """That operation on every file of these finds the disk full."""
+    real = getattr(Files, operation)
+
+    def fail(self, file, *args):
+        if file.path.parent in directories:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, file, *args)
+
+    monkeypatch.setattr(Files, operation, fail)
+    monkeypatch.setattr(Files, "kernel_syncs", False)
+
+
+def fail_in_the_kernel(monkeypatch, directories):
+    """As a full disk under a file system that learns of it when it writes back."""
+    submit, completed, failing = Fdatasyncs.submit, Fdatasyncs.completed, set()
+
+    def watched(self, descriptors):
+        tag = submit(self, descriptors)
+        paths = [Path(os.readlink(f"/proc/self/fd/{one}")) for one in descriptors]
+        if any(path.parent in directories for path in paths):
+            failing.add(tag)
+        return tag
+
+    def failed(self):
+        return [(tag, errno.ENOSPC if tag in failing else error) for tag, error in completed(self)]
+
+    try:
+        Fdatasyncs()
+    except OSError as error:
+        pytest.skip(f"this machine has no asynchronous fdatasync: {error}")
+    monkeypatch.setattr(Fdatasyncs, "submit", watched)
+    monkeypatch.setattr(Fdatasyncs, "completed", failed)
+
+
+@pytest.mark.parametrize("operation", ["fdatasync", "fdatasync of the kernel", "pwrite"])
 async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
     tmp_path, monkeypatch, operation
 ):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11, expect_failure=True)
         written = await in_thread(produce, running.bootstrap, "t")
-        real = getattr(Files, operation)
         sealed = {
             broker_log.directory
             for broker_log in running.brokers[11].context.directories.metadata._logs.values()
             if broker_log.topic_partition[0] == "t"
         }
 
-        def fail(self, file, *args):
-            if file.path.parent in sealed:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return real(self, file, *args)
-
-        monkeypatch.setattr(Files, operation, fail)
+        if operation == "fdatasync of the kernel":
+            fail_in_the_kernel(monkeypatch, sealed)
+        else:
+            fail_in_calls(monkeypatch, sealed, operation)
         bootstrap = running.bootstrap
 
         def lost():
@@ -67,7 +102,7 @@ async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
         directory = again.context.directories.metadata
         assert not directory.clean_shutdown, "no marker after a failure"
         # What was written and not acknowledged may survive: nobody was told either way.
-        survivors = len(written) + (operation == "fdatasync")
+        survivors = len(written) + (operation != "pwrite")
         found = await in_thread(consume, running.bootstrap, "t", survivors)
         assert {value: found[value] for value in written} == written
 
