@@ -106,6 +106,12 @@ class FaultyFiles(Files):
         self._count("fdatasync")
         self._record(Sync(self._file(file)))
 
+    def kernel_sync(self, descriptor: int) -> None:
+        """As `fdatasync`, by a kernel that has the descriptor only."""
+        self._count("fdatasync")
+        status = os.fstat(descriptor)
+        self._record(Sync(self._nodes[status.st_dev, status.st_ino]))
+
     def write_out(self, file: OpenFile, start: int, end: int) -> None:
         self._count("write_out")
         self.written_out.append((file.path.name, start, end))

@@ -1,6 +1,7 @@
 """P6: nobody is told that an offset is durable before its bytes and names are; many who wait share one fdatasync."""
 
 import errno
+from collections import defaultdict
 from dataclasses import replace
 from random import Random
 
@@ -12,9 +13,11 @@ from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
 from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import GroupCommit
+from node.runtime.kernel_syncs import use
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append
 from tests.log.power_loss import Style
+from tests.node.runtime.held_syncs import HeldSyncs
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)
 PARTITIONS, WRITERS, APPENDS = 3, 8, 6
@@ -50,39 +53,73 @@ def durable_bytes(files, log):
     )
 
 
-async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path):
+class RecordedSyncs(HeldSyncs):
+    """Syncs what is written when it is asked, and says so some turns later."""
+
+    def __init__(self, files):
+        super().__init__()
+        files.kernel_syncs = True
+        self._files = files
+
+    def submit(self, descriptors):
+        for descriptor in descriptors:
+            self._files.kernel_sync(descriptor)
+        return super().submit(descriptors)
+
+    async def complete_all(self):
+        told = 0
+        while True:
+            for _ in range(3):
+                await trio.lowlevel.checkpoint()
+            if told < len(self.submitted):
+                for _ in self.submitted[told]:
+                    self.complete(told)
+                told += 1
+
+
+@pytest.mark.parametrize("by_kernel", [False, True])
+async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path, nursery, by_kernel):
     files, health = FaultyFiles(), DirectoryHealth()
     files.watch(tmp_path)
+    if by_kernel:
+        kernel = RecordedSyncs(files)
+        use(kernel)
+        nursery.start_soon(kernel.complete_all)
     logs = make_logs(tmp_path, files, health)
     commit = GroupCommit(health)
-    acked = []
+    acked, written = [], defaultdict(list)
 
     async def write(number):
         log = logs[number % PARTITIONS]
-        for _ in range(APPENDS):
+        for turn in range(APPENDS):
             before = log.log_end_offset
             info = append(log, 2, value=b"%d" % number * 40)
             data = log.read_bytes(before, 1, upto_offset=log.log_end_offset)
-            if number % 2 == 0:
+            if number % 2 == 0 and (turn % 3 == 2 or not by_kernel):
                 log.roll(0)  # between the append and its flush
             told = trio.Event()
 
-            def on_flushed(offset, told=told, info=info):
+            written[log].append((info.last_offset, data))
+
+            def on_flushed(offset, told=told, info=info, log=log):
+                below = [one for last, one in written[log] if last < offset]
+                durable = durable_bytes(files, log)
+                assert all(one in durable for one in below)
                 if offset > info.last_offset:
                     told.set()
 
             commit.mark_dirty(log, on_flushed)
             await told.wait()
-            assert data in durable_bytes(files, log)
             acked.append(info.last_offset)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(commit.run)
+    async with trio.open_nursery() as running:
+        running.start_soon(commit.run)
         async with trio.open_nursery() as writers:
             for number in range(WRITERS):
                 writers.start_soon(write, number)
-        nursery.cancel_scope.cancel()
+        running.cancel_scope.cancel()
     assert len(acked) == WRITERS * APPENDS
+    assert not by_kernel or len(kernel.submitted) > PARTITIONS
     # Of a log: who was told appends before the next flush, or shares the one after it.
     assert commit.flushes <= PARTITIONS * (2 * APPENDS + 1), "those who wait share a flush"
     assert all(len(log.segment_base_offsets) > 2 for log in logs)
