@@ -374,7 +374,6 @@ class ShardEpoch(Generic[S, R]):
                     await self._leader.high_watermark.wait_reached(awaited)
                 except NotLeaderError:
                     return  # `close` follows and tells everybody
-                await (
-                    yield_to_loop()
-                )  # who waits for the same commit is answered before what follows it
+                # Who waits for the same commit is answered before what follows it is begun.
+                await yield_to_loop()
                 self._settle()

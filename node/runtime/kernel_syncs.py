@@ -4,6 +4,7 @@ lock back.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,12 +35,15 @@ class KernelSyncs:
         """Has the kernel sync these files, at least one; `ended` is called on the loop with the first error. It must
         not raise, and what it needs must outlive the wait.
 
-        False if the kernel does not take them: they are still to be synced.
+        False if the kernel takes none of them: they are still to be synced.
         """
-        tag = self._fdatasyncs.submit(descriptors)
-        if tag is None:
+        tag, taken = self._fdatasyncs.submit(descriptors)
+        if not taken:
             return False
-        self._batches[tag] = _Batch(len(descriptors), ended)
+        batch = self._batches[tag] = _Batch(taken, ended)
+        if taken < len(descriptors):
+            # Whoever synced them all again would not hear of an error that those have which were taken.
+            batch.error = OSError(errno.EIO, "the kernel took some of the files only")
         return True
 
     async def run(self) -> None:
@@ -50,9 +54,7 @@ class KernelSyncs:
                 self._completed(tag, number)
 
     def _completed(self, tag: int, number: int) -> None:
-        batch = self._batches.get(tag)
-        if batch is None:
-            return  # the kernel did not take all of it
+        batch = self._batches[tag]
         batch.left -= 1
         if number and batch.error is None:
             batch.error = OSError(number, os.strerror(number))

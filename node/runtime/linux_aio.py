@@ -61,24 +61,26 @@ class Fdatasyncs:
         self._pointers = (ctypes.c_void_p * UNDER_WAY_MAX)(*places)
         self._events = ctypes.create_string_buffer(_IO_EVENT.size * UNDER_WAY_MAX)
         self._tags = itertools.count(1)
+        self._under_way = 0
 
-    def submit(self, descriptors: Sequence[int]) -> int | None:
-        """Has the kernel sync these files, which may be closed meanwhile; gives the tag with which each completes.
-
-        None when it does not take all: those that it took complete all the same.
+    def submit(self, descriptors: Sequence[int]) -> tuple[int, int]:
+        """Has the kernel sync these files, which may be closed meanwhile. Gives the tag with which each completes, and
+        how many it took, of the first: all or none, but for errors that a healthy system does not have.
         """
-        if len(descriptors) > UNDER_WAY_MAX:
-            return None
         tag = next(self._tags)
+        if self._under_way + len(descriptors) > UNDER_WAY_MAX:
+            return tag, 0
         told = (0, 0, 0, 0, _TELL_EVENTFD, self.eventfd)
         for at, descriptor in enumerate(descriptors):
             _IOCB.pack_into(
                 self._iocbs, at * _IOCB.size, tag, 0, 0, _FDATASYNC, 0, descriptor, *told
             )
-        taken = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
+        result = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
         # The kernel's thread runs on this processor: it has the disk begin now, instead of when the loop rests.
         os.sched_yield()
-        return tag if taken == len(descriptors) else None
+        taken = max(0, result)
+        self._under_way += taken
+        return tag, taken
 
     def completed(self) -> list[tuple[int, int]]:
         """What completed since it was asked last, without waiting: the tag and the error's number, 0 for none."""
@@ -86,12 +88,10 @@ class Fdatasyncs:
             os.eventfd_read(self.eventfd)
         except BlockingIOError:
             return []
-        found: list[tuple[int, int]] = []
-        count = UNDER_WAY_MAX
-        while count == UNDER_WAY_MAX:  # the kernel has made room for more than it was asked for
-            count = _libc.syscall(
-                self._io_getevents, self._context, 0, UNDER_WAY_MAX, self._events, None
-            )
-            events = memoryview(self._events)[: max(0, count) * _IO_EVENT.size]
-            found += [(tag, max(0, -result)) for tag, _, result, _ in _IO_EVENT.iter_unpack(events)]
-        return found
+        count = _libc.syscall(
+            self._io_getevents, self._context, 0, UNDER_WAY_MAX, self._events, None
+        )
+        count = max(0, count)
+        self._under_way -= count
+        found = memoryview(self._events)[: count * _IO_EVENT.size]
+        return [(tag, max(0, -result)) for tag, _, result, _ in _IO_EVENT.iter_unpack(found)]

@@ -50,11 +50,11 @@ def fail_in_the_kernel(monkeypatch, directories):
     submit, completed, failing = Fdatasyncs.submit, Fdatasyncs.completed, set()
 
     def watched(self, descriptors):
-        tag = submit(self, descriptors)
+        tag, taken = submit(self, descriptors)
         paths = [Path(os.readlink(f"/proc/self/fd/{one}")) for one in descriptors]
         if any(path.parent in directories for path in paths):
             failing.add(tag)
-        return tag
+        return tag, taken
 
     def failed(self):
         return [(tag, errno.ENOSPC if tag in failing else error) for tag, error in completed(self)]

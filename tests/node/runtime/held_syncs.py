@@ -12,20 +12,29 @@ class HeldSyncs:
 
     def __init__(self):
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.takes = True
+        self.takes_max = 100
         self.submitted = []  # descriptors, for each tag
+        self._left = []
         self._completed = []
 
     def submit(self, descriptors):
-        if not self.takes:
-            return None
-        self.submitted.append(list(descriptors))
-        return len(self.submitted) - 1
+        taken = list(descriptors)[: self.takes_max]
+        if not taken:
+            return -1, 0
+        self.submitted.append(taken)
+        self._left.append(len(taken))
+        return len(self.submitted) - 1, len(taken)
 
     def complete(self, tag, error=0):
         """One file of that batch."""
+        self._left[tag] -= 1
         self._completed.append((tag, error))
         os.eventfd_write(self.eventfd, 1)
+
+    def complete_rest(self):
+        for tag, left in enumerate(self._left):
+            for _ in range(left):
+                self.complete(tag)
 
     def completed(self):
         os.eventfd_read(self.eventfd)

@@ -89,8 +89,7 @@ async def commits(nursery):
     nursery.start_soon(found.run)
     await settled()
     yield found
-    for tag in range(len(found.kernel.submitted)):
-        found.kernel.complete(tag)
+    found.kernel.complete_rest()
 
 
 async def test_the_first_append_begins_at_once_and_those_behind_it_share_the_next(commits):
@@ -133,7 +132,7 @@ async def test_of_many_logs_some_begin_and_the_others_share(commits):
 
 async def test_what_the_kernel_does_not_take_is_left_to_a_worker(commits):
     log = KernelLog(7)
-    commits.kernel.takes = False
+    commits.kernel.takes_max = 0
     commits.append(log)
     assert log.given_up == 1
     while not commits.told:

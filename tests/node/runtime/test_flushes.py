@@ -72,7 +72,7 @@ async def test_a_thread_does_the_rest(descriptors):
 
 
 async def test_a_thread_does_what_the_kernel_does_not_take():
-    held().takes = False
+    held().takes_max = 0
     assert not await carried_out([Flushed([3])])
 
 

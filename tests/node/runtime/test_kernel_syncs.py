@@ -46,12 +46,23 @@ async def test_a_batch_ends_with_its_last_file_and_its_first_error():
     assert "Input/output" in str(ended[1])
 
 
-async def test_what_the_kernel_does_not_take_as_a_whole_ends_unheard():
-    kernel = held()
-    kernel.takes = False
-    assert not of_this_run().begin([3, 4], os.abort)
+async def test_what_the_kernel_takes_in_part_fails():
+    """A sync of the others alone would not hear of the errors of those."""
+    kernel, ended = held(), []
+    kernel.takes_max = 2
+    assert of_this_run().begin([3, 4, 5], ended.append)
     kernel.complete(0)
     await settled()
+    assert ended == []
+    kernel.complete(0)
+    await settled()
+    assert [error.errno for error in ended] == [errno.EIO]
+
+
+async def test_what_the_kernel_does_not_take_is_still_to_be_synced():
+    kernel = held()
+    kernel.takes_max = 0
+    assert not of_this_run().begin([3, 4], os.abort)
 
 
 def test_the_next_run_has_the_context_of_the_last():

@@ -35,7 +35,8 @@ def completed(syncs, count):
 
 
 def test_every_file_completes_with_the_tag_of_its_batch(syncs, files):
-    first, second = syncs.submit(files), syncs.submit(files[:1])
+    (first, _), (second, _) = taken = [syncs.submit(files), syncs.submit(files[:1])]
+    assert [count for _, count in taken] == [3, 1]
     assert first != second
     assert sorted(completed(syncs, 4)) == sorted([(first, 0)] * 3 + [(second, 0)])
     assert syncs.completed() == []
@@ -44,28 +45,29 @@ def test_every_file_completes_with_the_tag_of_its_batch(syncs, files):
 def test_a_file_may_be_closed_meanwhile(syncs, tmp_path):
     file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR, 0o600)
     os.write(file, b"record")
-    tag = syncs.submit([file])
+    tag, _ = syncs.submit([file])
     os.close(file)
     assert completed(syncs, 1) == [(tag, 0)]
 
 
 def test_what_cannot_be_synced_is_not_taken(syncs, files):
     reading, writing = os.pipe()
-    assert syncs.submit([reading]) is None
-    assert syncs.submit([1 << 20]) is None
-    assert syncs.submit([files[0], reading]) is None
-    [(_, error)] = completed(syncs, 1)  # of the one that was taken
-    assert error == 0
+    assert syncs.submit([reading])[1] == 0
+    assert syncs.submit([1 << 20])[1] == 0
+    tag, taken = syncs.submit([files[0], reading, files[1]])
+    assert taken == 1
+    assert completed(syncs, 1) == [(tag, 0)]
     os.close(reading)
     os.close(writing)
 
 
-def test_none_is_lost_where_more_are_under_way_than_are_read_at_once(syncs, files):
-    tags = [syncs.submit(files[:1] * UNDER_WAY_MAX) for _ in range(2)]
-    taken = [tag for tag in tags if tag is not None]
-    assert taken
-    found = completed(syncs, UNDER_WAY_MAX * len(taken))
-    assert {tag for tag, _ in found} >= set(taken)
-    assert syncs.submit(files[:1] * (UNDER_WAY_MAX + 1)) is None
-    while select.select([syncs.eventfd], [], [], 0.1)[0]:
-        syncs.completed()  # of a batch that was taken in part
+def test_no_more_are_under_way_than_can_be_read_at_once(syncs, files):
+    for _ in range(3):
+        some, taken = syncs.submit(files[:1] * (UNDER_WAY_MAX - 1))
+        assert taken == UNDER_WAY_MAX - 1
+        assert syncs.submit(files[:2])[1] == 0
+        last, taken = syncs.submit(files[:1])
+        assert taken == 1
+        found = completed(syncs, UNDER_WAY_MAX)
+        assert sorted(found) == sorted([(some, 0)] * (UNDER_WAY_MAX - 1) + [(last, 0)])
+    assert syncs.submit(files[:1] * (UNDER_WAY_MAX + 1))[1] == 0
