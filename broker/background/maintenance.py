@@ -150,7 +150,10 @@ class Maintenance:
             self._unflushed_since.pop(partition_log, None)
             return False
         since = self._unflushed_since.setdefault(partition_log, self._now_ms())
-        return self._now_ms() - since >= partition_log.config.flush_ms
+        if self._now_ms() - since < partition_log.config.flush_ms:
+            return False
+        del self._unflushed_since[partition_log]  # what is appended behind this flush has its own time
+        return True
 
     async def _open_due(self) -> None:
         resting = []
