@@ -152,7 +152,8 @@ class Maintenance:
         since = self._unflushed_since.setdefault(partition_log, self._now_ms())
         if self._now_ms() - since < partition_log.config.flush_ms:
             return False
-        del self._unflushed_since[partition_log]  # what is appended behind this flush has its own time
+        # What is appended behind this flush has its own time.
+        del self._unflushed_since[partition_log]
         return True
 
     async def _open_due(self) -> None:

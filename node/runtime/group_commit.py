@@ -120,15 +120,13 @@ class GroupCommit:
             if log.must_flush:
                 self.flush_soon(log)
             return
-        dirty = self._dirty.get(id(log))
-        is_new = dirty is None
-        if dirty is None:
-            dirty = self._dirty[id(log)] = _Dirty(log)
+        known = self._dirty.get(id(log))
+        dirty = known or _Dirty(log)
         dirty.written += written
         self.unflushed_bytes += written
         if on_flushed not in dirty.on_flushed:
             dirty.on_flushed.append(on_flushed)
-        if is_new:
+        if known is None:
             self._wanted(dirty)
 
     async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
@@ -144,11 +142,11 @@ class GroupCommit:
     def flush_soon(self, log: FlushableLog) -> None:
         """Has `log` synced, whether somebody waits for it or not."""
         if id(log) not in self._dirty:
-            self._dirty[id(log)] = _Dirty(log)
-            self._wanted(self._dirty[id(log)])
+            self._wanted(_Dirty(log))
 
     def _wanted(self, dirty: _Dirty) -> None:
         """It is dirty from now on. While it is flushed, the end of that flush looks again."""
+        self._dirty[id(dirty.log)] = dirty
         if id(dirty.log) not in self._flushing and not self._begin(dirty):
             self._wake()
 
