@@ -175,6 +175,12 @@ class ShardEpoch(Generic[S, R]):
         assert self._shard is not None, "what serves is loaded"
         return self._shard
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether everything that the shard knows is."""
+        high_watermark = self._leader.high_watermark
+        return not high_watermark.closed and high_watermark.reached(self._end_offset)
+
     def step(self, act: Callable[[S, Instant], T]) -> T:
         """Gives the shard one input and carries out what comes of it.
 
@@ -309,13 +315,14 @@ class ShardEpoch(Generic[S, R]):
                 shard.written(write, E.NONE, current_instant())
             if not effects.writes and not committed:
                 break
-        self._begin_follow_ups()
         if self._awaited_offset() is not None:
             self._commit_awaited.set()
         if self._deadline() < self._sleeping_until:
             self._retimed.set()
 
     def _begin_follow_ups(self) -> None:
+        if self.state is not ShardState.ACTIVE:
+            return
         follow_up, nursery = self._spec.follow_up, self._nursery
         committed = self._leader.high_watermark.offset
         while self._follow_ups and self._follow_ups[0][0] <= committed:
@@ -367,13 +374,16 @@ class ShardEpoch(Generic[S, R]):
             self._settle_timeouts()
 
     async def _watch_commits(self) -> None:
+        high_watermark = self._leader.high_watermark
         while True:
             await self._commit_awaited.wait()
             while (awaited := self._awaited_offset()) is not None:
-                try:
-                    await self._leader.high_watermark.wait_reached(awaited)
-                except NotLeaderError:
-                    return  # `close` follows and tells everybody
+                if not high_watermark.reached(awaited):
+                    try:
+                        await high_watermark.wait_reached(awaited)
+                    except NotLeaderError:
+                        return  # `close` follows and tells everybody
                 # Who waits for the same commit is answered before what follows it is begun.
                 await yield_to_loop()
                 self._settle()
+                self._begin_follow_ups()

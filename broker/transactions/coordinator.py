@@ -199,11 +199,12 @@ class TransactionCoordinator:
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> bool:
         """Whether all are part of the open transaction for certain: `verify_partitions` would say so at once."""
-        pending = self._decide_now(
-            transactional_id,
-            lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions),
-        )
-        return pending is not None and pending.ready() and not any(pending.response.values())
+        try:
+            epoch = self.epoch_of(transactional_id)
+            result = epoch.active().verify_partitions(transactional_id, producer, partitions)
+        except KafkaError:
+            return False
+        return epoch.is_committed and not any(result.response.values())
 
     async def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int

@@ -15,14 +15,27 @@ from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
 class NodeConfigs:
-    """Keeps nothing: `configs` gives the newest image, and each call looks."""
+    """`configs` gives the newest image, and each call asks for it."""
 
     def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
         self._config = config
         self._configs = configs
+        # The image that was asked last, and what it said: each Produce of a transaction asks.
+        self._image: ConfigsImage | None = None
+        self._values: dict[str, Any] = {}
 
     def now(self, key: str) -> Any:
-        """The typed value of a key of `SERVER_CONFIGS`, or of `DYNAMIC_ONLY`."""
+        """The typed value of a key of `SERVER_CONFIGS`, or of `DYNAMIC_ONLY`; not to be changed."""
+        image = self._configs()
+        if image is not self._image:
+            self._image, self._values = image, {}
+        try:
+            return self._values[key]
+        except KeyError:
+            value = self._values[key] = self._look_up(key)
+            return value
+
+    def _look_up(self, key: str) -> Any:
         definition = DYNAMIC_ONLY.get(key) or SERVER_CONFIGS[key]
         text = self._altered(key)
         if text is not None:
