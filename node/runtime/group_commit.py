@@ -174,9 +174,9 @@ class GroupCommit:
     def _ended(self, dirty: _Dirty, result: Outcome[object]) -> None:
         """What `_begin` began."""
         key = id(dirty.log)
-        self._done(self._flushing.pop(key))
         self._begun -= 1
         self._last_ended.set()
+        self._done(self._flushing.pop(key))
         if isinstance(result, Error):
             self._fail(result.error)
         elif key in self._dirty:

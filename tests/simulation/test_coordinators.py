@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
 from tests.simulation.mutants.elsewhere import is_killed_by
-from tests.simulation.mutants.mutant import hunt
+from tests.simulation.mutants.mutant import hunt, missing_tests
 from trimaran.testing import EmbeddedKafka
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
@@ -73,6 +73,7 @@ def test_there_are_enough_mutants() -> None:
     names = {mutant.name for mutant in COORDINATORS}
     assert len(names) == len(COORDINATORS) >= 60
     assert ELSEWHERE.keys() <= names
+    assert missing_tests(ELSEWHERE) == []
 
 
 @pytest.mark.slow

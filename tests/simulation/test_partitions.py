@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.checker import Violation
-from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
+from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt, missing_tests
 from tests.simulation.partitions.disk import SimDisk
+from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.mutants import ELSEWHERE, EMPHASIS
 from tests.simulation.partitions.mutants import PARTITIONS as MUTANTS
 from tests.simulation.partitions.simulation import PARTITIONS
@@ -21,6 +23,7 @@ SEEDS = range(1, 11)
 QUICK = (
     *("waits for nobody", "keeps what diverges", "reads above the watermark"),
     *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
+    "told when the kernel begins",
 )
 QUICK_SEEDS = 12
 
@@ -56,6 +59,7 @@ def test_there_are_enough_mutants() -> None:
     names = {mutant.name for mutant in MUTANTS}
     assert len(names) == len(MUTANTS) >= 40
     assert ELSEWHERE.keys() <= names
+    assert missing_tests(ELSEWHERE) == []
     assert EMPHASIS.keys() <= names
 
 
@@ -140,3 +144,61 @@ def test_nobody_writes_to_a_disk_after_the_crash() -> None:
     after = disk.after_crash(random.Random(1), power_cut=False)
     disk.pwrite(file, b"x", 0)
     assert after.read_bytes(Path("/d/f")) == b"abc"
+
+
+# --- the kernel
+
+
+class Asked:
+    """A world with a disk and a kernel, which is told of one flush after some appends."""
+
+    def __init__(self, seed: int, takes: float = 1.0) -> None:
+        self.world = World(seed)
+        self.kernel = SimKernel(self.world, takes)
+        self.disk = disk_with(b"abc", flush=False, flush_name=True)
+        self.file = self.disk.open(Path("/d/f"))
+        self.told: list[OSError | None] = []
+
+    def begin(self) -> bool:
+        return self.kernel.begin([self.file.fileno()], self.told.append)
+
+    def happens(self) -> None:
+        while self.world._heap and not self.told:
+            at, _, action = heapq.heappop(self.world._heap)
+            self.world.now = at
+            action()
+
+
+def test_the_kernel_tells_when_the_file_is_synced() -> None:
+    for seed in range(10):
+        asked = Asked(seed)
+        assert asked.begin()
+        assert not asked.told
+        asked.happens()
+        assert asked.told == [None]
+        assert asked.file.node.durable == b"abc"
+
+
+def test_nobody_is_told_that_a_disk_that_is_gone_has_synced() -> None:
+    asked = Asked(1)
+    asked.begin()
+    after = asked.disk.after_crash(random.Random(1), power_cut=True)
+    asked.happens()
+    [error] = asked.told
+    assert error is not None
+    assert asked.disk.is_gone
+    assert not after.is_gone
+
+
+def test_at_the_end_of_a_run_nobody_waits_for_the_kernel() -> None:
+    asked = Asked(1)
+    asked.begin()
+    asked.kernel.close()
+    assert len(asked.told) == 1
+    assert not asked.begin(), "nor does anybody begin to"
+    asked.happens()
+    assert len(asked.told) == 1
+
+
+def test_a_kernel_without_room_takes_nothing() -> None:
+    assert not Asked(1, takes=0.0).begin()

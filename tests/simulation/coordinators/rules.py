@@ -48,9 +48,7 @@ class Rules(faults.Rules):
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
-        aside = random.Random()
-        aside.setstate(prng.getstate())
-        aside.seed(aside.random())
+        aside = faults.drawn_aside(prng)
         return cls(
             brokers=3,
             factor=3,
@@ -72,10 +70,11 @@ class Rules(faults.Rules):
             slow_loads=prng.choice((0.0, 0.02, 0.1)),
             static=prng.random() < 0.3,
             epoch_max=prng.choice((EPOCH_MAX, EPOCH_MAX, 3, 6)),
-            migrants=aside.choice((0, 2, 3)),  # leaves all else that a seed draws as it is
+            migrants=aside.choice((0, 2, 3)),
             compact_every=aside.choice((0.0, 0.1, 0.1, 0.4)),
             map_slots=aside.choice((MAP_SLOTS, 12)),
             delete_retention_ms=aside.choice((DAY_MS, OUTAGES_MS, BRIEF_MS)),
+            kernel_takes=aside.choice(faults.KERNEL_TAKES),
         )
 
 

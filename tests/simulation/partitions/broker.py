@@ -161,7 +161,7 @@ class SimBroker:
         self.disk = self._formatted()
 
     def _formatted(self) -> SimDisk:
-        disk = SimDisk(self.world.now_ms)
+        disk = SimDisk(self.world.now_ms, kernel_syncs=self.world.rules.kernel_takes > 0)
         disk.mkdir(self.path)
         MetaProperties(CLUSTER, self.id, directory_id(self.id)).save(self.path, disk)
         disk.sync_volume(self.path)

@@ -8,9 +8,11 @@ of what was appended, or zeros in its place.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from log.disk.files import Files, FileStatus, Volume
 from log.disk.open_files import OpenFiles
@@ -40,21 +42,52 @@ class Directory:
 class SimFile:
     """An open file; it outlives its name."""
 
-    __slots__ = ("node", "path")
+    __slots__ = ("__weakref__", "_descriptor", "disk", "node", "path")
 
-    def __init__(self, node: Node, path: Path) -> None:
+    def __init__(self, disk: SimDisk, node: Node, path: Path) -> None:
+        self.disk = disk
         self.node = node
         self.path = path
+        self._descriptor = -1
+
+    def fileno(self) -> int:
+        """For `file_of`; few are ever asked."""
+        if self._descriptor < 0:
+            self._descriptor = next(_descriptors)
+            _described[self._descriptor] = self
+        return self._descriptor
+
+    def sync(self) -> None:
+        self.disk.fdatasync(self)
+
+
+_descriptors = itertools.count()
+_described: WeakValueDictionary[int, SimFile] = WeakValueDictionary()
+
+
+def file_of(descriptor: int) -> SimFile:
+    """Of any disk; raises KeyError where it is closed."""
+    return _described[descriptor]
 
 
 Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
 
 
 class SimDisk(Files):
+    """With `kernel_syncs` for who has a `SimKernel`."""
+
     kernel_syncs = False
 
-    def __init__(self, now_ms: Callable[[], int], root: Directory | None = None) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        root: Directory | None = None,
+        *,
+        kernel_syncs: bool = False,
+    ) -> None:
         super().__init__(OpenFiles(10_000))
+        self.kernel_syncs = kernel_syncs
+        self.is_gone = False
         self._now_ms = now_ms
         self._root = root or Directory()
         self._pending: list[Change] = []  # changes of names that no fsync has covered yet
@@ -99,7 +132,7 @@ class SimDisk(Files):
                 raise FileNotFoundError(str(path))
             node = Node(modified_ms=self._now_ms())
             self._change(directory, lambda names: names.__setitem__(path.name, node))
-        return SimFile(self._file(path), path)
+        return SimFile(self, self._file(path), path)
 
     def pwrite(self, file, data, position: int) -> None:
         node = file.node
@@ -213,11 +246,13 @@ class SimDisk(Files):
 
     def after_crash(self, prng: random.Random, *, power_cut: bool) -> SimDisk:
         """What the next process finds; whoever still holds this disk writes into nothing."""
+        self.is_gone = True
         if power_cut:
             kept = prng.randint(0, len(self._pending))
             for directory, change in self._pending[:kept]:
                 change(directory.durable)
-        return SimDisk(self._now_ms, _copy(self._root, prng, power_cut=power_cut))
+        root = _copy(self._root, prng, power_cut=power_cut)
+        return SimDisk(self._now_ms, root, kernel_syncs=self.kernel_syncs)
 
 
 def _copy(directory: Directory, prng: random.Random, *, power_cut: bool) -> Directory:

@@ -7,11 +7,21 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+KERNEL_TAKES = (0.0, 0.8, 1.0, 1.0)
+
+
+def drawn_aside(prng: random.Random) -> random.Random:
+    """For what leaves all else that a seed draws as it is."""
+    aside = random.Random()
+    aside.setstate(prng.getstate())
+    aside.seed(aside.random())
+    return aside
+
 
 @dataclass(frozen=True)
 class Rules:
     """`elr`: eligible leader replicas are kept (KIP-966). Sizes are small, so that segments roll and fetches end inside
-    of them.
+    of them. `kernel_takes`: the share of flushes for which the kernel has room; of none, threads flush.
     """
 
     brokers: int = 3
@@ -24,9 +34,11 @@ class Rules:
     fetch_bytes: int = 1 << 20
     producers: int = 2
     transactions: bool = False
+    kernel_takes: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
+        aside = drawn_aside(prng)
         factor = prng.choice((2, 3, 3, 3))
         return cls(
             brokers=prng.choice((3, 3, 4)),
@@ -39,6 +51,7 @@ class Rules:
             fetch_bytes=prng.choice((1, 500, 1 << 20)),
             producers=prng.choice((1, 2, 3)),
             transactions=prng.random() < 0.4,
+            kernel_takes=aside.choice(KERNEL_TAKES),
         )
 
 

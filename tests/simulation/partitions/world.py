@@ -30,6 +30,7 @@ from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.clients import all_of, delete_records
 from tests.simulation.partitions.controller import SimController
 from tests.simulation.partitions.faults import Faults, Rules
+from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.network import CONTROLLER, Network
 from tests.simulation.tasks import Tasks
 from tests.simulation.world import Result
@@ -99,6 +100,7 @@ class World:
                 self.rules = replace(self.rules, **{name: value})
         self.checker = self._new_checker()
         self.tasks = Tasks(self)
+        self._kernel = SimKernel(self, self.rules.kernel_takes)
         self.network: Network
         self.brokers: dict[int, SimBroker] = {}
         self.controller: SimController
@@ -121,6 +123,7 @@ class World:
         """In place while it runs."""
         return (
             patched_here(flushes, "run_in_own_thread", self._flush),
+            patched_here(flushes, "of_this_run", lambda: self._kernel),
             patched_here(trio.to_thread, "run_sync", self._in_thread),
         )
 
@@ -386,7 +389,7 @@ class World:
     def run(self) -> Result:
         logging.disable(logging.CRITICAL)
         try:
-            return self.tasks.run(self._play, *self._patches())
+            return self.tasks.run(self._play_to_the_end, *self._patches())
         finally:
             logging.disable(logging.NOTSET)
             for broker in self.brokers.values():
@@ -405,6 +408,12 @@ class World:
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(self.prng.uniform(0.0001, 0.003))
         return work(*arguments)
+
+    async def _play_to_the_end(self) -> Result:
+        try:
+            return await self._play()
+        finally:
+            self._kernel.close()
 
     async def _play(self) -> Result:
         self.network = Network(self)

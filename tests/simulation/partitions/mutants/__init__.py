@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants.controllers import CONTROLLERS
+from tests.simulation.partitions.mutants.flushes import FLUSHES
 from tests.simulation.partitions.mutants.followers import FOLLOWERS
 from tests.simulation.partitions.mutants.leaders import LEADERS
 from tests.simulation.partitions.mutants.logs import LOGS
@@ -56,6 +57,8 @@ EMPHASIS: dict[str, dict[str, Any]] = {
         "min_isr": 1,
         "factor": 3,
     },
+    "told when the kernel begins": {**_POWER, "kernel_takes": 1.0, "min_isr": 1},
+    "what came meanwhile is flushed": {**_POWER, "kernel_takes": 1.0, "min_isr": 1},
     "the clean marker stays": {"stop_every": 0.3, **_POWER, "min_isr": 1},
     "recovery point is the end": {**_POWER, "segment_bytes": 200},
     "takes answers of ended epochs": _LATE,
@@ -72,7 +75,9 @@ def _mutant(name: str, patch: Any, expected: tuple[str, ...]) -> Mutant:
     return Mutant(name, patch, expected, options, run_seed)
 
 
-PARTITIONS = tuple(_mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *CONTROLLERS))
+PARTITIONS = tuple(
+    _mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *FLUSHES, *CONTROLLERS)
+)
 
 # The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them
 # with the bug planted, where no seed has found it.
@@ -106,7 +111,9 @@ ELSEWHERE = {
     "start keeps the watermark": f"{_FOLLOWER}::test_a_log_thrown_away_begins_where_the_leader_s_does",
     "takes answers of ended epochs": f"{_FETCH_CLIENT}::test_an_answer_is_for_whom_its_request_asked",
     "ends while it checks": f"{_FETCHER}::test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked",
-    "out of range begins anew": f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it",
+    "out of range begins anew": (
+        f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_told"
+    ),
     "a flush survives a truncation": f"{_FAULTS}::test_a_truncation_during_a_flush_lowers_what_it_made_durable",
     "deletion forgets the log": f"{_REGISTRY}::test_a_partition_that_moves_to_others_is_deleted_here",
 }

@@ -124,7 +124,11 @@ def _every_position_is_recorded_as_the_end() -> Patch:
 
 READING = (
     ("no divergence is told", _no_divergence_is_told, (*SAFETY, "P10", "P3", "L1")),
-    ("divergence inside a known epoch", _divergence_inside_a_known_epoch, (*SAFETY, "P10", "L1")),
+    (
+        "divergence inside a known epoch",
+        _divergence_inside_a_known_epoch,
+        (*SAFETY, "P3", "P10", "L1"),
+    ),
     ("divergence of an unknown epoch", _divergence_of_an_unknown_epoch, (*SAFETY, "P10", "L1")),
     ("zombies answer", _zombies_answer, (*SAFETY, "P11", "P10", "P3")),
     ("reads above the watermark", _reads_above_the_watermark, ("P8", "P7", "T3")),

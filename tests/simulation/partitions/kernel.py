@@ -1,0 +1,58 @@
+"""The kernel that syncs files by itself, in the place of `node/runtime/kernel_syncs.py`, for the brokers of a world.
+
+Each file is synced some time after it was asked for, and the loop is told later still. Who lost his process meanwhile
+is told of an error: nobody there goes on, but what waits for the kernel ends.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tests.simulation.partitions.disk import SimFile, file_of
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.world import World
+
+Ended = Callable[[OSError | None], object]
+
+
+class SimKernel:
+    """As `KernelSyncs`. It has room for a share `takes` of what it is asked."""
+
+    def __init__(self, world: World, takes: float) -> None:
+        self._world = world
+        self._takes = takes
+        self._under_way: dict[int, tuple[Sequence[SimFile], Ended]] = {}
+        self._number = 0
+
+    def begin(self, descriptors: Sequence[int], ended: Ended) -> bool:
+        world = self._world
+        if world.prng.random() >= self._takes:
+            return False
+        files = [file_of(one) for one in descriptors]
+        self._number += 1
+        number = self._number
+        self._under_way[number] = files, ended
+        seconds = world.faults.flush_seconds(world.prng)
+        for file in files:
+            world.after(seconds * world.prng.random(), file.sync)
+        world.after(seconds, lambda: self._end(number))
+        world.happened["synced by the kernel"] += 1
+        return True
+
+    def _end(self, number: int) -> None:
+        if number not in self._under_way:
+            return
+        files, ended = self._under_way.pop(number)
+        is_gone = any(one.disk.is_gone for one in files)
+        ended(OSError(errno.EIO, "the process has ended") if is_gone else None)
+
+    def close(self) -> None:
+        """The run is over: takes nothing more, and nobody waits for it."""
+        self._takes = 0.0
+        with ExitStack() as ends:
+            for _, ended in self._under_way.values():
+                ends.callback(ended, OSError(errno.EIO, "the run is over"))

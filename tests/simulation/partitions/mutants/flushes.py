@@ -1,0 +1,92 @@
+"""Bugs of flushes that begin at once, which the kernel carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from outcome import Outcome
+
+from log.partitions.flush import Flush
+from log.partitions.flushing import Flushing
+from log.partitions.local_log import LocalLog
+from node.runtime import group_commit
+from node.runtime.group_commit import GroupCommit
+from tests.simulation.here import patched_here
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.leaders import SAFETY
+
+Patch = AbstractContextManager[Any]
+
+
+def _told_when_it_begins() -> Patch:
+    real = group_commit.begin
+
+    def begin(
+        flushes: Sequence[Any], then: Callable[[], object], ended: Callable[[Outcome[Any]], object]
+    ) -> bool:
+        if not real(flushes, lambda: None, ended):
+            return False
+        for flush in flushes:
+            flush.done = True
+        then()
+        return True
+
+    return patched_here(group_commit, "begin", begin)
+
+
+def _names_are_left_to_the_kernel() -> Patch:
+    """It syncs files only."""
+
+    def descriptors(self: Flush) -> list[int] | None:
+        return [one.fileno() for one in self.open_files] if self.files.kernel_syncs else None
+
+    def needs_only_a_sync(self: Flushing, _active: object) -> bool:
+        return self._files.kernel_syncs
+
+    return both(
+        mock.patch.object(Flush, "descriptors", descriptors),
+        mock.patch.object(Flushing, "needs_only_a_sync", needs_only_a_sync),
+    )
+
+
+def _what_came_meanwhile_is_flushed_too() -> Patch:
+    real = LocalLog.finish_flush
+
+    def finish(self: LocalLog, flush: Flush) -> int:
+        flush.end_offset = self.log_end_offset
+        return real(self, flush)
+
+    return mock.patch.object(LocalLog, "finish_flush", finish)
+
+
+def _what_came_meanwhile_waits_for_ever() -> Patch:
+    real = GroupCommit._ended
+
+    def ended(self: GroupCommit, dirty: Any, result: Outcome[object]) -> None:
+        with mock.patch.object(GroupCommit, "_wake"):
+            real(self, dirty, result)
+
+    return mock.patch.object(GroupCommit, "_ended", ended)
+
+
+def _another_begins_meanwhile() -> Patch:
+    """A log that is flushed is flushed once more."""
+
+    def wanted(self: GroupCommit, dirty: Any) -> None:
+        self._dirty[id(dirty.log)] = dirty
+        if not self._begin(dirty):
+            self._wake()
+
+    return mock.patch.object(GroupCommit, "_wanted", wanted)
+
+
+FLUSHES = (
+    ("told when the kernel begins", _told_when_it_begins, ("P6", "P1", "P5", "L1")),
+    ("names are left to the kernel", _names_are_left_to_the_kernel, ("P6", *SAFETY, "P10", "L1")),
+    ("what came meanwhile is flushed", _what_came_meanwhile_is_flushed_too, ("P6", *SAFETY, "L1")),
+    ("what came meanwhile waits", _what_came_meanwhile_waits_for_ever, ("L1",)),
+    ("another flush begins meanwhile", _another_begins_meanwhile, ("P6", "KeyError", *SAFETY)),
+)
