@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import heapq
 import random
 from pathlib import Path
@@ -138,6 +139,18 @@ def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
     assert left_of(flush=False, flush_name=False, power_cut=False) == {b"abc"}
 
 
+def test_what_failed_to_be_flushed_stays_undurable() -> None:
+    """The second fdatasync says that all is well, as Linux does."""
+    disk = disk_with(b"abc", flush=False, flush_name=True)
+    file = disk.open(Path("/d/f"))
+    disk.fails = True
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.fdatasync(file)
+    disk.fdatasync(file)
+    assert disk.read_bytes(Path("/d/f")) == b"abc"
+    assert file.node.durable == b""
+
+
 def test_nobody_writes_to_a_disk_after_the_crash() -> None:
     disk = disk_with(b"abc", flush=True, flush_name=True)
     file = disk.open(Path("/d/f"))
@@ -177,6 +190,16 @@ def test_the_kernel_tells_when_the_file_is_synced() -> None:
         asked.happens()
         assert asked.told == [None]
         assert asked.file.node.durable == b"abc"
+
+
+def test_who_asked_the_kernel_is_told_that_the_disk_has_failed() -> None:
+    asked = Asked(1)
+    asked.begin()
+    asked.disk.fails = True
+    asked.happens()
+    [error] = asked.told
+    assert error is not None
+    assert error.errno == errno.EIO
 
 
 def test_nobody_is_told_that_a_disk_that_is_gone_has_synced() -> None:

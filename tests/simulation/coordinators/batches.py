@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
 from log.producers.marker import EndMarker, read_end_marker
-
-READ_BYTES = 1 << 20
+from tests.simulation.partitions.replica_logs import read_bytes
 
 
 class Batch(NamedTuple):
@@ -43,5 +42,4 @@ def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
 
 def read_batch(log: Any, base: int) -> Batch:
     """The one that begins at `base`."""
-    data = log.read_bytes(base, READ_BYTES, upto_offset=log.log_end_offset)
-    return next(one for one in batches_in(data) if one.base == base)
+    return next(one for one in batches_in(read_bytes(log, base)) if one.base == base)

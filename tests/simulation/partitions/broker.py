@@ -40,6 +40,7 @@ from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from log.segments.slices import LogSlice
 from node.config.server import ServerConfig
+from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import GroupCommit
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
@@ -271,8 +272,8 @@ class SimBroker:
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
         """What runs as long as the process."""
         return (
-            *(self.commit.run, self.fetchers.run, self.alter_partitions.run),
-            *(self.assignments.run, self.publisher.run),
+            *(self._commit, self.fetchers.run, self.alter_partitions.run),
+            *(self.assignments.run, self.publisher.run, self._watch_disk),
             *(self._live, self._checkpoint, self._retain, self._drop_lagging),
         )
 
@@ -370,10 +371,26 @@ class SimBroker:
 
     # --- background
 
+    async def _commit(self) -> None:
+        try:
+            await self.commit.run()
+        except StorageFailure:
+            self.directories.storage_failed()
+
+    async def _watch_disk(self) -> None:
+        """Without its only directory a broker ends. Somebody starts the machine anew, and the disk is well again."""
+        await self.directories.wait_failed()
+        self.world.say(self.id, "ends, as its disk has failed")
+        self.world.happened["disk failed"] += 1
+        self.end(power_cut=True)
+        self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
+
     async def _checkpoint(self) -> None:
         while True:
             await trio.sleep(CHECKPOINT_SECONDS)
-            await self.directories.save_checkpoints(self.partitions.watermarks())
+            with suppress(KafkaError):
+                await self.directories.save_checkpoints(self.partitions.watermarks())
+            self.directories.storage_failed()
 
     async def _retain(self) -> None:
         while True:

@@ -8,7 +8,9 @@ of what was appended, or zeros in its place.
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,13 +23,16 @@ VOLUME = Volume(1 << 40, 1 << 39)
 
 
 class Node:
-    """A file; `durable` is what its last fdatasync covered."""
+    """A file; `durable` is what its last fdatasync covered. Once one has failed, nothing more becomes durable, though
+    the next says that all is well.
+    """
 
-    __slots__ = ("content", "durable", "modified_ms")
+    __slots__ = ("content", "durable", "failed", "modified_ms")
 
     def __init__(self, content: bytes = b"", modified_ms: int = 0) -> None:
         self.content = bytearray(content)
         self.durable = content
+        self.failed = False
         self.modified_ms = modified_ms
 
 
@@ -88,6 +93,7 @@ class SimDisk(Files):
         super().__init__(OpenFiles(10_000))
         self.kernel_syncs = kernel_syncs
         self.is_gone = False
+        self.fails = False  # the next fdatasync
         self._now_ms = now_ms
         self._root = root or Directory()
         self._pending: list[Change] = []  # changes of names that no fsync has covered yet
@@ -148,7 +154,11 @@ class SimDisk(Files):
         return len(file.node.content)
 
     def fdatasync(self, file) -> None:
-        file.node.durable = bytes(file.node.content)
+        if self.fails:
+            self.fails, file.node.failed = False, True
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file.path))
+        if not file.node.failed:
+            file.node.durable = bytes(file.node.content)
 
     def write_out(self, file, start: int, end: int) -> None:
         """Makes nothing durable."""

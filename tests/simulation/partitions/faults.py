@@ -66,6 +66,7 @@ class Faults:
     crash_every: float = 0.0
     power_cut: float = 0.0
     wipe: float = 0.0
+    disk_fails_every: float = 0.0
     stop_every: float = 0.0
     isolate_every: float = 0.0
     partition_every: float = 0.0
@@ -80,6 +81,8 @@ class Faults:
 
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:
+        aside = drawn_aside(prng)
+
         def maybe(low: float, high: float, chance: float = 0.5) -> float:
             return prng.uniform(low, high) if prng.random() < chance else 0.0
 
@@ -88,6 +91,7 @@ class Faults:
             crash_every=maybe(0.4, 2.5, 0.8),
             power_cut=prng.choice((0.0, 0.5, 1.0)),
             wipe=maybe(0.2, 1.0, 0.4),
+            disk_fails_every=aside.choice((0.0, 0.0, 1.0, 2.0)),
             stop_every=maybe(1.0, 3.0, 0.3),
             isolate_every=maybe(0.6, 3.0),
             partition_every=maybe(0.6, 3.0),
@@ -102,7 +106,7 @@ class Faults:
     def cut_nobody_off(self) -> None:
         """Every broker hears of everything before long."""
         self.crash_every = self.stop_every = self.isolate_every = 0.0
-        self.partition_every = self.slow_every = 0.0
+        self.partition_every = self.slow_every = self.disk_fails_every = 0.0
 
     def stop(self) -> None:
         """Ends the time of faults."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.partitions.disk import SimFile, file_of
@@ -19,13 +21,26 @@ if TYPE_CHECKING:
 Ended = Callable[[OSError | None], object]
 
 
+@dataclass
+class _Batch:
+    files: Sequence[SimFile]
+    ended: Ended
+    error: OSError | None = None
+
+    def sync(self, file: SimFile) -> None:
+        try:
+            file.sync()
+        except OSError as error:
+            self.error = error
+
+
 class SimKernel:
     """As `KernelSyncs`. It has room for a share `takes` of what it is asked."""
 
     def __init__(self, world: World, takes: float) -> None:
         self._world = world
         self._takes = takes
-        self._under_way: dict[int, tuple[Sequence[SimFile], Ended]] = {}
+        self._under_way: dict[int, _Batch] = {}
         self._number = 0
 
     def begin(self, descriptors: Sequence[int], ended: Ended) -> bool:
@@ -35,10 +50,10 @@ class SimKernel:
         files = [file_of(one) for one in descriptors]
         self._number += 1
         number = self._number
-        self._under_way[number] = files, ended
+        batch = self._under_way[number] = _Batch(files, ended)
         seconds = world.faults.flush_seconds(world.prng)
         for file in files:
-            world.after(seconds * world.prng.random(), file.sync)
+            world.after(seconds * world.prng.random(), partial(batch.sync, file))
         world.after(seconds, lambda: self._end(number))
         world.happened["synced by the kernel"] += 1
         return True
@@ -46,13 +61,13 @@ class SimKernel:
     def _end(self, number: int) -> None:
         if number not in self._under_way:
             return
-        files, ended = self._under_way.pop(number)
-        is_gone = any(one.disk.is_gone for one in files)
-        ended(OSError(errno.EIO, "the process has ended") if is_gone else None)
+        batch = self._under_way.pop(number)
+        is_gone = any(one.disk.is_gone for one in batch.files)
+        batch.ended(OSError(errno.EIO, "the process has ended") if is_gone else batch.error)
 
     def close(self) -> None:
         """The run is over: takes nothing more, and nobody waits for it."""
         self._takes = 0.0
         with ExitStack() as ends:
-            for _, ended in self._under_way.values():
-                ends.callback(ended, OSError(errno.EIO, "the run is over"))
+            for batch in self._under_way.values():
+                ends.callback(batch.ended, OSError(errno.EIO, "the run is over"))

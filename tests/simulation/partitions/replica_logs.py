@@ -45,11 +45,19 @@ def entries_in(data: bytes | memoryview) -> list[Entry]:
     return found
 
 
+def read_bytes(log: Any, start: int) -> bytes:
+    """From the batch that has `start` on; also of a disk that its broker may not read any more."""
+    offline, log.health.offline = log.health.offline, None
+    data: bytes = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
+    log.health.offline = offline
+    return data
+
+
 def read_entries(log: Any, start: int) -> list[Entry]:
     """From the batch that begins at `start` to the end."""
     found: list[Entry] = []
     while start < log.log_end_offset:
-        data = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
+        data = read_bytes(log, start)
         new = [entry for entry in entries_in(data) if entry.last >= start]
         if not new:
             break

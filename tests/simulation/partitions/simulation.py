@@ -14,6 +14,6 @@ SOMETIMES = (
     *("isolation", "cut links", "slow link", "leader moved", "reassignment"),
     *("topic made again", "records deleted", "ISR changed", "ISR refused"),
     *("not enough replicas", "transaction", "records read", "rolled"),
-    "synced by the kernel",
+    *("synced by the kernel", "disk failed"),
 )
 PARTITIONS = Simulation(World, run_seed, INVARIANTS, SOMETIMES)

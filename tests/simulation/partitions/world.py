@@ -48,7 +48,16 @@ EVENTS_MAX = 60_000
 # Unix time at the beginning of a run, in ms.
 BEGAN_MS = 1_700_000_000_000
 FAULTS = (
-    *("kill", "power cut", "wipe", "isolation", "cut links", "slow link", "leader moved"),
+    *(
+        "kill",
+        "power cut",
+        "wipe",
+        "disk failed",
+        "isolation",
+        "cut links",
+        "slow link",
+        "leader moved",
+    ),
     *("reassignment", "topic made again", "clean stop", "records deleted"),
 )
 
@@ -235,6 +244,7 @@ class World:
     def _schedule_faults(self) -> None:
         faults = self.faults
         self._every(faults.crash_every, self._crash)
+        self._every(faults.disk_fails_every, self._fail_disk)
         self._every(faults.stop_every, self._stop)
         self._every(faults.isolate_every, self._isolate)
         self._every(faults.partition_every, self._cut)
@@ -261,6 +271,13 @@ class World:
             broker.wipe()
         downtime = self.prng.choice((0.02, 0.3, 1.5, 3.0))
         self.after(self.prng.uniform(0.01, downtime), self.restart_of(broker))
+
+    def _fail_disk(self) -> None:
+        """A broker's next flush fails."""
+        broker = self._some_broker()
+        if broker.is_serving:
+            self.say("the next flush of", broker.id, "will fail")
+            broker.disk.fails = True
 
     def _may_wipe(self, broker: SimBroker) -> bool:
         """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is
@@ -460,6 +477,7 @@ class World:
         self.network.slow.clear()
         self._mend()
         for broker in self.brokers.values():
+            broker.disk.fails = False
             self.restart_of(broker)()
 
     async def _check_liveness(self) -> None:

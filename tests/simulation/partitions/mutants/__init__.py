@@ -16,6 +16,7 @@ from tests.simulation.partitions.world import run_seed
 # What a bug needs to be met, where few seeds have it: rules and faults of the run.
 _LATE = {"delay_max": 0.4, "balance_every": 0.4, "isolate_every": 0.6, "min_isr": 1}
 _POWER = {"crash_every": 0.3, "power_cut": 1.0, "slow_flush": 0.9}
+_DISKS = {**_POWER, "disk_fails_every": 0.3, "min_isr": 1}
 _WIPES = {"wipe": 1.0, "crash_every": 0.5, "elr": True, "min_isr": 2, "factor": 3}
 EMPHASIS: dict[str, dict[str, Any]] = {
     "watermark of the namesake": {"recreate_every": 0.6, "crash_every": 0.4, "power_cut": 1.0},
@@ -59,6 +60,8 @@ EMPHASIS: dict[str, dict[str, Any]] = {
     },
     "told when the kernel begins": {**_POWER, "kernel_takes": 1.0, "min_isr": 1},
     "what came meanwhile is flushed": {**_POWER, "kernel_takes": 1.0, "min_isr": 1},
+    "errors of the kernel are none": {**_DISKS, "kernel_takes": 1.0},
+    "what failed is flushed again": {**_DISKS, "kernel_takes": 0.0},
     "the clean marker stays": {"stop_every": 0.3, **_POWER, "min_isr": 1},
     "recovery point is the end": {**_POWER, "segment_bytes": 200},
     "takes answers of ended epochs": _LATE,

@@ -1,4 +1,4 @@
-"""Bugs of flushes that begin at once, which the kernel carries out."""
+"""Bugs of flushes: of those that begin at once, which the kernel carries out, and of those that fail."""
 
 from __future__ import annotations
 
@@ -83,10 +83,31 @@ def _another_begins_meanwhile() -> Patch:
     return mock.patch.object(GroupCommit, "_wanted", wanted)
 
 
+def _errors_of_the_kernel_are_none() -> Patch:
+    real = Flush.synced
+    return mock.patch.object(Flush, "synced", lambda self, _error: real(self, None))
+
+
+def _what_failed_is_flushed_again() -> Patch:
+    """The pages are clean by then, so the second fsync says that all is well (PostgreSQL had it for twenty years)."""
+    real = Flush.run
+
+    def run(self: Flush) -> None:
+        try:
+            real(self)
+        except OSError:
+            self.health.offline = None
+            real(self)
+
+    return mock.patch.object(Flush, "run", run)
+
+
 FLUSHES = (
     ("told when the kernel begins", _told_when_it_begins, ("P6", "P1", "P5", "L1")),
     ("names are left to the kernel", _names_are_left_to_the_kernel, ("P6", *SAFETY, "P10", "L1")),
     ("what came meanwhile is flushed", _what_came_meanwhile_is_flushed_too, ("P6", *SAFETY, "L1")),
     ("what came meanwhile waits", _what_came_meanwhile_waits_for_ever, ("L1",)),
+    ("errors of the kernel are none", _errors_of_the_kernel_are_none, ("P6", *SAFETY, "L1")),
+    ("what failed is flushed again", _what_failed_is_flushed_again, ("P6", *SAFETY, "L1")),
     ("another flush begins meanwhile", _another_begins_meanwhile, ("P6", "KeyError", *SAFETY)),
 )
