@@ -5,13 +5,17 @@ lock back.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import trio
 
+from node import events
 from node.runtime.linux_aio import Fdatasyncs
+
+log = logging.getLogger(__name__)
 
 # Contexts that a run has done with: the next one of this process has them.
 _spare: list[Fdatasyncs] = []
@@ -76,7 +80,8 @@ def of_this_run() -> KernelSyncs | None:
         pass
     try:
         fdatasyncs = _spare.pop() if _spare else Fdatasyncs()
-    except OSError:
+    except OSError as error:
+        events.FSYNC_BY_THREADS.log(log, error=error)
         _of_run.set(None)
         return None
     return use(fdatasyncs, _spare.append)

@@ -1,14 +1,17 @@
 """Syncs of the kernel on the loop."""
 
 import errno
+import logging
 import os
 
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
+from node import events
 from node.runtime import kernel_syncs
 from node.runtime.kernel_syncs import of_this_run
 from tests.node.runtime.held_syncs import held
+from wire.events import event_of
 
 
 async def test_a_real_file_is_synced(tmp_path):
@@ -76,7 +79,9 @@ async def _eventfd():
     return None if syncs is None else syncs._fdatasyncs.eventfd
 
 
-def test_without_a_context_there_is_none(monkeypatch):
+def test_without_a_context_there_is_none_and_that_is_told_once(monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+
     def refuse():
         raise OSError(errno.EAGAIN, "too many")
 
@@ -87,3 +92,5 @@ def test_without_a_context_there_is_none(monkeypatch):
     monkeypatch.setattr(kernel_syncs, "_spare", [])
     monkeypatch.setattr(kernel_syncs, "Fdatasyncs", refuse)
     trio.run(run)
+    [told] = [one for one in caplog.records if event_of(one) is events.FSYNC_BY_THREADS]
+    assert "too many" in told.getMessage()

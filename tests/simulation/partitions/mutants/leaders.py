@@ -220,7 +220,7 @@ def _watermark_begins_at_the_end() -> Patch:
 
 
 LEADERS = (
-    ("epoch start not recorded", _epoch_start_not_recorded, (*SAFETY, "P10", "L1", "P3")),
+    ("epoch start not recorded", _epoch_start_not_recorded, (*SAFETY, "P10", "P15", "L1", "P3")),
     ("joins below the epoch's start", _joins_below_the_epochs_start, (*SAFETY, "P3")),
     ("joins below the watermark", _joins_below_the_watermark, (*SAFETY, "P3")),
     ("joins with another history", _joins_with_another_history, (*SAFETY, "P3")),
