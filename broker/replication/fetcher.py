@@ -270,7 +270,8 @@ class Fetcher:
                 if followed is not None and self._take(followed, data):
                     lost[followed.key] = followed
         for followed in lost.values():
-            await self._find_position(connection, followed)
+            if not followed.follower.ended:  # while another's offsets were asked for
+                await self._find_position(connection, followed)
 
     def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
         """Returns True if the leader has nothing where we are."""

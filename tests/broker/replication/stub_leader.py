@@ -52,6 +52,7 @@ class StubLeader:
         self.offsets: dict[int, tuple[int, int]] = {}
         self.fetches: list[FetchRequest] = []
         self.listed: list[tuple[int, int]] = []
+        self.on_listed: Callable[[], object] = lambda: None
 
     def positions(self) -> list[list[tuple[int, int]]]:
         """Of each request: partition and offset."""
@@ -78,6 +79,7 @@ def fetch(request, leader: StubLeader, _call) -> FetchResponse:
 def list_offsets(request, leader: StubLeader, _call) -> ListOffsetsResponse:
     [asked] = request.topics[0].partitions
     leader.listed.append((request.replica_id, asked.current_leader_epoch))
+    leader.on_listed()
     offset, code = leader.offsets[asked.timestamp]
     answer = ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, offset=offset, error_code=code

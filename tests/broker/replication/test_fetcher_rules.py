@@ -144,6 +144,24 @@ async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_t
     assert [event_of(one) for one in caplog.records].count(REPLICA_TRUNCATED) == 1
 
 
+async def test_one_that_goes_while_it_is_asked_where_another_begins_is_passed_over(tmp_path):
+    async with followed(tmp_path, records=3, partitions=2) as (harness, leader):
+
+        def second_goes():
+            mine = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
+            harness.set_image(topic("t", mine, partition((13, 11), 11, partition_epoch=1)))
+
+        leader.on_listed = second_goes
+        leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
+        both = [data(0, error_code=OUT_OF_RANGE), data(1, error_code=OUT_OF_RANGE)]
+        leader.answer = once(answered(*both))
+        follow(harness, partitions=2)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert (0, 2) in leader.positions()[1], "the first goes on"
+        assert leader.listed == [(12, 1)], "nothing is asked for the second"
+        assert harness.partitions.find("t", 1) is None
+
+
 async def test_out_of_range_at_the_leader_s_end_nothing_is_cut(tmp_path, held_back, caplog):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (3, 0), OLDEST: (0, 0)}
