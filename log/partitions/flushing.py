@@ -113,6 +113,13 @@ class Flushing:
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset
 
+    def begun_anew(self, offset: int) -> None:
+        """The log is empty, starts at `offset`, and its names are synced. That of its directory may not be: then only a
+        flush keeps a power loss from taking all away, and with it where the log starts.
+        """
+        if self._directory_is_durable:
+            self.flushed_offset = offset
+
     def lower(self, offset: int) -> None:
         """A truncation to `offset`, also for flushes that run."""
         self.touched = True

@@ -131,7 +131,7 @@ def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[B
     try:
         holder = directories.holding(TOPIC, INDEX)
         if holder is None:
-            demand(not required(step), "the replica is gone")
+            demand(not required(step) and not step.durable_end, "the replica is gone")
             return []
         if required(step):
             demand(holder.topic_id(TOPIC, INDEX) == TOPIC_ID, "the topic id is lost")
@@ -158,6 +158,10 @@ def _judge(life: Life, step: Step, log: PartitionLog) -> list[Batch]:
     demand(
         log.log_start_offset <= max(step.before.start_offset, step.after.start_offset),
         "the log's start is too high",
+    )
+    demand(
+        log.log_end_offset >= step.durable_end,
+        *("it ends too low", log.log_end_offset, step.durable_end, step.name),
     )
     last: Batch | None = None
     for batch in batches:

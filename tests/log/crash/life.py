@@ -28,6 +28,7 @@ from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
+from log.segments.segment import Segment
 from tests.log.faulty_files import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)
@@ -79,6 +80,8 @@ class Step(NamedTuple):
     end: int
     before: State
     after: State
+    # The least that the log has called durable meanwhile, though there may be no batch.
+    durable_end: int
 
 
 def config_of(seed: int) -> LogConfig:
@@ -124,6 +127,8 @@ class Life:
         self.written: set[Batch] = set()
         self.follows: set[tuple[Batch | None, Batch]] = set()
         self.state = State()
+        # The last batch before the log's start, where retention or a deletion took all.
+        self._deleted: Batch | None = None
         self._prng = random.Random(seed)
         self._clock_ms = 1_000_000
         self._epoch = 0
@@ -132,6 +137,7 @@ class Life:
         self._open_transactions: set[int] = set()
         self.directories = open_directories(root, self.files)
         self.log = self._open()
+        self._durable_end = self.log.flushed_offset
 
     def run(self, steps: int) -> Life:
         weights = WEIGHTS | COMPACTED_WEIGHTS if self.config.compacts else WEIGHTS
@@ -143,18 +149,30 @@ class Life:
 
     def take(self, name: str) -> None:
         first, before = len(self.files.recording.operations), self.state
+        self._durable_end = self.log.flushed_offset
         getattr(self, name)()
+        self._change()
         end = len(self.files.recording.operations)
-        self.steps.append(Step(name, first, end, before, self.state))
+        self.steps.append(Step(name, first, end, before, self.state, self._durable_end))
 
     def _open(self) -> PartitionLog:
-        return self.directories.open_log(TOPIC, INDEX, TOPIC_ID, self.config)
+        log = self.directories.open_log(TOPIC, INDEX, TOPIC_ID, self.config)
+        lower = log._flushing.lower
+
+        def lower_and_note(offset: int) -> None:
+            lower(offset)
+            self._durable_end = min(self._durable_end, log.flushed_offset)
+
+        log._flushing.lower = lower_and_note  # type: ignore[method-assign]
+        return log
 
     # Notes
 
     def _note_appended(self, data: bytes | bytearray | memoryview) -> None:
-        last = self.state.batches[-1] if self.state.batches else None
         new = batches_of(data)
+        last = self.state.batches[-1] if self.state.batches else None
+        if last is None and self._deleted is not None:
+            self.follows.add((self._deleted, new[0]))  # if a crash brings it back
         for batch in new:
             self.written.add(batch)
             self.follows.add((last, batch))
@@ -166,6 +184,7 @@ class Life:
 
     def _change(self, **fields: Any) -> None:
         self.state = replace(self.state, **fields)
+        self._durable_end = min(self._durable_end, self.log.flushed_offset)
 
     # Writing
 
@@ -277,7 +296,7 @@ class Life:
 
     def _shorten(self, action) -> None:
         action()
-        log = self.log
+        log, self._deleted = self.log, None
         kept = tuple(b for b in self.state.batches if b.last_offset < log.log_end_offset)
         if log.segment_base_offsets[0] >= log.log_end_offset:
             kept = ()
@@ -300,6 +319,8 @@ class Life:
         self.log.apply_retention(self._clock_ms, self.log.flushed_offset)
         first = self.log.segment_base_offsets[0]
         kept = tuple(b for b in self.state.batches if b.last_offset >= first)
+        if self.state.batches and not kept:
+            self._deleted = self.state.batches[-1]
         self._change(batches=kept, start_offset=self.log.log_start_offset)
 
     def compact(self) -> None:
@@ -324,7 +345,9 @@ class Life:
         assert directory.write_checkpoints(directory.collect_checkpoints())  # as the log cleaner
         for sources in cleaning.groups(end_offset):
             cleaned = cleaning.clean(sources)
-            assert log.replace_segments([source.segment for source in sources], cleaned)
+            replaced = [source.segment for source in sources]
+            self._note_half_replaced(replaced, cleaned)
+            assert log.replace_segments(replaced, cleaned)
             self._note_content()
         listed = log.aborted_transactions(log.segment_base_offsets[0], end_offset)
         left = ((a.producer_id, a.last_offset) for a in listed if a.last_offset < end_offset)
@@ -333,6 +356,16 @@ class Life:
         log.purge()
         directory.offsets.save_cleaner_offsets({KEY: end_offset})
 
+    def _note_half_replaced(self, replaced: list[Segment], cleaned: Segment) -> None:
+        """A crash may leave those that begin behind all that the cleaned one has: they are cleaned some other time."""
+        batches = self._content_of(cleaned)
+        for left in replaced:
+            if batches and left.base_offset > batches[-1].last_offset:
+                self.follows.add((batches[-1], self._content_of(left)[0]))
+
+    def _content_of(self, segment: Segment) -> list[Batch]:
+        return batches_of(self.files.pread(segment.file, segment.size, 0))
+
     def _note_content(self) -> None:
         """After a compaction: whatever is in the log now."""
         log = self.log
@@ -340,7 +373,7 @@ class Life:
             batch
             for segment in (*log.sealed_segments, log.active_segment)
             if segment.exists
-            for batch in batches_of(self.files.pread(segment.file, segment.size, 0))
+            for batch in self._content_of(segment)
         ]
         self.written.update(batches)  # those below the start too, which a crash may bring back
         self.follows.update(zip([None, *batches], batches, strict=False))

@@ -98,6 +98,29 @@ def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_pat
     assert opened.epochs.entries() == [(3, 0), (5, 1)]
 
 
+def test_where_a_new_log_starts_is_durable_when_it_says_so(tmp_path):
+    """A follower is told to begin at 1000. Until its directory is durable, a power loss takes that away, too."""
+    files = FaultyFiles()
+    files.watch(tmp_path)
+    files.mkdir(tmp_path / "t-0")
+    log = open_log(tmp_path / "t-0", files=files)
+    log.truncate_fully_and_start_at(1000)
+    assert (log.log_end_offset, log.flushed_offset) == (1000, 0)
+    assert left_after_power_loss(files) == set()
+    log.flush()
+    assert log.flushed_offset == 1000
+    assert "00000000000000001000.log" in left_after_power_loss(files)
+    log.truncate_fully_and_start_at(2000)
+    assert log.flushed_offset == 2000, "its directory is durable, and its names are synced"
+    assert "00000000000000002000.log" in left_after_power_loss(files)
+
+
+def left_after_power_loss(files):
+    """Of what may be lost all is."""
+    tree = files.disk.after(Style.LOST, Random(0))
+    return {path.rpartition("/")[2] for path, content in tree.items() if content is not None}
+
+
 def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
     """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic
     is now.

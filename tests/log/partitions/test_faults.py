@@ -278,6 +278,8 @@ def test_a_truncation_during_a_flush_lowers_what_it_made_durable(tmp_path):
 
 def test_a_flush_survives_the_removal_of_its_segments(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 30)
+    log.flush()
+    fill(log, 40)
     flush = log.prepare_flush()
     log.truncate_fully_and_start_at(1000)
     log.purge()

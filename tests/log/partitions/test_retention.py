@@ -131,6 +131,7 @@ def test_a_log_that_is_emptied_takes_back_what_was_said_to_be_flushed(tmp_path):
 
 def test_emptied_log_starts_anywhere(tmp_path):
     log = filled(tmp_path / "t-0")
+    log.flush()
     log.truncate_fully_and_start_at(12345)
     assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (12345, 12345, 12345)
     assert log.latest_epoch == -1
