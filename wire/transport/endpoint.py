@@ -11,6 +11,7 @@ import enum
 import os
 import socket
 import ssl
+import struct
 import time
 from typing import Protocol
 
@@ -38,6 +39,7 @@ _MORE = getattr(socket, "MSG_MORE", 0)
 
 
 _TCP_ESTABLISHED = 1
+_NO_TIME_TO_LINGER = struct.pack("ii", 1, 0)
 
 
 class _Next(enum.Enum):
@@ -75,6 +77,11 @@ class Endpoint(Protocol):
 
     def peer_is_gone(self) -> bool:
         """Whether the peer will send no more, as far as that shows without reading."""
+
+    def give_up(self) -> None:
+        """Before `aclose`: what the system has not sent yet is never sent, and the peer sees a reset. It would be sent
+        for minutes else, in the background.
+        """
 
     async def aclose(self) -> None:
         """Closes at once; whoever waits gets an error."""
@@ -168,6 +175,9 @@ class SocketEndpoint:
 
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
+
+    def give_up(self) -> None:
+        _reset_when_closed(self._socket)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:
@@ -285,6 +295,9 @@ class TlsEndpoint:
     def peer_is_gone(self) -> bool:
         return _peer_is_gone(self._socket)
 
+    def give_up(self) -> None:
+        _reset_when_closed(self._socket)
+
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
@@ -297,6 +310,11 @@ def _say_goodbye(sock: ssl.SSLSocket) -> None:
     """Sends close_notify if there is room for it; the peer's is not waited for."""
     with contextlib.suppress(OSError, ValueError):
         sock.unwrap()
+
+
+def _reset_when_closed(sock: socket.socket) -> None:
+    if sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_TIME_TO_LINGER)
 
 
 def _peer_is_gone(sock: socket.socket) -> bool:
@@ -364,6 +382,9 @@ class StreamEndpoint:
 
     def peer_is_gone(self) -> bool:
         return False
+
+    def give_up(self) -> None:
+        """A stream keeps nothing back."""
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)

@@ -76,6 +76,9 @@ class _GuardedEndpoint:
     def peer_is_gone(self) -> bool:
         return not is_cut(self._port) and self._endpoint.peer_is_gone()
 
+    def give_up(self) -> None:
+        self._endpoint.give_up()
+
     async def aclose(self) -> None:
         """The peer does not learn of it before the end of the cut."""
         if is_cut(self._port):

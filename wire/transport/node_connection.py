@@ -325,6 +325,9 @@ class NodeConnection:
             self._why.__cause__ = why
         self.closed.set()
         held = [on_answer for _, _, on_answer in self._held or () if on_answer is not None]
+        if self._conversation.unanswered_count:
+            # Whoever asks again elsewhere, or here anew, must not be overtaken by what is given up (AlterPartition).
+            self._endpoint.give_up()
         for on_answer in [*self._conversation.unanswered(), *held]:
             error = ConnectionLost(str(self._why))
             error.__cause__ = self._why

@@ -106,11 +106,13 @@ class _Connector:
 
 class _Channel:
     """To the controller. A request whose answer is lost is sent again, as the real channel does when a connection
-    breaks. What was taken for lost may arrive late.
+    breaks. What was taken for lost may arrive late, but not behind what was sent and answered since: the connection
+    was reset before the next one began.
     """
 
     def __init__(self, broker: SimBroker) -> None:
         self._broker = broker
+        self._answers = 0
 
     async def call(self, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         broker, world = self._broker, self._broker.world
@@ -124,17 +126,21 @@ class _Channel:
                         raise
                     response = world.controller.serve(broker, request)
                     await world.network.travel(CONTROLLER, broker.id, may_be_lost=True)
+                    self._answers += 1
                     return response
                 await trio.sleep(RETRY_SECONDS)
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def _may_arrive_late(self, request: Message) -> None:
         world = self._broker.world
-        is_registration = isinstance(request, BrokerRegistrationRequest)
+        answers, is_registration = self._answers, isinstance(request, BrokerRegistrationRequest)
+
+        def arrive() -> None:
+            if answers == self._answers:
+                world.controller.serve(self._broker, request)
+
         if world.prng.random() < 0.5 and not is_registration:
-            world.after(
-                world.prng.uniform(0.05, 1.5), lambda: world.controller.serve(self._broker, request)
-            )
+            world.after(world.prng.uniform(0.05, 1.5), arrive)
 
 
 class SimBroker:

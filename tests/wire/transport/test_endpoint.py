@@ -293,3 +293,32 @@ async def test_a_fetch_answer_with_file_pieces(fd, data, sizes):
                 zip(response.responses[0].partitions, sizes, strict=True)
             ):
                 assert bytes(partition.records) == data[i * 7 : i * 7 + size]
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+async def test_what_is_given_up_is_not_sent_any_more(gives_up):
+    """The peer's window is full: what the system holds back would come when it reads."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mine = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    with theirs:
+        endpoint, queue = SocketEndpoint(mine), SendQueue()
+        out = Outgoing()
+        out += bytes(20_000_000)
+        queue.add_frame(out)
+        endpoint.send_nowait(queue)
+        if gives_up:
+            endpoint.give_up()
+        await endpoint.aclose()
+        assert queue.sent > received_by(theirs) if gives_up else queue.sent == received_by(theirs)
+
+
+def received_by(peer):
+    peer.settimeout(5)
+    count = 0
+    try:
+        while data := peer.recv(1 << 20):
+            count += len(data)
+    except ConnectionResetError:
+        pass
+    return count

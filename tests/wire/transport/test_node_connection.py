@@ -23,6 +23,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import ProduceRequest
 from wire.transport.access import open_to_all
+from wire.transport.endpoint import SocketEndpoint
 from wire.transport.node_connection import connect, open_node_connection
 from wire.transport.registry import handles
 
@@ -278,3 +279,31 @@ async def test_records_of_an_answer_are_never_those_of_another(copy_records):
             )
             held.append(answer.responses[0].partitions[0].records)
     assert [bytes(records) for records in held] == payloads
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_request_that_is_given_up_does_not_come_later(monkeypatch, answered):
+    """Not behind what is sent on another connection instead."""
+    given_up = []
+    real = SocketEndpoint.give_up
+    monkeypatch.setattr(SocketEndpoint, "give_up", lambda self: given_up.append(self) or real(self))
+    toy = Toy()
+    async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
+        event = toy.defer("a")
+        if answered:
+            event.set()
+        async with trio.open_nursery() as nursery:
+
+            async def ask():
+                try:
+                    await connection.call(beat("a"), timeout=5)
+                except ConnectionLost:
+                    assert not answered
+
+            nursery.start_soon(ask)
+            await settled()
+            while answered and connection._conversation.unanswered_count:
+                await settled()
+            connection.close()
+        assert len(given_up) == (not answered)
+        event.set()

@@ -183,7 +183,11 @@ FOLLOWERS = (
     ("keeps the watermark when it cuts", _keeps_the_watermark_when_it_cuts, (*SAFETY, "P6", "L1")),
     ("takes answers of ended epochs", _takes_answers_of_ended_epochs, (*SAFETY, "P10", "L1")),
     ("asks before it is flushed", _asks_before_it_is_flushed, (*SAFETY, "P3")),
-    ("passes over the batch that straddles", _passes_over_the_batch_that_straddles, ("L1", "P10")),
+    (
+        "passes over the batch that straddles",
+        _passes_over_the_batch_that_straddles,
+        ("P1", "P10", "L1"),
+    ),
     ("takes any watermark", _takes_any_watermark, ("P9",)),
     ("watermark of the namesake", _watermark_of_the_namesake, ("P9", "P7", "P8")),
     ("looks without pause", _looks_without_pause, ("L1",)),
