@@ -195,6 +195,7 @@ class SimBroker:
         self.directory = directory
         self.directories = LogDirectories([directory])
         self.commit = GroupCommit(directory.health)
+        self._committing, self._committed = trio.CancelScope(), trio.Event()
         self.metadata = BrokerMetadata(MetadataImage())
         settings = _SmallSegments(self.config(), self.metadata, self.id)
         channel: Any = _Channel(self)
@@ -305,8 +306,13 @@ class SimBroker:
         """Asks the controller to let it go (controlled shutdown)."""
         self.is_stopping = True
 
-    def _stopped(self) -> None:
-        """The controller has: everything is closed in good order."""
+    async def _stopped(self) -> None:
+        """The controller has: everything is closed in good order, when no flush is under way any more."""
+        self._committing.cancel()
+        await self._committed.wait()
+        self.directories.storage_failed()
+        if self.directories.offline is not None:
+            return
         self.world.say(self.id, "stops cleanly")
         watermarks = self.partitions.watermarks()
         for partition in self.partitions:
@@ -349,7 +355,7 @@ class SimBroker:
             with suppress(KafkaError):
                 response = await self.channel.call(request, timeout=1.0)
                 if response.should_shut_down:
-                    self._stopped()
+                    await self._stopped()
                     return
             await trio.sleep(HEARTBEAT_SECONDS)
 
@@ -379,9 +385,12 @@ class SimBroker:
 
     async def _commit(self) -> None:
         try:
-            await self.commit.run()
+            with self._committing:
+                await self.commit.run()
         except StorageFailure:
             self.directories.storage_failed()
+        finally:
+            self._committed.set()
 
     async def _watch_disk(self) -> None:
         """Without its only directory a broker ends. Somebody starts the machine anew, and the disk is well again."""
