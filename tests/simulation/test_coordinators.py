@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulation.coordinators.mutants import COORDINATORS, ELSEWHERE, named
 from tests.simulation.coordinators.world import CoordinatorWorld
-from tests.simulation.mutants.elsewhere import is_killed_by
-from tests.simulation.mutants.mutant import hunt, missing_tests
+from tests.simulation.mutants.elsewhere import is_killed_by, missing_tests
+from tests.simulation.mutants.mutant import hunt
 from trimaran.testing import EmbeddedKafka
 
 # A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.checker import Violation
-from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt, missing_tests
+from tests.simulation.mutants.elsewhere import missing_tests
+from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.mutants import ELSEWHERE, EMPHASIS

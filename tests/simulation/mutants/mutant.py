@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ from tests.simulation.checker import Violation
 from tests.simulation.world import run_seed
 
 SURVIVED = "survived"
-ROOT = Path(__file__).parents[3]
 
 
 class Mutant(NamedTuple):
@@ -33,16 +31,6 @@ class Outcome(NamedTuple):
     found: str
     seed: int
     reason: str = ""
-
-
-def missing_tests(elsewhere: Mapping[str, str]) -> list[str]:
-    """Of those that hold a rule where no seed does: a renamed one would kill nothing."""
-    missing = []
-    for test in elsewhere.values():
-        file, _, name = test.partition("::")
-        if f"def {name.partition('[')[0]}(" not in (ROOT / file).read_text():
-            missing.append(test)
-    return missing
 
 
 def both(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
