@@ -1,12 +1,12 @@
 """One fdatasync of a log makes everything durable that was appended to it before it began.
 
-The first append to a log that is not flushed at the moment has the kernel begin at once, where nothing but the file
-must be synced. For all others a few workers flush the dirty logs of a directory, each its share of those that no other
-has: asks each on the loop what must be synced, has it all done, and tells each on the loop how far it is durable.
-Appends during the flush of their log wait for its next one: so the more is written, the more share an fsync. A log
-waits for no other as long as a worker is free: behind megabytes of somebody else an honest client's record would wait
-for the rest of their flush, and for more of them in its own. Left out: retrying a failed fsync, which would lie; the
-directory goes offline.
+The first append to a log that is not flushed at the moment has the kernel begin when its slice of requests ends
+(`wire.transport.slice_end`), where nothing but the file must be synced. For all others a few workers flush the dirty
+logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it all
+done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one: so
+the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes of
+somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. Left
+out: retrying a failed fsync, which would lie; the directory goes offline.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from node.runtime.errors import StorageFailure
 from node.runtime.flushes import Flush, begin, carry_out
 from node.runtime.steps import pieces
 from wire.transport.events import AutoResetEvent, yield_to_loop
+from wire.transport.slice_end import slice_end
 
 OnFlushed = Callable[[int], object]
 
@@ -145,9 +146,15 @@ class GroupCommit:
             self._wanted(_Dirty(log))
 
     def _wanted(self, dirty: _Dirty) -> None:
-        """It is dirty from now on. While it is flushed, the end of that flush looks again."""
+        """It is dirty from now on. Workers that begin look, and the end of a flush that runs."""
         self._dirty[id(dirty.log)] = dirty
-        if id(dirty.log) not in self._flushing and not self._begin(dirty):
+        if self._workers is not None and id(dirty.log) not in self._flushing:
+            slice_end().then(partial(self._begin_or_wake, dirty))
+
+    def _begin_or_wake(self, dirty: _Dirty) -> None:
+        key = id(dirty.log)
+        is_to_begin = self._dirty.get(key) is dirty and key not in self._flushing
+        if is_to_begin and not self._begin(dirty):
             self._wake()
 
     def _wake(self) -> None:

@@ -239,7 +239,7 @@ class Connection:
     async def _begin_received(self) -> None:
         try:
             memory, frames, turn = self._memory, self._frames, self._turn
-            while (frame := frames.next_frame()) is not None:
+            while (frame := self._next_frame()) is not None:
                 self._has_frame = True
                 if self.info.muted_until is not None:
                     await self._wait_unmuted()
@@ -266,6 +266,14 @@ class Connection:
         finally:
             frame = None  # a traceback would keep it
             self._send_or_wake()
+
+    def _next_frame(self) -> memoryview | None:
+        """Of what was received. Where something waits for the end of the slice, what has come meanwhile shares it."""
+        frame = self._frames.next_frame()
+        if frame is None and not self._frames.unread and self._turn.may_be_joined():
+            self._endpoint.receive_nowait(self._frames)
+            frame = self._frames.next_frame()
+        return frame
 
     async def _wait_unmuted(self) -> None:
         """The writer goes on: what is answered leaves."""

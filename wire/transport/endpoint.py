@@ -69,6 +69,9 @@ class Endpoint(Protocol):
     async def receive(self, frames: FrameBuffer) -> int:
         """Receives some bytes into `frames`; returns how many, 0 when the peer sends no more."""
 
+    def receive_nowait(self, frames: FrameBuffer) -> int:
+        """As `receive`, of what has come already; 0 also if that is nothing."""
+
     def send_nowait(self, queue: SendQueue) -> None:
         """Sends what can be sent without waiting, perhaps nothing."""
 
@@ -124,6 +127,14 @@ class SocketEndpoint:
 
     async def handshake(self) -> Principal:
         return ANONYMOUS
+
+    def receive_nowait(self, frames: FrameBuffer) -> int:
+        try:
+            count = self._socket.recv_into(frames.room())
+        except BlockingIOError:
+            return 0
+        frames.received(count)
+        return count
 
     def send_nowait(self, queue: SendQueue) -> None:
         self._send_some(queue)
@@ -258,6 +269,14 @@ class TlsEndpoint:
                 return count
             waited = True
 
+    def receive_nowait(self, frames: FrameBuffer) -> int:
+        try:
+            count = self._socket.recv_into(frames.room())
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        frames.received(count)
+        return count
+
     def send_nowait(self, queue: SendQueue) -> None:
         self._send_some(queue)
 
@@ -362,8 +381,12 @@ class StreamEndpoint:
             view = view[count:]
         return len(data)
 
-    def send_nowait(self, queue: SendQueue) -> None:
+    def receive_nowait(self, _frames: FrameBuffer) -> int:
         """A stream always may have to wait."""
+        return 0
+
+    def send_nowait(self, queue: SendQueue) -> None:
+        """As `receive_nowait`."""
 
     async def send(self, queue: SendQueue) -> None:
         while queue:

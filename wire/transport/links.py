@@ -65,6 +65,9 @@ class _GuardedEndpoint:
         self.received_at = time.perf_counter()
         return count
 
+    def receive_nowait(self, frames: FrameBuffer) -> int:
+        return 0 if is_cut(self._port) else self._endpoint.receive_nowait(frames)
+
     def send_nowait(self, queue: SendQueue) -> None:
         if not is_cut(self._port):
             self._endpoint.send_nowait(queue)

@@ -19,6 +19,7 @@ import trio
 
 from wire.transport.loop_time import LoopTime
 from wire.transport.loop_turns import LoopTurns
+from wire.transport.slice_end import slice_end
 
 # For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
 # the loop itself takes some 40 µs; and a request waits for some five turns.
@@ -59,11 +60,12 @@ class TurnQueue:
     __slots__ = (
         *("_ahead", "_granted", "_in_line", "_loop", "_numbers", "_orders", "_reserved"),
         *("_taken", "_waiting"),
-        *("clock", "last", "number", "shared_at"),
+        *("clock", "last", "number", "shared_at", "slice_end"),
     )
 
     def __init__(self, loop: LoopTurns, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
+        self.slice_end = slice_end()
         self._loop = loop
         # The turn that `_taken` is of.
         self.number = loop.number
@@ -200,16 +202,22 @@ class Turn:
         self.loop_time.began = now - spent
         is_shared = now - queue.shared_at < MEMORY_SECONDS
         self._ends = now + (TURN_SECONDS if is_shared else ALONE_SECONDS)
+        queue.slice_end.begin_slice()
 
     def is_over(self) -> bool:
         """Whether others are to have their turn, as a slice has ended, or none began."""
         return self._queue.clock() > self._ends
+
+    def may_be_joined(self) -> bool:
+        """Whether something begins when the slice ends, and it has time left."""
+        return self._queue.slice_end.is_awaited and not self.is_over()
 
     def end(self) -> None:
         """Ends a slice, if one runs."""
         began = self.loop_time.began
         if began is None:
             return
+        self._queue.slice_end.end_slice()
         now = self._queue.clock()
         self.loop_time.began = None
         self._ends = 0.0

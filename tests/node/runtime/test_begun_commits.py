@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked as settled
 from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import BEGUN_MAX, GroupCommit
 from tests.node.runtime.held_syncs import held
+from wire.transport.slice_end import slice_end
 
 
 class Directory:
@@ -110,6 +111,30 @@ async def test_the_first_append_begins_at_once_and_those_behind_it_share_the_nex
     await settled()
     assert commits.told == [1, 3, 4]
     assert commits.commit.flushes == 3
+    assert commits.commit.unflushed_bytes == 0
+
+
+async def test_the_requests_of_a_slice_share_what_begins_at_its_end(commits):
+    """Those of a log that is flushed by then wait for the end of that, as ever."""
+    log, other, forgotten = KernelLog(7), KernelLog(8), KernelLog(9)
+    slice_end().begin_slice()
+    for one in (log, other, log, forgotten):
+        commits.append(one)
+    commits.commit.forget(forgotten)
+    assert commits.kernel.submitted == []
+    slice_end().end_slice()
+    assert commits.kernel.submitted == [[7], [8]]
+    slice_end().begin_slice()
+    commits.append(log)
+    slice_end().end_slice()
+    assert commits.kernel.submitted == [[7], [8]]
+    commits.kernel.complete(0)
+    commits.kernel.complete(1)
+    await settled()
+    assert (sorted(commits.told), commits.kernel.submitted[2:]) == ([1, 2], [[7]])
+    commits.kernel.complete(2)
+    await settled()
+    assert sorted(commits.told) == [1, 2, 3]
     assert commits.commit.unflushed_bytes == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.slices import slice_of_requests
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.outgoing import Outgoing
@@ -32,7 +33,8 @@ class Frames:
         info = ConnectionInfo(
             broker.world.next_number(), "PLAINTEXT", ("client", 1), ("sim", broker.id)
         )
-        found = self._broker.registry.dispatch(memoryview(frame), broker.context, info)
+        with slice_of_requests():
+            found = self._broker.registry.dispatch(memoryview(frame), broker.context, info)
         if isinstance(found, DeferredFrame):
             found = await found.finish()
         assert isinstance(found, Outgoing)

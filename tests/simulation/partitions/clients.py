@@ -21,6 +21,7 @@ from node.runtime.errors import NotLeaderError
 from tests.broker.calls import finished
 from tests.simulation.partitions.network import CLIENT, Lost
 from tests.simulation.partitions.replica_logs import entries_in
+from tests.simulation.slices import slice_of_requests
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from wire.messages.header import RequestHeader
@@ -364,7 +365,8 @@ async def produce(
         one.fail(error)
         return response
     one.batches = list(iter_batches(one.records))
-    append([one], acks, broker.directories.storage_failed)
+    with slice_of_requests():
+        append([one], acks, broker.directories.storage_failed)
     if acks == ALL and not one.failed:
         await await_replicas([one], trio.current_time() + REPLICATION_SECONDS)
         settle([one])

@@ -164,8 +164,10 @@ async def test_what_lies_on_a_disk_only_is_read_by_a_thread_first(fd, data, monk
     await receiver.aclose()
 
 
+@pytest.mark.parametrize("tries", [False, True])
 @pytest.mark.parametrize("kind", ["socket", "stream"])
-async def test_what_arrives_is_cut_into_frames(data, kind):
+async def test_what_arrives_is_cut_into_frames(data, kind, tries):
+    """Also where what has come already is received without waiting."""
     if kind == "socket":
         a, b = pair()
         endpoint, peer = SocketEndpoint(b), trio.SocketStream(trio.socket.from_stdlib_socket(a))
@@ -183,7 +185,7 @@ async def test_what_arrives_is_cut_into_frames(data, kind):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(send)
-        while await endpoint.receive(frames):
+        while (tries and endpoint.receive_nowait(frames)) or await endpoint.receive(frames):
             while (frame := frames.next_frame()) is not None:
                 got.append(bytes(frame))
                 frame = None

@@ -1,5 +1,6 @@
 """A cut link: its connections stay, nothing passes, and what was sent arrives afterwards."""
 
+import socket
 from collections import deque
 
 import pytest
@@ -9,7 +10,7 @@ import trio.testing
 from wire.client.errors import ConnectionLost
 from wire.framing import FrameBuffer
 from wire.transport import links
-from wire.transport.endpoint import StreamEndpoint
+from wire.transport.endpoint import SocketEndpoint, StreamEndpoint
 from wire.transport.node_connection import connect
 from wire.transport.sending import SendQueue
 
@@ -52,6 +53,18 @@ async def test_nothing_is_received_before_the_end_of_the_cut(pair, cut_ports, au
 
         assert await endpoint.receive(FrameBuffer(100)) == len(b"while it is cut")
     assert 5 <= trio.current_time() - began < 5.1
+
+
+async def test_nothing_that_has_come_is_received_while_it_is_cut(cut_ports):
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        endpoint, frames = links.guarded(SocketEndpoint(ours), PORT), FrameBuffer(100)
+        peer.send(b"while it is cut")
+        cut_ports[PORT] = 1
+        assert endpoint.receive_nowait(frames) == 0
+        cut_ports[PORT] = 0
+        assert endpoint.receive_nowait(frames) == len(b"while it is cut")
+        assert endpoint.receive_nowait(frames) == 0
 
 
 async def test_nothing_is_sent_before_the_end_of_the_cut(pair, cut_ports, autojump_clock):

@@ -1,0 +1,18 @@
+"""A slice of one request, as the turn of a connection is (`wire.transport.turn`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wire.transport.slice_end import slice_end
+
+
+@contextmanager
+def slice_of_requests() -> Iterator[None]:
+    """What waits for the end of a slice begins behind the block."""
+    slice_end().begin_slice()
+    try:
+        yield
+    finally:
+        slice_end().end_slice()
