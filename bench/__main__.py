@@ -31,11 +31,12 @@ def main() -> None:
     if (own := OWN_TABLES.get(sys.argv[1] if len(sys.argv) > 1 else "")) is not None:
         own(sys.argv[2:])
         return
+    names = [*benches.BENCHES, *benches.IN_TURNS]
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument(
         "names",
         nargs="*",
-        choices=[[], *benches.BENCHES],
+        choices=[[], *names],
         help="which benches; all when none is named",
     )
     parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
@@ -43,13 +44,22 @@ def main() -> None:
     arguments = parser.parse_args()
     systems = systems_of(arguments.only)
     figures: list[Figure] = []
-    for name in arguments.names or list(benches.BENCHES):
-        for system in systems:
-            print(f"bench: {name} on {system}", file=sys.stderr, flush=True)
-            figures += benches.BENCHES[name](SYSTEMS[system], system)
+    for name in arguments.names or names:
+        figures += _run(name, systems)
     print_table(figures)
     if arguments.json:
         arguments.json.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
+
+
+def _run(name: str, systems: list[str]) -> list[Figure]:
+    if (in_turns := benches.IN_TURNS.get(name)) is not None:
+        print(f"bench: {name} on {', '.join(systems)}", file=sys.stderr, flush=True)
+        return in_turns({system: SYSTEMS[system] for system in systems})
+    figures = []
+    for system in systems:
+        print(f"bench: {name} on {system}", file=sys.stderr, flush=True)
+        figures += benches.BENCHES[name](SYSTEMS[system], system)
+    return figures
 
 
 __all__ = ["Cluster"]

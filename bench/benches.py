@@ -1,9 +1,11 @@
-"""The benches. Each takes a way to open a cluster and the system's name, and returns figures."""
+"""The benches. Each takes a way to open a cluster and the system's name, and returns figures; those in turns take the
+ways to open one of each system.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
@@ -13,7 +15,7 @@ from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.quotas import quotas_bench
 from bench.results import Figure
-from bench.transactions import copying_bench, transactions_bench
+from bench.transactions import copying_bench, java_transactions_bench, transactions_bench
 
 PARTITIONS = 6
 IDLE_SECONDS = 10.0
@@ -121,11 +123,14 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "latency": latency_bench,
     "rf3": replication_bench,
     "broker-failover": broker_failover,
-    "transactions": transactions_bench,
     "exactly-once": copying_bench,
     "quotas": quotas_bench,
     "fairness": fairness_bench,
     "group-joining": joining_bench,
     "group-idle": idle_bench,
     "group-loading": loading_bench,
+}
+IN_TURNS: dict[str, Callable[[Mapping[str, Opener]], list[Figure]]] = {
+    "transactions": transactions_bench,
+    "transactions-java": java_transactions_bench,
 }

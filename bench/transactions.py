@@ -1,22 +1,29 @@
 """Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes; and how
 much a second is consumed, transformed and produced.
 
-librdkafka on one broker, the same client and the same settings for both systems, and both have committed for a while
-before: a young JVM takes several times as long, and librdkafka waits for 20 ms more wherever the transaction before has
-not ended when it begins the next. A read_committed consumer reads everything back, so that a commit that does not count
-is noticed.
+The same client and settings for both systems on one broker, and both have committed for a while before: a young JVM
+takes several times as long, and clients wait for 20 ms more wherever the transaction before has not ended when the next
+begins. Commits are measured in turns, with both systems up: a machine whose speed drifts by a third within minutes
+would otherwise decide which of them is quicker. A read_committed consumer reads everything back, so that a commit that
+does not count is noticed.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.accounting import cpu_seconds, measured, percentile
 from bench.clusters import Cluster, Opener, settings_for
+from bench.committers import CALL_SECONDS, Commit, JavaProducers, librdkafka
 from bench.load import create_topic, produce
 from bench.results import Figure
+from tests.interop import apache_kafka
 
 SETTINGS = {
     "offsets.topic.replication.factor": "1",
@@ -24,70 +31,98 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
 }
 RECORDS = (1, 10, 100)
-WARM_UP = 20
 # A JVM's commits get quicker for about so long.
 WARM_UP_SECONDS = 30.0
-SECONDS = 6.0
-CALL_SECONDS = 60
-SIZE = 100
+TURNS = 6
+SECONDS = 2.0  # of a turn
 COPIED, COPIED_SIZE, COPIED_BATCH = 300_000, 1024, 5_000
 
 
-def transactions_bench(open_cluster: Opener, system: str) -> list[Figure]:
+@dataclass
+class _Commits:
+    """What one system did in all its turns with one count of records."""
+
+    took: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+
+def transactions_bench(systems: Mapping[str, Opener]) -> list[Figure]:
+    """By librdkafka."""
+    return _both_kinds(systems, "transactions", librdkafka)
+
+
+def java_transactions_bench(systems: Mapping[str, Opener]) -> list[Figure]:
+    """By Kafka's own client."""
+    if (reason := apache_kafka.why_not()) is not None:
+        print(f"bench: Kafka's own client is left out, {reason}", file=sys.stderr)
+        return []
+    with JavaProducers() as commit:
+        return _both_kinds(systems, "transactions-java", commit)
+
+
+def _both_kinds(systems: Mapping[str, Opener], bench: str, commit: Commit) -> list[Figure]:
     figures = []
     for fsync in (True, False):
-        kind = "fsync" if fsync else "write-behind"
-        with open_cluster(1, 1, {**SETTINGS, **settings_for(system, fsync=fsync)}) as cluster:
-            create_topic(cluster, "warm-up", 1, 1)
-            _commit(cluster, "warm-up", RECORDS[-1], WARM_UP_SECONDS)
-            for records in RECORDS:
-                label = f"{records} records each, {kind}"
-                figures += _committed(cluster, f"tx-{records}", records, label, system)
+        with ExitStack() as stack:
+            clusters = {
+                system: stack.enter_context(
+                    open_cluster(1, 1, {**SETTINGS, **settings_for(system, fsync=fsync)})
+                )
+                for system, open_cluster in systems.items()
+            }
+            kind = "fsync" if fsync else "write-behind"
+            figures += _in_turns(clusters, bench, kind, commit)
     return figures
 
 
-def _committed(cluster: Cluster, topic: str, records: int, label: str, system: str) -> list[Figure]:
-    create_topic(cluster, topic, 1, 1)
-    before = cpu_seconds(cluster.pids())
-    commits, seconds = _commit(cluster, topic, records, SECONDS)
-    cpu = cpu_seconds(cluster.pids()) - before
-    _read_back(cluster, topic, (len(commits) + WARM_UP) * records)
+def _in_turns(
+    clusters: Mapping[str, Cluster], bench: str, kind: str, commit: Commit
+) -> list[Figure]:
+    for cluster in clusters.values():
+        create_topic(cluster, "warm-up", 1, 1)
+        commit(cluster, "warm-up", RECORDS[-1], WARM_UP_SECONDS)
+        for records in RECORDS:
+            create_topic(cluster, _topic(records), 1, 1)
+    found = {(system, records): _Commits() for system in clusters for records in RECORDS}
+    order = list(clusters)
+    for _ in range(TURNS):
+        for records in RECORDS:
+            for system in order:
+                _take_turn(clusters[system], records, commit, found[system, records])
+        order.reverse()
+    for (system, records), commits in found.items():
+        _read_back(clusters[system], _topic(records), len(commits.took) * records)
     return [
-        Figure("transactions", f"{label}: {what}", unit, better, system, value)
-        for what, unit, better, value in (
-            ("transactions", "1/s", "higher", len(commits) / seconds),
-            ("commit p50", "ms", "lower", percentile(commits, 0.5) * 1000),
-            ("commit p99", "ms", "lower", percentile(commits, 0.99) * 1000),
-            ("CPU", "ms each", "lower", cpu / (len(commits) + WARM_UP) * 1000),
+        figure
+        for records in RECORDS
+        for system in clusters
+        for figure in _figures(
+            bench, f"{records} records each, {kind}", system, found[system, records]
         )
     ]
 
 
-def _commit(
-    cluster: Cluster, topic: str, records: int, seconds: float
-) -> tuple[list[float], float]:
-    """Commits for so long; seconds of each commit, and of all, after the first few."""
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "transactional.id": topic,
-            "linger.ms": 0,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(CALL_SECONDS)
-    commits: list[float] = []
-    began = time.perf_counter()
-    while len(commits) < WARM_UP or time.perf_counter() - began < seconds:
-        if len(commits) == WARM_UP:
-            began = time.perf_counter()
-        producer.begin_transaction()
-        for _ in range(records):
-            producer.produce(topic, value=bytes(SIZE), partition=0)
-        ended = time.perf_counter()
-        producer.commit_transaction(CALL_SECONDS)
-        commits.append(time.perf_counter() - ended)
-    return commits[WARM_UP:], time.perf_counter() - began
+def _topic(records: int) -> str:
+    return f"tx-{records}"
+
+
+def _take_turn(cluster: Cluster, records: int, commit: Commit, commits: _Commits) -> None:
+    before = cpu_seconds(cluster.pids())
+    took = commit(cluster, _topic(records), records, SECONDS)
+    commits.cpu_seconds += cpu_seconds(cluster.pids()) - before
+    commits.took += took
+
+
+def _figures(bench: str, label: str, system: str, commits: _Commits) -> list[Figure]:
+    return [
+        Figure(bench, f"{label}: {what}", unit, better, system, value)
+        for what, unit, better, value in (
+            ("transactions", "1/s", "higher", len(commits.took) / (TURNS * SECONDS)),
+            ("commit p50", "ms", "lower", percentile(commits.took, 0.5) * 1000),
+            ("commit p99", "ms", "lower", percentile(commits.took, 0.99) * 1000),
+            ("CPU", "ms each", "lower", commits.cpu_seconds / len(commits.took) * 1000),
+        )
+    ]
 
 
 def _read_back(cluster: Cluster, topic: str, count: int) -> None:
