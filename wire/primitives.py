@@ -63,7 +63,10 @@ def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 def write_varint(out: bytearray, value: int) -> None:
     """Appends a zigzag varint; -2**31 <= value < 2**31."""
-    write_uvarint(out, ((value << 1) ^ (value >> 31)) & 0xFFFFFFFF)
+    if -64 <= value < 64:  # most are
+        out.append((value << 1) ^ (value >> 31))
+    else:
+        write_uvarint(out, ((value << 1) ^ (value >> 31)) & 0xFFFFFFFF)
 
 
 def read_varlong(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
@@ -75,7 +78,10 @@ def read_varlong(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 def write_varlong(out: bytearray, value: int) -> None:
     """Appends a zigzag varint; -2**63 <= value < 2**63."""
-    write_uvarint(out, ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF)
+    if -64 <= value < 64:
+        out.append((value << 1) ^ (value >> 63))
+    else:
+        write_uvarint(out, ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF)
 
 
 def uvarint_size(value: int) -> int:

@@ -38,6 +38,7 @@ from node.runtime.errors import NotLeaderError
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import AutoResetEvent, yield_to_loop
+from wire.transport.slice_end import slice_end
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,8 @@ class ShardEpoch(Generic[S, R]):
         Raises:
             KafkaError: as `submit`, and what `act` raises.
         """
-        return self.submit(act(self.active(), current_instant()), producer)
+        shard, at = self.active(), current_instant()
+        return self._submit(shard, act(shard, at), producer, at.now)
 
     def submit(
         self, result: Result[R, T], producer: Producer | None = None
@@ -218,18 +220,22 @@ class ShardEpoch(Generic[S, R]):
         Raises:
             KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
         """
-        self.active()
+        return self._submit(self.active(), result, producer, trio.current_time())
+
+    def _submit(
+        self, shard: S, result: Result[R, T], producer: Producer | None, now: float
+    ) -> CommittedResponse[T]:
         high_watermark = self._leader.high_watermark
         if high_watermark.closed:
             raise KafkaError(E.NOT_COORDINATOR)
         try:
             if result.records:
-                self._append_all(result.records, producer, result.atomic)
+                self._append_all(shard, result.records, producer, result.atomic)
             end_offset = self._end_offset
         finally:
             self._settle()
         return CommittedResponse(
-            result.response, end_offset, high_watermark, self._commit_deadline()
+            result.response, end_offset, high_watermark, self._commit_deadline(now)
         )
 
     def append(self, records: Sequence[R], producer: Producer | None = None) -> int:
@@ -238,7 +244,7 @@ class ShardEpoch(Generic[S, R]):
         Raises:
             KafkaError: as `active` and as `PartitionWriter.append`; nothing was written.
         """
-        end_offset = self._append(records, producer)
+        end_offset = self._append(self.active(), records, producer)
         self._settle()
         return end_offset
 
@@ -267,8 +273,7 @@ class ShardEpoch(Generic[S, R]):
 
     # -- writing
 
-    def _append(self, records: Sequence[R], producer: Producer | None) -> int:
-        shard = self.active()
+    def _append(self, shard: S, records: Sequence[R], producer: Producer | None) -> int:
         last_offset = self._writer.append(records, producer)
         base_offset = last_offset - len(records) + 1
         assert base_offset >= self._end_offset, (base_offset, self._end_offset)
@@ -280,10 +285,12 @@ class ShardEpoch(Generic[S, R]):
         self._replay(replay, last_offset + 1)
         return self._end_offset
 
-    def _append_all(self, records: Sequence[R], producer: Producer | None, atomic: bool) -> int:
+    def _append_all(
+        self, shard: S, records: Sequence[R], producer: Producer | None, atomic: bool
+    ) -> int:
         size = BATCH_RECORDS_MAX if not atomic and producer is None else max(1, len(records))
         for start in range(0, len(records), size):
-            self._append(records[start : start + size], producer)
+            self._append(shard, records[start : start + size], producer)
         return self._end_offset
 
     def _replay(self, replay: Callable[[], None], end_offset: int) -> None:
@@ -315,7 +322,10 @@ class ShardEpoch(Generic[S, R]):
                 shard.written(write, E.NONE, current_instant())
             if not effects.writes and not committed:
                 break
-        if self._awaited_offset() is not None:
+        if self._follow_ups and self._leader.high_watermark.reached(self._follow_ups[0][0]):
+            # The answers of this slice of requests leave before.
+            slice_end().then(self._begin_follow_ups)
+        elif self._awaited_offset() is not None:
             self._commit_awaited.set()
         if self._deadline() < self._sleeping_until:
             self._retimed.set()
@@ -330,6 +340,8 @@ class ShardEpoch(Generic[S, R]):
             assert follow_up is not None
             assert nursery is not None
             nursery.start_soon(follow_up, self, name)
+        if self._awaited_offset() is not None:
+            self._commit_awaited.set()
 
     def _awaited_offset(self) -> int | None:
         """The next commit that something hangs on."""
@@ -341,14 +353,14 @@ class ShardEpoch(Generic[S, R]):
 
     def _store(self, shard: S, write: Write[R]) -> None:
         try:
-            end_offset = self._append_all(write.records, None, write.atomic)
+            end_offset = self._append_all(shard, write.records, None, write.atomic)
         except KafkaError as error:
             shard.written(write, error.code, current_instant())
         else:
-            self._uncommitted.add(write, end_offset, self._commit_deadline())
+            self._uncommitted.add(write, end_offset, self._commit_deadline(trio.current_time()))
 
-    def _commit_deadline(self) -> float:
-        return trio.current_time() + self._spec.commit_timeout_ms / 1000
+    def _commit_deadline(self, now: float) -> float:
+        return now + self._spec.commit_timeout_ms / 1000
 
     # -- time and commits
 
@@ -386,4 +398,3 @@ class ShardEpoch(Generic[S, R]):
                 # Who waits for the same commit is answered before what follows it is begun.
                 await yield_to_loop()
                 self._settle()
-                self._begin_follow_ups()

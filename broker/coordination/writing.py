@@ -12,7 +12,7 @@ from broker.coordination.errors import response_code
 from broker.coordination.ports import CoordinatorPartition
 from broker.coordination.shard import Producer
 from broker.coordination.spec import CoordinatorSpec
-from log.batches.batch import iter_batches
+from log.batches.batch import BatchView
 from log.batches.records import build_batch
 from node.runtime.clock import now_ms
 from wire.errors import ErrorCode, KafkaError
@@ -41,7 +41,7 @@ class PartitionWriter(Generic[R]):
         try:
             if producer is not None:
                 self._leader.log.producers.check_epoch(producer.id, producer.epoch)
-            return self._leader.append(batch, list(iter_batches(batch))).last_offset
+            return self._leader.append(batch, [BatchView(batch)]).last_offset
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._spec.storage_failed()

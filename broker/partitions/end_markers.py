@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from log.batches.batch import BatchView, iter_batches
+from log.batches.batch import BatchView
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.state import ProducerState
 
@@ -53,4 +53,4 @@ def append_end_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
         )
     )
-    return leader.append(data, list(iter_batches(data)))
+    return leader.append(data, [BatchView(data)])

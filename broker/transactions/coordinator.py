@@ -89,16 +89,14 @@ class TransactionCoordinator:
         return partition_for(transactional_id, self.partition_count())
 
     def epoch_of(self, transactional_id: str) -> _Epoch:
-        """The epoch of the id's shard, which is active.
+        """The epoch of the id's shard, which may still be loading.
 
         Raises:
-            KafkaError: INVALID_REQUEST: the id is empty; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+            KafkaError: INVALID_REQUEST: the id is empty; NOT_COORDINATOR.
         """
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
-        epoch.active()
-        return epoch
+        return self.runtime.epoch_of(self.partition_of(transactional_id))
 
     async def _wait_loaded(self, transactional_id: str, deadline: float) -> None:
         """The topic was created a moment ago for the producer that asks, or its coordinator has moved."""
@@ -167,6 +165,29 @@ class TransactionCoordinator:
         adding = _adding(transactional_id, producer, partitions, client_version)
         return self._decide_now(transactional_id, adding)
 
+    def adds(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> bool:
+        """Whether all are part of the transaction for certain, added by now where they were not. Where this says no,
+        they may have been added, too: `wait_known` and `add_partitions` tell.
+        """
+        if self._unknown(partitions):
+            return False
+        added = self.add_partitions_now(transactional_id, producer, partitions, client_version)
+        return added is not None and added.ready()
+
+    def _unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        topics = self._metadata.image.topics.by_name
+        return {
+            (name, index)
+            for name, index in partitions
+            if name not in topics or index not in topics[name].partitions
+        }
+
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that are not in the metadata here, though it was waited for: they are gone, or it is far behind.
 
@@ -175,10 +196,7 @@ class TransactionCoordinator:
         missing = set(partitions)
 
         def all_known(_image: object = None) -> bool:
-            topics = self._metadata.image.topics.by_name
-            missing.difference_update(
-                [one for one in missing if one[0] in topics and one[1] in topics[one[0]].partitions]
-            )
+            missing.intersection_update(self._unknown(missing))
             return not missing
 
         if not all_known():
@@ -198,7 +216,9 @@ class TransactionCoordinator:
     def knows(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> bool:
-        """Whether all are part of the open transaction for certain: `verify_partitions` would say so at once."""
+        """Whether all are part of the open transaction for certain: its shard is here, and `verify_partitions` would
+        say so at once.
+        """
         try:
             epoch = self.epoch_of(transactional_id)
             result = epoch.active().verify_partitions(transactional_id, producer, partitions)

@@ -36,6 +36,7 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from wire.transport.loop_turns import loop_turns
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class MarkerWriter:
         )
         self.run = self._gathering.run
         self._writes_alone = False
+        self._wrote_alone_in = -1
 
     async def finish(self, epoch: Epoch, transactional_id: str) -> None:
         """Has the markers written of what was decided, and then tells the shard."""
@@ -146,10 +148,13 @@ class MarkerWriter:
         return done
 
     async def _ask_about(self, broker_id: int, marker: _Marker) -> Results:
-        """One for this broker that comes alone is written at once; those that come meanwhile go together."""
-        if broker_id != self._node_id or self._writes_alone:
+        """One for this broker that comes alone is written at once; those that come meanwhile, or in the same turn of
+        the loop, go together: after a fail-over there may be thousands.
+        """
+        turn = loop_turns().number
+        if broker_id != self._node_id or self._writes_alone or turn == self._wrote_alone_in:
             return await self._gathering.ask(broker_id, marker)
-        self._writes_alone = True
+        self._writes_alone, self._wrote_alone_in = True, turn
         try:
             (results,) = await self._send(broker_id, [marker])
         finally:

@@ -10,7 +10,6 @@ open); a state that was decided is in force at once, its answer waits for the co
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from broker.coordination.shard import Producer
 from broker.transactions.transaction import (
@@ -74,8 +73,7 @@ def init_producer(
         if told is not None and told != _of(transaction):
             raise _fenced(transaction, told)  # asked long ago: its producer has gone on since then
         return fence(transaction, now_ms, is_told=told is not None)
-    begun = replace(
-        transaction,
+    begun = transaction._replace(
         state=S.EMPTY,
         timeout_ms=timeout_ms,
         partitions=frozenset(),
@@ -87,10 +85,10 @@ def init_producer(
     )
     last_epoch = NO_EPOCH if told is None else told.epoch
     if _rotates(transaction, told):
-        return replace(begun, producer_id=new_producer_id, epoch=0, last_epoch=last_epoch)
+        return begun._replace(producer_id=new_producer_id, epoch=0, last_epoch=last_epoch)
     if told is not None and told != _of(transaction):
         return begun  # asked again: the answer got lost
-    return replace(begun, epoch=transaction.epoch + 1, last_epoch=last_epoch)
+    return begun._replace(epoch=transaction.epoch + 1, last_epoch=last_epoch)
 
 
 def _check_told(transaction: Transaction, told: Producer) -> None:
@@ -144,8 +142,7 @@ def add_partitions(
     is_open = transaction.state is S.ONGOING
     if is_open and transaction.partitions.issuperset(partitions):
         return transaction
-    return replace(
-        transaction,
+    return transaction._replace(
         state=S.ONGOING,
         partitions=transaction.partitions.union(partitions),
         previous_producer_id=transaction.producer_id,
@@ -251,8 +248,7 @@ def _end_with_bump(
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "there is nothing to commit")
         next_id = new_producer_id if transaction.epochs_used_up else NO_PRODUCER_ID
         prepared = _prepared(transaction, is_commit, client_version, now_ms)
-        return replace(
-            prepared,
+        return prepared._replace(
             epoch=transaction.epoch + 1,
             last_epoch=transaction.epoch,
             next_producer_id=next_id,
@@ -282,8 +278,7 @@ def _prepared(
     transaction: Transaction, is_commit: bool, client_version: int, now_ms: int
 ) -> Transaction:
     is_open = transaction.state is S.ONGOING
-    return replace(
-        transaction,
+    return transaction._replace(
         state=S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT,
         partitions=transaction.partitions if is_open else frozenset(),
         previous_producer_id=transaction.producer_id,
@@ -302,15 +297,14 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
     assert transaction.state is S.ONGOING
     aborted = _prepared(transaction, False, transaction.client_version, now_ms)
     last_epoch = transaction.epoch if is_told else NO_EPOCH
-    return replace(aborted, epoch=min(transaction.epoch + 1, EPOCH_MAX), last_epoch=last_epoch)
+    return aborted._replace(epoch=min(transaction.epoch + 1, EPOCH_MAX), last_epoch=last_epoch)
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
     """All markers are written."""
     producer = transaction.told_producer
     is_commit = transaction.state is S.PREPARE_COMMIT
-    return replace(
-        transaction,
+    return transaction._replace(
         state=S.COMPLETE_COMMIT if is_commit else S.COMPLETE_ABORT,
         producer_id=producer.id,
         epoch=producer.epoch,

@@ -7,8 +7,8 @@ that begins the abort.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from broker.coordination.shard import Producer
 
@@ -52,8 +52,7 @@ class TransactionState(IntEnum):
         return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A transactional id's state, as its last record has it.
 
     ```

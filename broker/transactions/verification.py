@@ -100,13 +100,17 @@ class TransactionVerifier:
         partitions: Collection[TopicPartition],
         version: int,
     ) -> bool:
-        """Whether `check_produce` would answer NONE for all, without a wait or a word of another broker."""
+        """Whether `check_produce` would answer NONE for all, without a wait or a word of another broker.
+
+        What the client leaves to us to add is added by now, or will be found so by `check_produce`.
+        """
         if _Support.of(version, abortable=11, adding=12) is _Support.ADDING:
-            return False
+            return self._coordinator.adds(
+                transactional_id, producer, partitions, EPOCH_BUMP_VERSION
+            )
         if not self._is_enabled():
             return True
-        is_here = self._coordinator_of(transactional_id) == self._node_id
-        return is_here and self._coordinator.knows(transactional_id, producer, partitions)
+        return self._coordinator.knows(transactional_id, producer, partitions)
 
     async def check_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int

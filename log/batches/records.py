@@ -222,7 +222,9 @@ class BatchBuilder:
     ) -> bytes:
         """The batch of what was added."""
         assert self._count, "a batch without records has no offset"
-        packed = compress(compression, self._payload, level=compression_level)
+        packed: Buffer = self._payload
+        if compression:
+            packed = compress(compression, packed, level=compression_level)
         attributes = (
             compression
             | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
@@ -21,8 +21,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Result(Generic[R, T]):
+class Result(NamedTuple, Generic[R, T]):
     """What a decision wants: `records` written, then `response` given.
 
     `atomic`: the records go into one batch, all or none; else they may be cut into several, in order.

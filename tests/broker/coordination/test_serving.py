@@ -15,6 +15,7 @@ from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, For
 from tests.broker.coordination.rig import code_of, open_rig
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.calls import DeferredResponse
+from wire.transport.slice_end import slice_end
 
 E = ErrorCode
 IDLE_SECONDS = IDLE_MS / 1000
@@ -207,6 +208,26 @@ async def test_a_follow_up_begins_when_all_before_it_is_committed(tmp_path):
             leader.high_watermark.advance(committed)
             await trio.testing.wait_all_tasks_blocked()
             assert [name for _, name in begun[1:]] == named
+
+
+async def test_what_is_committed_at_once_is_followed_when_the_answers_have_left(tmp_path):
+    """That is when the slice of requests ends; without it two more turns of the loop would pass."""
+    begun = []
+
+    async def follow_up(_epoch, name):
+        begun.append(name)
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        await rig.serve()
+        end = slice_end()
+        end.begin_slice()
+        rig.add("a")
+        follow(rig, "up")
+        assert end.is_awaited
+        end.end_slice()
+        for _ in range(2):  # tasks of one turn run in any order
+            await trio.lowlevel.checkpoint()
+        assert begun == ["up"]
 
 
 @pytest.mark.parametrize("follows_first", [True, False])

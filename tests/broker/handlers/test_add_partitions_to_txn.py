@@ -115,6 +115,6 @@ async def test_what_a_broker_knows_for_certain_of_a_transaction_it_coordinates(t
         assert knows("x", producer.producer, mine, 9)
         assert not knows("x", producer.producer, other, 9)
         assert not knows("y", producer.producer, mine, 9)
-        assert not knows("x", producer.producer, mine, 12)  # which would add it
+        assert knows("x", producer.producer, mine, 12)
         await producer.end()
         assert not knows("x", producer.producer, mine, 9)

@@ -98,3 +98,26 @@ async def test_who_was_cut_off_while_it_wrote_alone_leaves_the_way_to_the_next()
     marking.goes_on.set()
     await writer.finish(Epoch([2]), "2")
     assert marking.asked == [[1], [2]], "nobody runs what gathers"
+
+
+async def test_those_of_one_turn_of_the_loop_go_together_as_after_a_fail_over(nursery):
+    """No broker would answer anybody while it writes thousands of them one by one."""
+    marking, epoch = Marking(), Epoch(range(1, 21))
+    marking.write = at_once(marking)
+    writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
+    await nursery.start(writer.run)
+    for producer_id in range(1, 21):
+        nursery.start_soon(writer.finish, epoch, str(producer_id))
+    await trio.testing.wait_all_tasks_blocked()
+    assert [len(one) for one in marking.asked] == [1, 19]
+    assert not any(epoch.decided(str(producer_id)) for producer_id in range(1, 21))
+
+
+def at_once(marking):
+    """Without a checkpoint, as where nothing is flushed."""
+
+    async def write(request, _keys):
+        marking.asked.append([marker.producer_id for marker in request.markers])
+        return the_same_for_all(request, ErrorCode.NONE)
+
+    return write

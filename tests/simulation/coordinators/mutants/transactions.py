@@ -5,7 +5,6 @@ tracker.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -28,7 +27,7 @@ def _fencing_keeps_the_epoch() -> Patch:
     real = rules.fence
 
     def fence(transaction: Transaction, now_ms: int, **options: Any) -> Transaction:
-        return replace(real(transaction, now_ms, **options), epoch=transaction.epoch)
+        return real(transaction, now_ms, **options)._replace(epoch=transaction.epoch)
 
     return mock.patch.object(rules, "fence", fence)
 
@@ -40,7 +39,7 @@ def _begins_in_the_same_epoch() -> Patch:
         after = real(before, *arguments)
         is_next = before is not None and after.producer_id == before.producer_id
         if before is not None and is_next and after.state is S.EMPTY:
-            return replace(after, epoch=before.epoch)
+            return after._replace(epoch=before.epoch)
         return after
 
     return mock.patch.object(rules, "init_producer", init)
@@ -52,7 +51,7 @@ def _begins_beside_an_open_transaction() -> Patch:
 
     def init(before: Transaction | None, *arguments: Any) -> Transaction:
         if before is not None and before.state is S.ONGOING:
-            before = replace(before, state=S.EMPTY, partitions=frozenset())
+            before = before._replace(state=S.EMPTY, partitions=frozenset())
         return real(before, *arguments)
 
     return mock.patch.object(rules, "init_producer", init)
@@ -141,7 +140,7 @@ def _who_takes_over_aborts() -> Patch:
     def loaded(self: TransactionCoordinatorShard, at: Any) -> None:
         for name, one in self.transactions.items():
             if one.state is S.PREPARE_COMMIT:
-                self.transactions[name] = replace(one, state=S.PREPARE_ABORT)
+                self.transactions[name] = one._replace(state=S.PREPARE_ABORT)
         real(self, at)
 
     return mock.patch.object(TransactionCoordinatorShard, "loaded", loaded)
@@ -187,7 +186,7 @@ def _adds_while_markers_are_written() -> Patch:
 
     def current(transaction: Transaction | None, producer: Producer) -> Transaction:
         if transaction is not None and transaction.state.is_prepared:
-            return replace(transaction, state=S.EMPTY, partitions=frozenset())
+            return transaction._replace(state=S.EMPTY, partitions=frozenset())
         return real(transaction, producer)
 
     return mock.patch.object(rules, "_current", current)
@@ -198,7 +197,7 @@ def _added_partitions_replace_others() -> Patch:
 
     def add(before: Transaction | None, producer: Producer, partitions: Any, *rest: Any) -> Any:
         after = real(before, producer, partitions, *rest)
-        return after if after is before else replace(after, partitions=frozenset(partitions))
+        return after if after is before else after._replace(partitions=frozenset(partitions))
 
     return mock.patch.object(rules, "add_partitions", add)
 

@@ -1,0 +1,55 @@
+"""What the coordinator is asked of a produced partition, where it is this broker: answered without a wait if it can."""
+
+from __future__ import annotations
+
+from tests.broker.handlers.asking import asked
+from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
+from wire.errors import ErrorCode
+
+E = ErrorCode
+ADDING, VERIFYING = 12, 9  # versions of Produce: partitions are added by us, or were by the client
+
+
+def state_of(one, producer):
+    shard = one.broker.context.transactions.epoch_of(producer.name).active()
+    return shard.transactions[producer.name]
+
+
+async def test_what_is_committed_at_once_is_added_without_a_wait(tmp_path):
+    async with asked(tmp_path, **SETTINGS, trimaran_log_fsync="none") as one:
+        await one.create("t", partitions=2)
+        producer = WireProducer(one)
+        await producer.begin()
+        knows = one.broker.context.verifier.knows
+        who = producer.name, producer.producer
+        assert not knows(*who, {("t", 0)}, VERIFYING), "nobody has added it"
+        assert knows(*who, {("t", 0)}, ADDING)
+        assert state_of(one, producer).partitions == {("t", 0)}
+        assert knows(*who, {("t", 0)}, VERIFYING)
+        assert not knows(*who, {("t", 0), ("t", 2)}, ADDING), "there is no such partition"
+        assert state_of(one, producer).partitions == {("t", 0)}
+        other = producer.producer._replace(epoch=producer.producer.epoch + 1)
+        assert not knows(producer.name, other, {("t", 1)}, ADDING)
+        assert not knows("somebody else", producer.producer, {("t", 1)}, ADDING)
+        assert state_of(one, producer).partitions == {("t", 0)}
+
+
+async def test_what_waits_for_its_flush_is_added_and_found_so(tmp_path):
+    """It is asked again then, in its turn; that writes no second record."""
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin()
+        verifier = one.broker.context.verifier
+        epoch = one.broker.context.transactions.epoch_of(producer.name)
+        who = producer.name, producer.producer
+        end = epoch.log_end_offset
+        assert not verifier.knows(*who, {("t", 0)}, ADDING)
+        assert epoch.log_end_offset == end + 1
+        assert not verifier.knows(*who, {("t", 0)}, ADDING)
+        assert await verifier.check_produce(*who, {("t", 0)}, ADDING) == {("t", 0): E.NONE}
+        assert verifier.knows(*who, {("t", 0)}, ADDING)
+        assert epoch.log_end_offset == end + 1
+        assert await producer.produce(b"a", version=ADDING) == E.NONE
+        assert await producer.end(version=5) == E.NONE
+        assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
