@@ -56,8 +56,6 @@ class JavaProducers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            process.kill()
         self._running.close()
 
     def __call__(self, cluster: Cluster, topic: str, records: int, seconds: float) -> list[float]:
@@ -66,11 +64,16 @@ class JavaProducers:
         assert process.stdout is not None
         process.stdin.write(f"{topic} {records} {round(seconds)}\n")
         process.stdin.flush()
-        return [int(each) / 1e9 for each in process.stdout.readline().split()]
+        line = process.stdout.readline()
+        assert line, "the client has ended"
+        return [int(each) / 1e9 for each in line.split()]
 
     def _start(self, bootstrap: str) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         command = apache_kafka.java(str(PROGRAM), bootstrap, str(SIZE))
-        process: subprocess.Popen[str] = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
-        self._processes[bootstrap] = self._running.enter_context(process)
+        pipe = subprocess.PIPE
+        process = self._running.enter_context(
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        )
+        self._running.callback(process.kill)
+        self._processes[bootstrap] = process
         return process

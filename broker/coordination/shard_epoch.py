@@ -323,7 +323,7 @@ class ShardEpoch(Generic[S, R]):
             if not effects.writes and not committed:
                 break
         if self._follow_ups and self._leader.high_watermark.reached(self._follow_ups[0][0]):
-            # The answers of this slice of requests leave before.
+            # The answers of this slice of requests leave first.
             slice_end().then(self._begin_follow_ups)
         elif self._awaited_offset() is not None:
             self._commit_awaited.set()

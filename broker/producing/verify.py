@@ -69,8 +69,8 @@ def unverified(
 def is_verified_here(
     appends: Sequence[PartitionAppend], verifier: Verifier, transactional_id: str, version: int
 ) -> bool:
-    """Whether `unverified` ones may be appended at once, as their coordinator is this broker and knows of them all. If
-    not, they are to be verified.
+    """Whether `unverified` ones may be appended at once, as their coordinator is this broker and knows of them all, or
+    has added them by now. If not, they are to be verified.
     """
     return all(
         verifier.knows(transactional_id, producer, _keys(theirs), version)

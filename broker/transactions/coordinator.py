@@ -24,7 +24,7 @@ from broker.coordination.timers import Instant
 from broker.transactions import rules
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.markers import MarkerWriter
-from broker.transactions.ports import TRANSACTION_TOPIC, Metadata, ProducerIds
+from broker.transactions.ports import TRANSACTION_TOPIC, Metadata, ProducerIds, has_partition
 from broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from broker.transactions.shard import TransactionCoordinatorShard
 from broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
@@ -181,12 +181,8 @@ class TransactionCoordinator:
         return added is not None and added.ready()
 
     def _unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        topics = self._metadata.image.topics.by_name
-        return {
-            (name, index)
-            for name, index in partitions
-            if name not in topics or index not in topics[name].partitions
-        }
+        image = self._metadata.image
+        return {one for one in partitions if not has_partition(image, *one)}
 
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Those that are not in the metadata here, though it was waited for: they are gone, or it is far behind.

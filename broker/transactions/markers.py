@@ -24,7 +24,7 @@ from broker.channels.broker_channels import BrokerChannels
 from broker.channels.gathering import Gathering
 from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.transactions.marking import Marking, keys_of
-from broker.transactions.ports import Metadata
+from broker.transactions.ports import Metadata, has_partition
 from broker.transactions.records import TransactionRecord, partitions_by_topic
 from broker.transactions.shard import TransactionCoordinatorShard
 from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
@@ -120,8 +120,7 @@ class MarkerWriter:
 
     def _exists(self, partition: TopicPartition) -> bool:
         """Partitions were in the metadata when they were added: what is not there is deleted."""
-        topic = self._metadata.image.topics.by_name.get(partition[0])
-        return topic is not None and partition[1] in topic.partitions
+        return has_partition(self._metadata.image, *partition)
 
     async def _write_some(
         self, coordinator_epoch: int, decided: Transaction, partitions: frozenset[TopicPartition]

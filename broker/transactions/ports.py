@@ -12,6 +12,12 @@ from quorum.metadata.image import MetadataImage
 TRANSACTION_TOPIC = "__transaction_state"
 
 
+def has_partition(image: MetadataImage, topic: str, index: int) -> bool:
+    """What is not in the metadata any more was deleted; what is not yet, may be far behind."""
+    found = image.topics.by_name.get(topic)
+    return found is not None and index in found.partitions
+
+
 class Metadata(Protocol):
     """The newest applied metadata."""
 

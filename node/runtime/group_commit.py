@@ -149,7 +149,7 @@ class GroupCommit:
         """It is dirty from now on. Workers that begin look, and the end of a flush that runs."""
         self._dirty[id(dirty.log)] = dirty
         if self._workers is not None and id(dirty.log) not in self._flushing:
-            slice_end().then(partial(self._begin_or_wake, dirty))
+            slice_end().then_for_all(partial(self._begin_or_wake, dirty))
 
     def _begin_or_wake(self, dirty: _Dirty) -> None:
         key = id(dirty.log)

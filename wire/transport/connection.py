@@ -268,7 +268,7 @@ class Connection:
             self._send_or_wake()
 
     def _next_frame(self) -> memoryview | None:
-        """Of what was received. Where something waits for the end of the slice, what has come meanwhile shares it."""
+        """Of what was received. Where a flush waits for the end of the slice, what has come meanwhile shares it."""
         frame = self._frames.next_frame()
         if frame is None and not self._frames.unread and self._turn.may_be_joined():
             self._endpoint.receive_nowait(self._frames)

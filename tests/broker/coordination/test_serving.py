@@ -223,7 +223,8 @@ async def test_what_is_committed_at_once_is_followed_when_the_answers_have_left(
         end.begin_slice()
         rig.add("a")
         follow(rig, "up")
-        assert end.is_awaited
+        assert end._waiting
+        assert not end.is_shared, "no further request is to be read for it"
         end.end_slice()
         for _ in range(2):  # tasks of one turn run in any order
             await trio.lowlevel.checkpoint()

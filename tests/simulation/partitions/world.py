@@ -499,9 +499,8 @@ class World:
         if per_second > self.fetches_per_second_max:
             raise Violation(f"L1 {per_second:.0f} fetches a second though nothing happens")
         self.checker.count("L1")
-        await (
-            self._rest()
-        )  # a coordinator may have written just now, of members that went away, say
+        # A coordinator may have written just now, of members that went away, say.
+        await self._rest()
         self.checker.agree()
 
     async def _rest(self) -> None:

@@ -29,22 +29,26 @@ async def test_outside_of_slices_it_is_done_at_once():
     done = []
     slice_end().then(lambda: done.append(1))
     assert done == [1]
-    assert not slice_end().is_awaited
+    slice_end().then_for_all(lambda: done.append(2))
+    assert done == [1, 2]
+    assert not slice_end().is_shared
 
 
 async def test_within_one_it_is_done_at_its_end_and_once():
     turn, done = Turn(TurnQueue(loop_turns()), LoopTime()), []
     await turn.begin()
     for number in range(3):
-        slice_end().then(lambda number=number: done.append(number))
+        slice_end().then_for_all(lambda number=number: done.append(number))
     assert done == []
-    assert slice_end().is_awaited
+    assert slice_end().is_shared
+    slice_end().then(lambda: done.append(3))
+    assert slice_end().is_shared
     turn.end()
-    assert done == [0, 1, 2]
-    assert not slice_end().is_awaited
+    assert done == [0, 1, 2, 3]
+    assert not slice_end().is_shared
     await turn.begin()
     turn.end()
-    assert done == [0, 1, 2]
+    assert done == [0, 1, 2, 3]
 
 
 async def test_what_is_done_then_may_ask_for_more():
@@ -70,7 +74,17 @@ class Sharing(Toy):
             os.write(self.client.stream.socket.fileno(), heartbeat_frame("second", 2))
             (connection,) = self.server.connections.values()
             assert select.select([connection._endpoint._socket], [], [], 5)[0]
-        slice_end().then(lambda: self.handled_by_then.append(len(self.begun)))
+        self.then(lambda: self.handled_by_then.append(len(self.begun)))
+
+    def then(self, work):
+        slice_end().then_for_all(work)
+
+
+class Following(Sharing):
+    """What they wait for is nothing to share."""
+
+    def then(self, work):
+        slice_end().then(work)
 
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
@@ -81,16 +95,17 @@ def sharing(request, toy, call):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "handled_by_then"),
+    ("kind", "seconds", "handled_by_then"),
     [
-        pytest.param(LONG, [2, 2], id="in time"),
-        pytest.param(0.0, [1, 2], id="when the slice is over"),
+        pytest.param(Sharing, LONG, [2, 2], id="in time"),
+        pytest.param(Sharing, 0.0, [1, 2], id="when the slice is over"),
+        pytest.param(Following, LONG, [1, 2], id="where nothing is shared"),
     ],
 )
-async def test_what_has_come_meanwhile_is_of_the_slice(seconds, handled_by_then, monkeypatch):
-    """Unless others are to have their turn."""
+async def test_what_has_come_meanwhile_is_of_the_slice(kind, seconds, handled_by_then, monkeypatch):
+    """Unless others are to have their turn, or nobody gains by it."""
     monkeypatch.setattr("wire.transport.turn.ALONE_SECONDS", seconds)
-    toy = Sharing()
+    toy = kind()
     async with open_server(sharing, context=toy) as toy.server, open_raw(toy.server) as toy.client:
         await toy.client.send(heartbeat_frame("first", 1))
         assert (await toy.client.heartbeat())[0] == 1
@@ -104,7 +119,7 @@ async def test_an_end_meanwhile_is_found_by_who_receives_next(monkeypatch):
     class Ending(Sharing):
         def begin(self):
             self.client.reset()
-            slice_end().then(lambda: self.handled_by_then.append(len(self.begun)))
+            self.then(lambda: self.handled_by_then.append(len(self.begun)))
 
     toy = Ending()
     async with open_server(sharing, context=toy) as toy.server, open_raw(toy.server) as toy.client:
