@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
 from bench.clusters import Opener, settings_for
+from bench.copying import copying_bench
 from bench.fairness import fairness_bench
 from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.quotas import quotas_bench
 from bench.results import Figure
-from bench.transactions import copying_bench, java_transactions_bench, transactions_bench
+from bench.transactions import java_transactions_bench, transactions_bench
 
 PARTITIONS = 6
 IDLE_SECONDS = 10.0

@@ -1,5 +1,4 @@
-"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes; and how
-much a second is consumed, transformed and produced.
+"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes.
 
 The same client and settings for both systems on one broker, and both have committed for a while before: a young JVM
 takes several times as long, and clients wait for 20 ms more wherever the transaction before has not ended when the next
@@ -16,12 +15,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from bench.accounting import cpu_seconds, measured, percentile
+from bench.accounting import cpu_seconds, percentile
 from bench.clusters import Cluster, Opener, settings_for
 from bench.committers import CALL_SECONDS, Commit, JavaProducers, librdkafka
-from bench.load import create_topic, produce
+from bench.load import create_topic
 from bench.results import Figure
 from tests.interop import apache_kafka
 
@@ -35,7 +34,6 @@ RECORDS = (1, 10, 100)
 WARM_UP_SECONDS = 30.0
 TURNS = 6
 SECONDS = 2.0  # of a turn
-COPIED, COPIED_SIZE, COPIED_BATCH = 300_000, 1024, 5_000
 
 
 @dataclass
@@ -91,7 +89,7 @@ def _in_turns(
                 _take_turn(clusters[system], records, commit, found[system, records])
         order.reverse()
     for (system, records), commits in found.items():
-        _read_back(clusters[system], _topic(records), len(commits.took) * records)
+        read_back(clusters[system], _topic(records), len(commits.took) * records)
     return [
         figure
         for records in RECORDS
@@ -125,7 +123,8 @@ def _figures(bench: str, label: str, system: str, commits: _Commits) -> list[Fig
     ]
 
 
-def _read_back(cluster: Cluster, topic: str, count: int) -> None:
+def read_back(cluster: Cluster, topic: str, count: int) -> None:
+    """Reads as many committed records of partition 0."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -138,62 +137,4 @@ def _read_back(cluster: Cluster, topic: str, count: int) -> None:
     while found < count:
         found += sum(one.error() is None for one in consumer.consume(1000, 0.2))
         assert time.monotonic() < deadline, f"{found} of {count} records"
-    consumer.close()
-
-
-def copying_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    """Records of one topic to another, with their offsets in the transaction: so many in each."""
-    figures = []
-    for fsync in (True, False):
-        kind = "fsync" if fsync else "write-behind"
-        with open_cluster(1, 1, {**SETTINGS, **settings_for(system, fsync=fsync)}) as cluster:
-            label = f"{COPIED_BATCH:,} records of 1 KiB each, {kind}"
-            figures += _copied(cluster, label, system)
-    return figures
-
-
-def _copied(cluster: Cluster, label: str, system: str) -> list[Figure]:
-    for topic in ("source", "target"):
-        create_topic(cluster, topic, 1, 1)
-    produce(cluster, "source", 1, size=COPIED_SIZE, records=COPIED)
-    with measured(cluster.pids()) as usage:
-        _copy(cluster)
-    _read_back(cluster, "target", COPIED)
-    megabytes = COPIED * COPIED_SIZE / 1e6
-    cpu = usage.cpu_seconds / megabytes * 1000
-    return [
-        Figure("exactly-once", f"{label}: copied", "MB/s", "higher", system, megabytes / usage.seconds),
-        Figure("exactly-once", f"{label}: broker CPU", "s/GB", "lower", system, cpu),
-    ]  # fmt: skip
-
-
-def _copy(cluster: Cluster) -> None:
-    common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
-    consumer = Consumer(
-        {
-            **common,
-            "group.id": "copiers",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-        }
-    )
-    producer = Producer({**common, "transactional.id": "copier", "linger.ms": 5})
-    producer.init_transactions(CALL_SECONDS)
-    consumer.assign([TopicPartition("source", 0, 0)])
-    done, deadline = 0, time.monotonic() + 4 * CALL_SECONDS
-    while done < COPIED:
-        assert time.monotonic() < deadline, f"{done} of {COPIED} copied"
-        messages = [one for one in consumer.consume(COPIED_BATCH, 1.0) if one.error() is None]
-        if not messages:
-            continue
-        producer.begin_transaction()
-        for message in messages:
-            producer.produce("target", value=message.value(), partition=0)
-        producer.send_offsets_to_transaction(
-            consumer.position([TopicPartition("source", 0)]),
-            consumer.consumer_group_metadata(),
-            CALL_SECONDS,
-        )
-        producer.commit_transaction(CALL_SECONDS)
-        done += len(messages)
     consumer.close()
