@@ -76,18 +76,18 @@ def console_before(cluster, tls=None, **options):
     assert not thread.is_alive()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka():
     with EmbeddedKafka({"auto.create.topics.enable": "false"}) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(kafka):
     return Cluster(kafka.bootstrap, kafka.controller_bootstrap)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(cluster):
     with console_before(cluster) as asking:
         yield asking
