@@ -30,7 +30,7 @@ Key = tuple[str, int]
 class Verifier(Protocol):
     """`broker.transactions.verification.TransactionVerifier` is one."""
 
-    def knows(
+    def check_produce_now(
         self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
     ) -> bool: ...
 
@@ -73,7 +73,7 @@ def is_verified_here(
     has added them by now. If not, they are to be verified.
     """
     return all(
-        verifier.knows(transactional_id, producer, _keys(theirs), version)
+        verifier.check_produce_now(transactional_id, producer, _keys(theirs), version)
         for producer, theirs in _begun(appends, version).items()
     )
 

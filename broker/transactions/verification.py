@@ -93,7 +93,7 @@ class TransactionVerifier:
         codes = await self._check(transactional_id, producer, partitions, support)
         return {one: _told_producer(code, support) for one, code in codes.items()}
 
-    def knows(
+    def check_produce_now(
         self,
         transactional_id: str,
         producer: Producer,

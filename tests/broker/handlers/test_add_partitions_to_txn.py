@@ -110,11 +110,11 @@ async def test_what_a_broker_knows_for_certain_of_a_transaction_it_coordinates(t
         producer = WireProducer(one)
         await producer.begin()
         assert await producer.add(0) == [E.NONE]
-        knows = one.broker.context.verifier.knows
+        check = one.broker.context.verifier.check_produce_now
         mine, other = [("t", 0)], [("t", 0), ("t", 1)]
-        assert knows("x", producer.producer, mine, 9)
-        assert not knows("x", producer.producer, other, 9)
-        assert not knows("y", producer.producer, mine, 9)
-        assert knows("x", producer.producer, mine, 12)
+        assert check("x", producer.producer, mine, 9)
+        assert not check("x", producer.producer, other, 9)
+        assert not check("y", producer.producer, mine, 9)
+        assert check("x", producer.producer, mine, 12)
         await producer.end()
-        assert not knows("x", producer.producer, mine, 9)
+        assert not check("x", producer.producer, mine, 9)

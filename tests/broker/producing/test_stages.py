@@ -130,7 +130,7 @@ class Coordinator:
         self.meanwhile = meanwhile
         self.asked = []
 
-    def knows(self, transactional_id, producer, partitions, version):
+    def check_produce_now(self, transactional_id, producer, partitions, version):
         self.asked.append((transactional_id, producer, sorted(partitions), version))
         return self.code is ErrorCode.NONE
 

@@ -20,17 +20,17 @@ async def test_what_is_committed_at_once_is_added_without_a_wait(tmp_path):
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
-        knows = one.broker.context.verifier.knows
+        check = one.broker.context.verifier.check_produce_now
         who = producer.name, producer.producer
-        assert not knows(*who, {("t", 0)}, VERIFYING), "nobody has added it"
-        assert knows(*who, {("t", 0)}, ADDING)
+        assert not check(*who, {("t", 0)}, VERIFYING), "nobody has added it"
+        assert check(*who, {("t", 0)}, ADDING)
         assert state_of(one, producer).partitions == {("t", 0)}
-        assert knows(*who, {("t", 0)}, VERIFYING)
-        assert not knows(*who, {("t", 0), ("t", 2)}, ADDING), "there is no such partition"
+        assert check(*who, {("t", 0)}, VERIFYING)
+        assert not check(*who, {("t", 0), ("t", 2)}, ADDING), "there is no such partition"
         assert state_of(one, producer).partitions == {("t", 0)}
         other = producer.producer._replace(epoch=producer.producer.epoch + 1)
-        assert not knows(producer.name, other, {("t", 1)}, ADDING)
-        assert not knows("somebody else", producer.producer, {("t", 1)}, ADDING)
+        assert not check(producer.name, other, {("t", 1)}, ADDING)
+        assert not check("somebody else", producer.producer, {("t", 1)}, ADDING)
         assert state_of(one, producer).partitions == {("t", 0)}
 
 
@@ -44,11 +44,11 @@ async def test_what_waits_for_its_flush_is_added_and_found_so(tmp_path):
         epoch = one.broker.context.transactions.epoch_of(producer.name)
         who = producer.name, producer.producer
         end = epoch.log_end_offset
-        assert not verifier.knows(*who, {("t", 0)}, ADDING)
+        assert not verifier.check_produce_now(*who, {("t", 0)}, ADDING)
         assert epoch.log_end_offset == end + 1
-        assert not verifier.knows(*who, {("t", 0)}, ADDING)
+        assert not verifier.check_produce_now(*who, {("t", 0)}, ADDING)
         assert await verifier.check_produce(*who, {("t", 0)}, ADDING) == {("t", 0): E.NONE}
-        assert verifier.knows(*who, {("t", 0)}, ADDING)
+        assert verifier.check_produce_now(*who, {("t", 0)}, ADDING)
         assert epoch.log_end_offset == end + 1
         assert await producer.produce(b"a", version=ADDING) == E.NONE
         assert await producer.end(version=5) == E.NONE
