@@ -37,7 +37,7 @@ from wire.transport.slices import Slices
 # Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
 LOADING_VERSION = 2
 # From here on every transaction has an epoch of its own.
-EPOCH_BUMP_VERSION = 5
+BUMPING_VERSION = 5
 
 Codes = Mapping[tuple[str, int], int]
 
@@ -116,7 +116,7 @@ async def _commit(
         )
         if code:
             raise KafkaError(code)
-        if version >= EPOCH_BUMP_VERSION:
+        if version >= BUMPING_VERSION:
             verified_from = None  # as in `broker.producing.verify`
     commit = OffsetCommitRequest(
         group_id=request.group_id,

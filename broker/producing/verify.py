@@ -18,7 +18,7 @@ from wire.errors import ErrorCode, KafkaError
 
 # From here on every transaction has an epoch of its own: a marker that ends this one fences the batch. One that comes
 # before the answer ends the transaction before, which the coordinator has waited for.
-EPOCH_BUMP_VERSION = 12
+BUMPING_VERSION = 12
 
 NOT_IN_TRANSACTION = "the partition is not part of the transaction"
 ENDED_MEANWHILE = "the transaction was ended before the batch came"
@@ -85,7 +85,7 @@ async def verify(
     next marker otherwise.
     """
     by_producer = _begun(appends, version)
-    if version < EPOCH_BUMP_VERSION:
+    if version < BUMPING_VERSION:
         for one in appends:
             assert one.leader is not None
             one.verified_from = one.leader.log.log_end_offset
@@ -105,7 +105,7 @@ def _begun(
     for one in appends:
         batch, leader = one.batches[0], one.leader
         assert leader is not None
-        leader.log.producers.verifying(batch, has_own_epoch=version >= EPOCH_BUMP_VERSION)
+        leader.log.producers.verifying(batch, has_own_epoch=version >= BUMPING_VERSION)
         by_producer[Producer(batch.producer_id, batch.producer_epoch)].append(one)
     return by_producer
 

@@ -34,7 +34,7 @@ E = ErrorCode
 FENCED = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
 # Of a coordinator that has lost a member.
 FORGOTTEN = frozenset({E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND})
-EPOCH_BUMP_VERSION = 5
+BUMPING_VERSION = 5
 
 Before = Any
 
@@ -157,9 +157,9 @@ class Answers(CoordinatorChecker):
         if response.error_code:
             self._fenced_told(request, response.error_code)
             return
-        if version >= EPOCH_BUMP_VERSION:
+        if version >= BUMPING_VERSION:
             self._check_told(response)
-        epoch = request.producer_epoch + (version >= EPOCH_BUMP_VERSION)
+        epoch = request.producer_epoch + (version >= BUMPING_VERSION)
         decided = self.transactions.decided.get((request.producer_id, epoch), set())
         self.rule(
             request.committed in decided, "T6", request, "is answered, and decided is", decided
