@@ -60,9 +60,15 @@ class CoordinatorPartition(Protocol):
     @property
     def log(self) -> CoordinatorLog: ...
 
-    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
-        """Appends as acks=all does; `records` is writable.
+    def append(
+        self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
+    ) -> AppendInfo:
+        """Appends as acks=all does; `records` is writable. Nobody waits for the commit of what is not `is_awaited`,
+        unless `hasten` says so.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.
         """
+
+    def hasten(self) -> None:
+        """Somebody waits for the commit of all that was appended."""

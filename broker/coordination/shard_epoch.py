@@ -200,15 +200,20 @@ class ShardEpoch(Generic[S, R]):
             self._when_loaded.append(act)
 
     def decide(
-        self, act: Callable[[S, Instant], Result[R, T]], producer: Producer | None = None
+        self,
+        act: Callable[[S, Instant], Result[R, T]],
+        producer: Producer | None = None,
+        *,
+        is_awaited: bool = True,
     ) -> CommittedResponse[T]:
-        """Gives the shard one input and writes what it has decided, with a `producer` in its transaction.
+        """Gives the shard one input and writes what it has decided, with a `producer` in its transaction. What nobody
+        waits for shares the flush of what comes next.
 
         Raises:
             KafkaError: as `submit`, and what `act` raises.
         """
         shard, at = self.active(), current_instant()
-        return self._submit(shard, act(shard, at), producer, at.now)
+        return self._submit(shard, act(shard, at), producer, at.now, is_awaited=is_awaited)
 
     def submit(
         self, result: Result[R, T], producer: Producer | None = None
@@ -223,14 +228,24 @@ class ShardEpoch(Generic[S, R]):
         return self._submit(self.active(), result, producer, trio.current_time())
 
     def _submit(
-        self, shard: S, result: Result[R, T], producer: Producer | None, now: float
+        self,
+        shard: S,
+        result: Result[R, T],
+        producer: Producer | None,
+        now: float,
+        *,
+        is_awaited: bool = True,
     ) -> CommittedResponse[T]:
         high_watermark = self._leader.high_watermark
         if high_watermark.closed:
             raise KafkaError(E.NOT_COORDINATOR)
         try:
             if result.records:
-                self._append_all(shard, result.records, producer, result.atomic)
+                self._append_all(
+                    shard, result.records, producer, result.atomic, is_awaited=is_awaited
+                )
+            elif not high_watermark.reached(self._end_offset):
+                self._leader.hasten()
             end_offset = self._end_offset
         finally:
             self._settle()
@@ -273,8 +288,15 @@ class ShardEpoch(Generic[S, R]):
 
     # -- writing
 
-    def _append(self, shard: S, records: Sequence[R], producer: Producer | None) -> int:
-        last_offset = self._writer.append(records, producer)
+    def _append(
+        self,
+        shard: S,
+        records: Sequence[R],
+        producer: Producer | None,
+        *,
+        is_awaited: bool = True,
+    ) -> int:
+        last_offset = self._writer.append(records, producer, is_awaited=is_awaited)
         base_offset = last_offset - len(records) + 1
         assert base_offset >= self._end_offset, (base_offset, self._end_offset)
 
@@ -286,11 +308,18 @@ class ShardEpoch(Generic[S, R]):
         return self._end_offset
 
     def _append_all(
-        self, shard: S, records: Sequence[R], producer: Producer | None, atomic: bool
+        self,
+        shard: S,
+        records: Sequence[R],
+        producer: Producer | None,
+        atomic: bool,
+        *,
+        is_awaited: bool = True,
     ) -> int:
         size = BATCH_RECORDS_MAX if not atomic and producer is None else max(1, len(records))
         for start in range(0, len(records), size):
-            self._append(shard, records[start : start + size], producer)
+            some = records[start : start + size]
+            self._append(shard, some, producer, is_awaited=is_awaited)
         return self._end_offset
 
     def _replay(self, replay: Callable[[], None], end_offset: int) -> None:

@@ -30,7 +30,9 @@ class PartitionWriter(Generic[R]):
         self._spec = spec
         self._leader = leader
 
-    def append(self, records: Sequence[R], producer: Producer | None) -> int:
+    def append(
+        self, records: Sequence[R], producer: Producer | None, *, is_awaited: bool = True
+    ) -> int:
         """Appends one batch; returns the offset of its last record.
 
         Raises:
@@ -41,7 +43,8 @@ class PartitionWriter(Generic[R]):
         try:
             if producer is not None:
                 self._leader.log.producers.check_epoch(producer.id, producer.epoch)
-            return self._leader.append(batch, [BatchView(batch)]).last_offset
+            views = [BatchView(batch)]
+            return self._leader.append(batch, views, is_awaited=is_awaited).last_offset
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._spec.storage_failed()

@@ -155,12 +155,18 @@ class LeaderEpoch:
         return info, info.last_offset + 1
 
     def append(
-        self, records: memoryview, views: Sequence[BatchView], *, acks: int = ACKS_ALL
+        self,
+        records: memoryview,
+        views: Sequence[BatchView],
+        *,
+        acks: int = ACKS_ALL,
+        is_awaited: bool = True,
     ) -> AppendInfo:
         """Appends validated batches.
 
         `records` may be written to (offset and epoch are stamped in place); it is not kept.
-        Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`.
+        Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`. Who waits for what was not
+        `is_awaited` calls `hasten`.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written), RECORD_LIST_TOO_LARGE,
@@ -174,9 +180,13 @@ class LeaderEpoch:
         info = self.log.append_as_leader(
             records, list(views), leader_epoch=self.epoch, now_ms=services.now_ms()
         )
-        services.commit.mark_dirty(self.log, self._flushed, len(records))
+        services.commit.mark_dirty(self.log, self._flushed, len(records), is_awaited=is_awaited)
         self.replica.watchers.end_moved()
         return info
+
+    def hasten(self) -> None:
+        """Somebody waits for the commit of what nobody waited for when it was appended."""
+        self._services.commit.hasten(self.log)
 
     @property
     def disk_is_behind(self) -> bool:

@@ -31,9 +31,20 @@ class Durability:
         """The end (exclusive) of what may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset
 
-    def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed, written: int = 0) -> None:
+    def mark_dirty(
+        self,
+        log: PartitionLog,
+        on_flushed: OnFlushed,
+        written: int = 0,
+        *,
+        is_awaited: bool = True,
+    ) -> None:
         """As `GroupCommit.mark_dirty`."""
-        self._commits[log.health].mark_dirty(log, on_flushed, written)
+        self._commits[log.health].mark_dirty(log, on_flushed, written, is_awaited=is_awaited)
+
+    def hasten(self, log: PartitionLog) -> None:
+        """As `GroupCommit.hasten`."""
+        self._commits[log.health].hasten(log)
 
     def is_behind(self, log: PartitionLog) -> bool:
         """Whether more of the log's directory is not on disk yet than may be without somebody waiting for it."""

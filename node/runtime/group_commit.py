@@ -5,8 +5,9 @@ The first append to a log that is not flushed at the moment has the kernel begin
 logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it all
 done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one: so
 the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes of
-somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. Left
-out: retrying a failed fsync, which would lie; the directory goes offline.
+somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. What
+nobody waits for has no flush of its own as long as somebody's of the same log may follow soon.
+Left out: retrying a failed fsync, which would lie; the directory goes offline.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 import trio
 from outcome import Error, Outcome
 
+from node.runtime.alarm import Alarm
 from node.runtime.cumulative_histogram import CumulativeHistogram
 from node.runtime.errors import StorageFailure
 from node.runtime.flushes import Flush, begin, carry_out
@@ -37,6 +39,9 @@ BEGUN_MAX = 3
 # Logs between two checkpoints: what must be synced may have to be opened, 0.1 to 1 ms; who waits is only woken.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
+# How long what nobody waits for is left to the next flush of its log. A client has begun its next transaction by then,
+# and what a crash takes of so short a time is soon done again.
+LEFT_SECONDS_MAX = 0.02
 
 
 class FlushableLog(Protocol):
@@ -93,6 +98,9 @@ class GroupCommit:
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
+        # Those that nobody waits for yet.
+        self._left: dict[int, _Dirty] = {}
+        self._left_for_long = Alarm(self._flush_left)
         # What workers have, or the kernel: who is to be told.
         self._flushing: dict[int, _Dirty] = {}
         # Of the workers that have nothing to do.
@@ -110,29 +118,56 @@ class GroupCommit:
         self.flushes = 0
         self.times = CumulativeHistogram()
 
-    def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed, written: int = 0) -> None:
+    def mark_dirty(
+        self,
+        log: FlushableLog,
+        on_flushed: OnFlushed,
+        written: int = 0,
+        *,
+        is_awaited: bool = True,
+    ) -> None:
         """Says that `log` has unsynced appends, of `written` bytes; `on_flushed(flushed_offset)` is called on the loop
         when they are durable.
 
-        The same callback given twice before a flush is called once. Write-behind calls it before this returns.
+        The same callback given twice before a flush is called once. Write-behind calls it before this returns. What is
+        not awaited may be synced `LEFT_SECONDS_MAX` later, or with the next that is (`hasten`).
         """
         if not self._fsync:
             on_flushed(log.log_end_offset)
             if log.must_flush:
                 self.flush_soon(log)
             return
-        known = self._dirty.get(id(log))
+        key = id(log)
+        known = self._dirty.get(key) or self._left.get(key)
         dirty = known or _Dirty(log)
         dirty.written += written
         self.unflushed_bytes += written
         if on_flushed not in dirty.on_flushed:
             dirty.on_flushed.append(on_flushed)
-        if known is None:
+        if not is_awaited:
+            if known is None:
+                self._leave(dirty)
+        elif known is None or self._left.pop(key, None) is not None:
+            self._wanted(dirty)
+
+    def _leave(self, dirty: _Dirty) -> None:
+        if not self._left:
+            self._left_for_long.set(trio.current_time() + LEFT_SECONDS_MAX)
+        self._left[id(dirty.log)] = dirty
+
+    def _flush_left(self) -> None:
+        for dirty in list(self._left.values()):
+            self.hasten(dirty.log)
+
+    def hasten(self, log: FlushableLog) -> None:
+        """Somebody waits now for what nobody waited for."""
+        if (dirty := self._left.pop(id(log), None)) is not None:
             self._wanted(dirty)
 
     async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
         """Returns when `log` is synced up to `offset`, or nobody flushes it any more: forgotten, or cut back."""
         while log.flushed_offset < offset:
+            self.hasten(log)
             dirty = self._flushing.get(id(log)) or self._dirty.get(id(log))
             if dirty is None or dirty.forgotten:
                 return
@@ -142,8 +177,9 @@ class GroupCommit:
 
     def flush_soon(self, log: FlushableLog) -> None:
         """Has `log` synced, whether somebody waits for it or not."""
+        left = self._left.pop(id(log), None)
         if id(log) not in self._dirty:
-            self._wanted(_Dirty(log))
+            self._wanted(left or _Dirty(log))
 
     def _wanted(self, dirty: _Dirty) -> None:
         """It is dirty from now on. Workers that begin look, and the end of a flush that runs."""
@@ -202,8 +238,9 @@ class GroupCommit:
 
     def forget(self, log: FlushableLog) -> None:
         """Nobody is told about this log any more, not by a flush that runs either, which still syncs it."""
-        if (dirty := self._dirty.pop(id(log), None)) is not None:
-            self._done(dirty)
+        for dirty_logs in (self._dirty, self._left):
+            if (dirty := dirty_logs.pop(id(log), None)) is not None:
+                self._done(dirty)
         if (flushing := self._flushing.get(id(log))) is not None:
             flushing.forgotten = True
 
@@ -221,6 +258,7 @@ class GroupCommit:
         try:
             async with trio.open_nursery() as nursery:
                 self._workers = nursery.cancel_scope
+                nursery.start_soon(self._left_for_long.run)
                 for _ in range(WORKERS_MAX):
                     nursery.start_soon(self._work)
         finally:

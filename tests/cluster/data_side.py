@@ -178,6 +178,7 @@ class Harness:
 
     def flush(self) -> None:
         """One round of group commit, without its thread."""
+        self.group_commit._flush_left()
         dirty, self.group_commit._dirty = self.group_commit._dirty, {}
         for one in dirty.values():
             one.log.flush()

@@ -29,8 +29,11 @@ class Leader:
         self.high_watermark = Watermark(log.log_end_offset)
         self.holding = False
         self.failing: ErrorCode | None = None
+        self.left = 0  # appends that nobody waits for
 
-    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
+    def append(
+        self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
+    ) -> AppendInfo:
         if self.high_watermark.closed:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.failing is not None:
@@ -38,9 +41,13 @@ class Leader:
         info = self.log.append_as_leader(
             records, list(views), leader_epoch=self.epoch, now_ms=now_ms()
         )
+        self.left += not is_awaited
         if not self.holding:
             self.commit()
         return info
+
+    def hasten(self) -> None:
+        self.left = 0
 
     def commit(self) -> None:
         self.high_watermark.advance(self.log.log_end_offset)

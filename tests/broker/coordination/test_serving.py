@@ -53,6 +53,18 @@ async def test_what_was_read_leaves_when_it_is_committed(tmp_path):
         assert await read.wait() == 5
 
 
+async def test_who_reads_waits_for_what_nobody_waited_for(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.holding = True
+        rig.epoch().decide(lambda _shard, _at: Result((Count("a", 5),), None), is_awaited=False)
+        assert (shard.counts, leader.left) == ({"a": 5}, 1)
+        read = rig.epoch().submit(Result((), shard.counts["a"]))
+        assert (read.ready(), leader.left) == (False, 0)
+        leader.commit()
+        assert await read.wait() == 5
+
+
 async def test_what_was_loaded_above_the_watermark_is_told_when_it_is_committed(tmp_path):
     """A new leader has all that was committed, but does not know yet how far that reaches."""
     async with open_rig(tmp_path) as rig:

@@ -376,9 +376,9 @@ async def test_nobody_waits_for_the_flush_of_what_is_not_followed_any_more(tmp_p
     async with followed(tmp_path, partitions=2) as (harness, leader):
         real, slow = harness.group_commit.mark_dirty, harness.partitions.find("t", 1)
 
-        def mark_dirty(log, on_flushed, written=0):
+        def mark_dirty(log, on_flushed, written=0, **how):
             if log is not slow.open_log:
-                real(log, on_flushed, written)
+                real(log, on_flushed, written, **how)
 
         harness.group_commit.mark_dirty = mark_dirty
         leader.answer = once(answered(data(1, records=record(1))))

@@ -53,7 +53,8 @@ class Epoch:
     def decided(self, transactional_id):
         return self._decided.get(transactional_id)
 
-    def decide(self, act):
+    def decide(self, act, *, is_awaited):
+        assert not is_awaited
         act(self, None)
 
     def complete(self, transactional_id, _decided, _at):

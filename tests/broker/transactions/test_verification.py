@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import trio
+
+from broker.transactions.transaction import TransactionState
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from wire.errors import ErrorCode
@@ -53,3 +56,22 @@ async def test_what_waits_for_its_flush_is_added_and_found_so(tmp_path):
         assert await producer.produce(b"a", version=ADDING) == E.NONE
         assert await producer.end(version=5) == E.NONE
         assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
+
+
+async def test_the_end_of_a_transaction_shares_the_flush_of_what_begins_the_next(
+    tmp_path, monkeypatch
+):
+    """Else the next one waits for both."""
+    monkeypatch.setattr("node.runtime.group_commit.LEFT_SECONDS_MAX", 3600.0)
+    async with asked(tmp_path, **SETTINGS) as one:
+        await one.create("t")
+        producer = WireProducer(one)
+        await producer.begin()
+        state = one.broker.context.partitions.leader_of("__transaction_state", 0).log
+        for _ in range(3):
+            assert await producer.produce(b"a", version=ADDING) == E.NONE
+            assert await producer.end(version=5) == E.NONE
+            await read_committed(one, wait_ms=5000)
+            while state_of(one, producer).state is not TransactionState.COMPLETE_COMMIT:
+                await trio.lowlevel.checkpoint()
+            assert state.flushed_offset == state.log_end_offset - 1

@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
 from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import BEGUN_MAX, GroupCommit
+from node.runtime.group_commit import BEGUN_MAX, LEFT_SECONDS_MAX, GroupCommit
 from tests.node.runtime.held_syncs import held
 from wire.transport.slice_end import slice_end
 
@@ -76,9 +76,9 @@ class Commits:
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.failure = error
 
-    def append(self, log):
+    def append(self, log, **how):
         log.append()
-        self.commit.mark_dirty(log, self.note, 10)
+        self.commit.mark_dirty(log, self.note, 10, **how)
 
     def note(self, offset):
         self.told.append(offset)
@@ -136,6 +136,77 @@ async def test_the_requests_of_a_slice_share_what_begins_at_its_end(commits):
     await settled()
     assert sorted(commits.told) == [1, 2, 3]
     assert commits.commit.unflushed_bytes == 0
+
+
+async def test_what_nobody_waits_for_shares_the_flush_of_the_next(commits):
+    log = KernelLog(7)
+    commits.append(log, is_awaited=False)
+    await settled()
+    assert commits.kernel.submitted == []
+    assert commits.commit.unflushed_bytes == 10
+    commits.append(log)
+    commits.append(log, is_awaited=False)
+    assert commits.kernel.submitted == [[7]]
+    commits.kernel.complete(0)
+    await settled()
+    assert (commits.told, commits.kernel.submitted) == ([2], [[7]]), "the third is left"
+    assert commits.commit.unflushed_bytes == 10
+
+
+async def test_what_nobody_waits_for_is_left_for_a_while_at_most(commits, autojump_clock):
+    """From the first on: those that follow do not put it off."""
+    began, log, other = trio.current_time(), KernelLog(7), KernelLog(8)
+    commits.append(log, is_awaited=False)
+    for _ in range(4):
+        await trio.sleep(LEFT_SECONDS_MAX / 5)
+        commits.append(log, is_awaited=False)
+        commits.append(other, is_awaited=False)
+    assert commits.kernel.submitted == []
+    await trio.sleep_until(began + LEFT_SECONDS_MAX * 1.01)
+    assert commits.kernel.submitted == [[7], [8]]
+    for tag in (0, 1):
+        commits.kernel.complete(tag)
+    await settled()
+    assert sorted(commits.told) == [4, 5]
+    commits.append(log, is_awaited=False)
+    await trio.sleep(LEFT_SECONDS_MAX * 1.05)
+    assert commits.kernel.submitted == [[7], [8], [7]]
+
+
+@pytest.mark.parametrize("who", ["hasten", "flush_soon", "wait_flushed"])
+async def test_whoever_waits_hastens_what_nobody_waited_for(commits, who):
+    log = KernelLog(7)
+    commits.append(log, is_awaited=False)
+    if who == "wait_flushed":
+        commits.nursery.start_soon(commits.commit.wait_flushed, log, 1)
+        await settled()
+    else:
+        getattr(commits.commit, who)(log)
+    assert commits.kernel.submitted == [[7]]
+    commits.kernel.complete(0)
+    await settled()
+    commits.commit.hasten(log)
+    await settled()
+    assert (commits.told, commits.kernel.submitted) == ([1], [[7]])
+
+
+async def test_what_nobody_waits_for_waits_for_the_flush_that_runs(commits, autojump_clock):
+    log = KernelLog(7)
+    commits.append(log)
+    commits.append(log, is_awaited=False)
+    await trio.sleep(2 * LEFT_SECONDS_MAX)
+    assert commits.kernel.submitted == [[7]]
+    commits.kernel.complete(0)
+    await settled()
+    assert (commits.told, commits.kernel.submitted) == ([1], [[7], [7]])
+
+
+async def test_what_nobody_waits_for_is_forgotten(commits, autojump_clock):
+    log = KernelLog(7)
+    commits.append(log, is_awaited=False)
+    commits.commit.forget(log)
+    await trio.sleep(2 * LEFT_SECONDS_MAX)
+    assert (commits.kernel.submitted, commits.commit.unflushed_bytes) == ([], 0)
 
 
 async def test_of_many_logs_some_begin_and_the_others_share(commits):

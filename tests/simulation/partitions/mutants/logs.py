@@ -36,7 +36,9 @@ def _bytes_are_not_flushed() -> Patch:
 
 
 def _told_before_it_is_flushed() -> Patch:
-    def mark(_self: GroupCommit, log: Any, on_flushed: Any, _written: int = 0) -> None:
+    def mark(
+        _self: GroupCommit, log: Any, on_flushed: Any, _written: int = 0, **_how: bool
+    ) -> None:
         log._flushing.flushed_offset = log.log_end_offset
         on_flushed(log.log_end_offset)
 
