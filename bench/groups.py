@@ -63,7 +63,8 @@ SECONDS_MAX = 60.0
 def joining_bench(open_cluster: Opener, system: str) -> list[Figure]:
     """From the moment all members subscribe until each has its share of the partitions."""
     figures = []
-    with open_cluster(1, 1, SETTINGS) as cluster:
+    # Kafka's default, for both: our local clusters wait for nobody else.
+    with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "3000"}) as cluster:
         create_topic(cluster, "joining", MEMBERS * PARTITIONS_EACH, 1)
         with _connected(cluster) as ask:
             coordinator(ask, "joining")
