@@ -200,13 +200,7 @@ LOG_DIRECTORY_FAILED = Event(
     "log_directory.failed",
     _E,
     "%(what)s: %(error)s",
-    "A disk failed. Its directory goes out of service.",
-)
-LOG_DIRECTORY_FILE_DAMAGED = Event(
-    "log_directory.file_damaged",
-    _W,
-    "ignored, and made anew: %(error)s",
-    "A checkpoint is made anew.",
+    "A disk failed, and its directory goes out of service; or the files of one replica cannot be used.",
 )
 LOG_DIRECTORY_NOT_CLOSED = Event(
     "log_directory.not_closed",
@@ -256,12 +250,6 @@ REPLICA_DIRECTORIES_NOT_TOLD = Event(
     _W,
     "AssignReplicasToDirs of %(replicas)d replicas: %(error)s",
     "The controller does not know yet in which directories replicas are. It is told again.",
-)
-REPLICA_FAILED = Event(
-    "replica.failed",
-    _E,
-    "%(topic)s-%(index)d: %(error)s",
-    "A disk failed while a replica was opened.",
 )
 REPLICATION_FAILED = Event(
     "replica.fetch_failed",

@@ -152,6 +152,12 @@ SNAPSHOT_DAMAGED = Event(
     "a fetched snapshot is damaged, asking again: %(error)s",
     "It is fetched again.",
 )
+SNAPSHOT_DROPPED = Event(
+    "snapshot.dropped",
+    _W,
+    "%(error)s: kept as %(file)s, not used",
+    "A snapshot in this node's directory is damaged. Another one, or the log, says the same.",
+)
 SNAPSHOT_TOO_LARGE = Event(
     "snapshot.too_large",
     _W,

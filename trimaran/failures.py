@@ -14,6 +14,7 @@ from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
 from quorum.formatting.storage import FormatError
 from quorum.raft_log.damage import LogDamaged
+from quorum.raft_log.refetch import RefetchMarkDamaged
 from quorum.raft_log.snapshot_format import SnapshotDamaged
 from quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.errors import Exit, UserError
@@ -169,6 +170,7 @@ _EXPLANATIONS: tuple[tuple[type[BaseException], Callable[..., UserError]], ...] 
     (DirectoryLocked, _of_lock),
     (StorageFailure, _of_storage),
     (QuorumStateError, _of_damage),
+    (RefetchMarkDamaged, _of_damage),
     (LogDamaged, _of_only_voter),
     (SnapshotDamaged, _of_only_voter),
     (WrongCluster, _of_refusal),

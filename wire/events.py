@@ -149,11 +149,23 @@ LOG_TRUNCATED = Event(
     "above the recovery point; %(whole)d whole batches are among them",
     "A crash leaves that, and so does a bad block. The partition is recovered.",
 )
+LOG_DIRECTORY_FILE_DAMAGED = Event(
+    "log_directory.file_damaged",
+    _W,
+    "ignored, and made anew: %(error)s",
+    "A small file is damaged or cannot be read. What it said is made anew from the logs.",
+)
 LOG_DIRECTORY_NOT_CLEAN = Event(
     "log_directory.not_clean",
     _W,
     "%(directory)s: %(logs)d logs are not checked since the last process died, so this stop is not a clean one",
     "They are checked at the next start.",
+)
+LOG_DIRECTORY_NOT_REMOVED = Event(
+    "log_directory.not_removed",
+    _W,
+    "%(directory)s of a deleted partition is not removed: %(error)s; remove it by hand",
+    "Something in it cannot be removed. The log directory is in service.",
 )
 LOGIN_CALLBACK_FAILED = Event(
     "login.callback_failed",

@@ -150,7 +150,9 @@ class DirectoryMoves:
                         continue
                 except KafkaError as error:
                     self._failed(f"{key[0]}-{key[1]}", error)
-                    break
+                    if directory.offline is not None:
+                        break
+                    continue
                 self._unchecked.add((directory, key))
                 self._begin(partition, directory)
                 partitions.append(partition)

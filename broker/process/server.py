@@ -205,10 +205,12 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
     topics = ctx.metadata.image.topics.by_name
     try:
         for topic, index in directory.unsettled():
-            if topic not in topics or directory.topic_id(topic, index) != topics[topic].id:
+            if topic not in topics:
                 continue
             settings = ctx.partitions.settings_of(topic)
             try:
+                if not directory.is_of(topic, index, topics[topic].id):
+                    continue
                 await run_blocking(directory.open_log, topic, index, settings.log)
             except KafkaError as error:
                 ctx.directories.refused(topic, index, topics[topic].id, error)

@@ -107,8 +107,6 @@ def _open(path: Path, config: ServerConfig) -> LogDirectory:
     except BaseException:
         directory.close(broker_epoch=None)
         raise
-    for damage in directory.damaged_checkpoints:
-        events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
     return directory
 
 

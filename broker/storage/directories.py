@@ -185,7 +185,7 @@ class LogDirectories:
         try:
             self._finish_deletion((topic, index))
             found = self.holding(topic, index)
-            if found is not None and found.topic_id(topic, index) != topic_id:
+            if found is not None and not found.is_of(topic, index, topic_id):
                 events.REPLICA_OF_DELETED_TOPIC.log(log, topic=topic, index=index)
                 found.put_aside(topic, index)
                 found = None
@@ -214,10 +214,12 @@ class LogDirectories:
         while (checked := self._checks.get(key)) is not None:
             await checked.wait()
         found = self.holding(topic, index)
-        if found is None or found.topic_id(topic, index) != topic_id:
+        if found is None:
             return
         self._checks[key] = trio.Event()
         try:
+            if not found.is_of(topic, index, topic_id):
+                return
             await run_blocking(found.check_log, topic, index, config)
         except KafkaError as error:
             if key not in self._deleted_in_check:
@@ -269,11 +271,10 @@ class LogDirectories:
             if found is None:
                 if may_begin_anew and self.is_new(topic, index):
                     self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
-            elif found.offline is None and found.topic_id(topic, index) == topic_id:
+            elif found.offline is None and found.is_of(topic, index, topic_id):
                 self.on_placed(topic, index, topic_id, found.directory_id)
         except KafkaError as error:
-            events.REPLICA_FAILED.log(log, topic=topic, index=index, error=error)
-            self.storage_failed()
+            self.refused(topic, index, topic_id, error)
 
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
         if self._may_be_offline((topic, index), assigned):
@@ -315,7 +316,7 @@ class LogDirectories:
         self._told.discard(key)
         directory = self.holding(topic, index)
         with self.noting_failure(f"{topic}-{index} is not deleted"):
-            if directory is not None and directory.topic_id(topic, index) == topic_id:
+            if directory is not None and directory.is_of(topic, index, topic_id):
                 self._deleted_in_check[key] = directory
                 if key not in self._checks:
                     self._finish_deletion(key)
@@ -331,7 +332,7 @@ class LogDirectories:
         """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
 
         Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens
-        nothing.
+        nothing. One whose own topic id is damaged may be anybody's, and stays.
         """
         for directory in self.online:
             with self.noting_failure(f"strays in {directory.path}"):
@@ -339,8 +340,12 @@ class LogDirectories:
                 for key in directory.partitions():
                     work += LOOK
                     if key in directory and key not in wanted:
-                        events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
-                        directory.put_aside(*key)
+                        with self.noting_failure(
+                            f"{key[0]}-{key[1]}, which is not assigned, stays"
+                        ):
+                            directory.topic_id(*key)
+                            directory.put_aside(*key)
+                            events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
                         self._told.discard(key)
                         work += RENAME
                     if work >= WORK_PER_TURN:

@@ -6,15 +6,23 @@ Source: Kafka's `CleanShutdownFileHandler` (KIP-966: the controller trusts a bro
 .kafka_cleanshutdown        {"version":0,"brokerEpoch":42}    Kafka 3.7 and later
                             empty                             before
 ```
+
+One that is damaged says nothing: the logs are checked as after a crash, which loses nothing but time.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 from log.disk.atomic_file import write_atomically
 from log.disk.files import Files
+from log.disk.health import is_of_name
+from log.disk.small_file import FileDamaged, read_small_file
+from wire import events
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = ".kafka_cleanshutdown"
 EPOCH_UNKNOWN = -1
@@ -27,19 +35,42 @@ def write_marker(directory: Path, broker_epoch: int, files: Files) -> None:
 
 
 def take_marker(directory: Path, files: Files) -> int | None:
-    """The broker epoch of a clean shutdown, -1 if the marker does not say it; None when there is no marker.
+    """The broker epoch of a clean shutdown, -1 if the marker does not say it; None when there is no marker, or one that
+    is damaged.
 
-    The marker is gone, durably, before this returns: a crash while loading is a crash (KAFKA-10471). Raises OSError.
+    The marker is gone, durably, before this returns: a crash while loading is a crash (KAFKA-10471). One that cannot be
+    taken away counts as none, since after the next crash it would be there again. Raises OSError: the disk failed.
     """
     path = directory / FILE_NAME
     try:
-        text = files.read_bytes(path)
-    except FileNotFoundError:
-        return None
-    files.unlink(path)
-    files.fsync_directory(directory)
+        text = read_small_file(path, files)
+        if text is None:
+            return None
+        epoch = _broker_epoch(path, text)
+    except FileDamaged as damage:
+        events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
+        epoch = None
     try:
-        epoch = json.loads(text)["brokerEpoch"]
-    except (ValueError, TypeError, KeyError):
+        files.unlink(path)
+        files.fsync_directory(directory)
+    except OSError as error:
+        if not is_of_name(error):
+            raise
+        if epoch is not None:
+            events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=f"{path} cannot be removed: {error}")
+        return None
+    return epoch
+
+
+def _broker_epoch(path: Path, text: bytes) -> int:
+    """Raises FileDamaged."""
+    if not text:
         return EPOCH_UNKNOWN
-    return epoch if isinstance(epoch, int) else EPOCH_UNKNOWN
+    try:
+        content = json.loads(text)
+        version, epoch = content["version"], content["brokerEpoch"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileDamaged(f"{path} is damaged: {error!r}") from error
+    if version != 0 or type(epoch) is not int or epoch < EPOCH_UNKNOWN:
+        raise FileDamaged(f"{path} is damaged: version {version!r}, broker epoch {epoch!r}")
+    return epoch

@@ -22,6 +22,8 @@ from log.directories.directory_lock import DirectoryLock
 from log.directories.future_replicas import FutureReplicas
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
+from log.directories.removal import remove_deleted
+from log.directories.topic_ids import TopicIds
 from log.disk.checkpoints import TopicPartition
 from log.disk.damage_note import note_damage, noted_damage
 from log.disk.files import REAL_FILES, Files, FileStatus, Volume
@@ -37,8 +39,7 @@ from log.partitions.names import (
     partition_of,
 )
 from log.partitions.partition_log import PartitionLog
-from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partitions.partition_metadata import make_partition_directory, read_partition_metadata
+from log.partitions.partition_metadata import make_partition_directory
 from log.segments.segment import LOG_SUFFIX
 from log.segments.segments import due
 from wire.errors import ErrorCode, KafkaError
@@ -78,12 +79,13 @@ class LogDirectory:
         self._opening: dict[TopicPartition, Lock] = {}
         self._unusable: dict[TopicPartition, str] = {}
         self._names: set[TopicPartition] = set()
-        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._topic_ids = TopicIds(files, self.health, self._directory)
         self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
         self.futures = FutureReplicas(path, files, self.health, now_ms, self._deleted)
         self._lock = self._take_lock()
         try:
-            self.meta_properties = MetaProperties.load(path, files)
+            with self.health.guard(f"reading the identity of {path}"):
+                self.meta_properties = MetaProperties.load(path, files)
             if not self.meta_properties.cluster_id:
                 raise MetaPropertiesError(
                     f"{path}: meta.properties has no cluster.id, Kafka before 2.4 wrote it; add that of the cluster it "
@@ -95,7 +97,7 @@ class LogDirectory:
                     self.meta_properties.save(path, files)
                 self.previous_broker_epoch = take_marker(path, files)
                 self._list_names()
-                self.offsets = OffsetCheckpoints(path, files, self.health)
+                self.offsets = OffsetCheckpoints(path, files, self.health, self._names)
         except BaseException:
             self._lock.release()
             raise
@@ -139,12 +141,14 @@ class LogDirectory:
         return partition in self._names
 
     def topic_id(self, topic: str, partition: int) -> bytes | None:
-        """From `partition.metadata`; None when it is missing or damaged: the directory is a stray (KAFKA-16814)."""
-        key = (topic, partition)
-        if key not in self._topic_ids:
-            with self.health.guard(f"reading {PARTITION_METADATA}"):
-                self._topic_ids[key] = read_partition_metadata(self._directory(key), self._files)
-        return self._topic_ids[key]
+        """From `partition.metadata`; None where it is missing. Raises KafkaError KAFKA_STORAGE_ERROR: it is damaged."""
+        return self._topic_ids.get((topic, partition))
+
+    def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
+        """Whether the replica here is of the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR: nobody knows, as
+        `partition.metadata` is damaged or lost.
+        """
+        return self._topic_ids.is_of((topic, partition), topic_id)
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As checkpointed last; 0 when unknown. It may be ahead of the log after a crash: the caller bounds it."""
@@ -242,7 +246,7 @@ class LogDirectory:
         if (reason := self._unusable.get(key)) is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         directory = self._directory(key)
-        with self.health.guard(f"opening {directory}"):
+        with self.health.guard_names(f"opening {directory}"):
             reason = noted_damage(directory, self._files)
         if reason is not None:
             self._unusable[key] = reason
@@ -255,14 +259,15 @@ class LogDirectory:
                 clean_shutdown=self.clean_shutdown,
                 now_ms=self._now_ms(),
                 log_start_offset=self.offsets.log_starts.get(key, 0),
-                cleaned_to=self.offsets.cleaner_offsets.get(key, 0),
+                cleaned_to=self.offsets.cleaned_to(key),
                 files=self._files,
                 health=self.health,
             )
         except KafkaError as error:
             # It is as damaged when it is asked for next, and checking it takes long.
             self._unusable[key] = error.message
-            if not self.clean_shutdown and self.offline is None and key != CLUSTER_METADATA:
+            is_damage = not isinstance(error.__cause__, OSError)  # that the next start meets again
+            if is_damage and not self.clean_shutdown and key != CLUSTER_METADATA:
                 # A clean stop may follow, and the start after that checks the log's end only.
                 self._note_damage(key, error.message)
             raise
@@ -303,7 +308,7 @@ class LogDirectory:
         with self.health.guard(f"creating {directory}"):
             make_partition_directory(directory, topic_id, self._files)
         self._names.add(key)
-        self._topic_ids[key] = topic_id
+        self._topic_ids.put(key, topic_id)
         log = PartitionLog.open(
             directory,
             config,
@@ -338,11 +343,11 @@ class LogDirectory:
                 log.close(clean=False)
             names = Names() if log is None else log.names
             target = self.path / aside_name(*key, suffix)
-            with self.health.guard(f"renaming {key[0]}-{key[1]}"), names.taken_away():
+            with self.health.guard_names(f"renaming {key[0]}-{key[1]}"), names.taken_away():
                 self._files.rename(self._directory(key), target)
             self._names.discard(key)
         self._unusable.pop(key, None)
-        self._topic_ids.pop(key, None)
+        self._topic_ids.forget(key)
         self.offsets.forget(key)
         return target
 
@@ -357,17 +362,8 @@ class LogDirectory:
             log.purge(now_ms)
         with self.health.guard(f"deleting in {self.path}"):
             for directory in due(self._deleted, now_ms, delay_ms or 0):
-                self._remove(directory)
-                self._deleted.pop(directory, None)
-
-    def _remove(self, directory: Path) -> None:
-        for name in self._files.list_directory(directory):
-            try:
-                self._files.unlink(directory / name)
-            except IsADirectoryError:
-                # Somebody else's; left there, it would make a failing disk of this one.
-                self._remove(directory / name)
-        self._files.rmdir(directory)
+                remove_deleted(directory, self._files)
+                self._deleted.pop(directory, None)  # what stays, the next process tries again
 
     # Moves between directories
 
@@ -392,11 +388,6 @@ class LogDirectory:
             self._files.fsync_directory(self.path)
 
     # Checkpoints
-
-    @property
-    def damaged_checkpoints(self) -> list[str]:
-        """What was ignored, for the log."""
-        return self.offsets.damaged
 
     def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""

@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from log.config import LogConfig
+from log.directories.topic_ids import topic_id_in
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
 from log.partitions.flush import Names
 from log.partitions.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
 from log.partitions.partition_log import PartitionLog
-from log.partitions.partition_metadata import (
-    FILE_NAME,
-    make_partition_directory,
-    read_partition_metadata,
-)
+from log.partitions.partition_metadata import make_partition_directory
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -87,10 +84,9 @@ class FutureReplicas:
         )
 
     def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
-        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError."""
+        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in`."""
         directory = self._directories[topic, partition]
-        with self._health.guard(f"reading {FILE_NAME}"):
-            return read_partition_metadata(directory, self._files) == topic_id
+        return topic_id_in(directory, self._files, self._health) == topic_id
 
     def _make(self, topic: str, partition: int, topic_id: bytes) -> Path:
         try:
@@ -108,7 +104,7 @@ class FutureReplicas:
         if directory is not None:
             target = self._path / aside_name(topic, partition, DELETE_SUFFIX)
             names = names or Names()
-            with self._health.guard(f"renaming {directory}"), names.taken_away():
+            with self._health.guard_names(f"renaming {directory}"), names.taken_away():
                 self._files.rename(directory, target)
             self._deleted[target] = None
 

@@ -10,23 +10,31 @@ directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get on
 ```
 
 Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows
-whose directory it is.
+whose directory it is. Ours begins with a comment, which Kafka reads over, so that a changed id is noticed:
+
+    #crc32c <8 hexadecimal digits: of the lines below>
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+import crc32c
 import javaproperties
 
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"
 RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory
+_CHECKSUM = re.compile(rb"#crc32c ([0-9a-f]{8})\n")
+_KEYS = frozenset({"version", "cluster.id", "node.id", "broker.id", "directory.id"})
+_CLUSTER_ID = re.compile(r"[^\s=\0-\x1f\x7f]*\Z")
 
 
 class MetaPropertiesError(Exception):
@@ -48,33 +56,46 @@ class MetaProperties:
 
     @classmethod
     def load(cls, directory: Path, files: Files = REAL_FILES) -> MetaProperties:
+        """Raises MetaPropertiesError; OSError: the disk failed."""
         path = directory / FILE_NAME
         try:
-            text = files.read_bytes(path).decode()
-        except FileNotFoundError:
-            raise MetaPropertiesError(
-                f"{path} is missing: the directory is not formatted"
-            ) from None
-        except UnicodeDecodeError as error:
-            raise MetaPropertiesError(f"{path}: {error}") from None
+            data = read_small_file(path, files)
+        except FileDamaged as damage:
+            raise MetaPropertiesError(str(damage)) from damage
+        if data is None:
+            raise MetaPropertiesError(f"{path} is missing: the directory is not formatted")
         try:
-            properties = javaproperties.loads(text)
-            version = int(properties.get("version", "0"))
-            if version not in (0, 1):
-                raise ValueError(f"version {version} where 0 and 1 are known")
-            directory_id = properties.get("directory.id")
-            return cls(
-                cluster_id=properties["cluster.id"]
-                if version
-                else properties.get("cluster.id", ""),
-                node_id=int(properties[_node_key(version)]),
-                directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
-                version=version,
-            )
+            return cls._parse(data)
         except KeyError as error:
             raise MetaPropertiesError(f"{path} has no {error.args[0]}") from None
         except ValueError as error:
-            raise MetaPropertiesError(f"{path}: {error}") from None
+            raise MetaPropertiesError(f"{path} is damaged: {error}") from None
+
+    @classmethod
+    def _parse(cls, data: bytes) -> MetaProperties:
+        """Raises ValueError, KeyError: it has no such key."""
+        checksum = _CHECKSUM.match(data)
+        if checksum is not None and int(checksum[1], 16) != crc32c.crc32c(data[checksum.end() :]):
+            raise ValueError(
+                "its checksum does not match. If it was edited on purpose, remove the line of the checksum"
+            )
+        properties = javaproperties.loads(data.decode())
+        version = int(properties.get("version", "0"))
+        if version not in (0, 1):
+            raise ValueError(f"version {version} where 0 and 1 are known")
+        cluster_id = properties["cluster.id"] if version else properties.get("cluster.id", "")
+        if _CLUSTER_ID.match(cluster_id) is None:
+            raise ValueError(f"{cluster_id!r} is no cluster.id")
+        directory_id = properties.get("directory.id")
+        if directory_id is None and (others := properties.keys() - _KEYS):
+            # A new id would make another replica of this one.
+            raise ValueError(f"it has no directory.id, but {min(others)!r}")
+        return cls(
+            cluster_id=cluster_id,
+            node_id=int(properties[_node_key(version)]),
+            directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
+            version=version,
+        )
 
     @property
     def has_directory_id(self) -> bool:
@@ -92,8 +113,9 @@ class MetaProperties:
             _node_key(self.version): str(self.node_id),
             "directory.id": uuid_to_text(self.directory_id),
         }
-        text = javaproperties.dumps(lines, timestamp=False)
-        write_atomically(directory / FILE_NAME, text.encode(), files)
+        text = javaproperties.dumps(lines, timestamp=False).encode()
+        checksum = b"#crc32c %08x\n" % crc32c.crc32c(text)
+        write_atomically(directory / FILE_NAME, checksum + text, files)
 
     def check(self, directory: Path, *, cluster_id: str | None, node_id: int | None) -> None:
         """Raises MetaPropertiesError when the directory belongs to another cluster or node."""

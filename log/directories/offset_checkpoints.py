@@ -11,18 +11,26 @@ written-logs-checkpoint              ours: the logs that this process wrote to, 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
 `TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last one is a hint only: what is in it is
 recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged
-is forgotten as a whole, and nothing is guessed: without recovery points everything is checked, without log starts the
-first segment's base counts, without high watermarks they are learnt from the ISR, without cleaner offsets cleaning
-begins at the log's start.
+is forgotten as a whole, said so, and nothing is guessed:
+
+- without recovery points everything is checked;
+- log starts are those of the leader epochs (`log/directories/log_starts.py`), as deleted records would be served again;
+- without high watermarks they are learnt from the ISR, as by a replica that is new;
+- without cleaner offsets cleaning begins at the log's start.
+
+Without the first or the last of them a gap between segments counts as compaction's: it could be, and what lies behind a
+gap that is not would be removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from log.directories.log_starts import noted_start
 from log.disk.atomic_file import write_atomically
 from log.disk.checkpoints import (
     CLEANER_OFFSETS,
@@ -36,7 +44,12 @@ from log.disk.checkpoints import (
     read_offsets,
 )
 from log.disk.files import Files
-from log.disk.health import DirectoryHealth
+from log.disk.health import DirectoryHealth, is_of_name
+from wire import events
+
+log = logging.getLogger(__name__)
+
+OFFSET_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +62,17 @@ class CollectedCheckpoints:
 
 
 class OffsetCheckpoints:
-    """The offsets in memory and the files behind them. `damaged` says what could not be read, for the log."""
+    """The offsets in memory and the files behind them; `damaged` are the names of those that could not be read."""
 
-    def __init__(self, directory: Path, files: Files, health: DirectoryHealth) -> None:
-        """Reads the files. Raises OSError."""
-        self.damaged: list[str] = []
+    def __init__(
+        self,
+        directory: Path,
+        files: Files,
+        health: DirectoryHealth,
+        partitions: Collection[TopicPartition] = (),
+    ) -> None:
+        """Reads the files; `partitions` are those that have a directory here. Raises OSError."""
+        self.damaged: set[str] = set()
         self._directory = directory
         self._files = files
         self._health = health
@@ -61,9 +80,11 @@ class OffsetCheckpoints:
         self._truncations = 0  # a checkpoint collected before one must not be written after it
         # Of partitions that are gone, in the files still; at most those deleted between two checkpoints.
         self._forgotten: set[TopicPartition] = set()
-        self.recovery_points = self._read(RECOVERY_POINTS)
-        self.log_starts = self._read(LOG_START_OFFSETS)
-        self.high_watermarks = self._read(HIGH_WATERMARKS)
+        # Kafka fills all but the cleaner's within seconds; none of ours is ever empty.
+        may_be_empty = not partitions
+        self.recovery_points = self._read(RECOVERY_POINTS, may_be_empty=may_be_empty)
+        self.log_starts = self._read(LOG_START_OFFSETS, may_be_empty=may_be_empty)
+        self.high_watermarks = self._read(HIGH_WATERMARKS, may_be_empty=may_be_empty)
         self.cleaner_offsets = self._read(CLEANER_OFFSETS)
         self.written_logs = set(self._read(WRITTEN_LOGS))
         self._live = {
@@ -73,13 +94,35 @@ class OffsetCheckpoints:
             CLEANER_OFFSETS: self.cleaner_offsets,
         }
         self._saved: dict[str, int] = {}  # hash of what a file holds
+        if LOG_START_OFFSETS in self.damaged:
+            self._restore_log_starts(partitions)
 
-    def _read(self, name: str) -> dict[TopicPartition, int]:
+    def _read(self, name: str, *, may_be_empty: bool = True) -> dict[TopicPartition, int]:
         try:
-            return read_offsets(self._directory / name, self._files)
+            return read_offsets(self._directory / name, self._files, may_be_empty=may_be_empty)
         except CheckpointDamaged as damage:
-            self.damaged.append(str(damage))
+            events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
+            self.damaged.add(name)
             return {}
+
+    def _restore_log_starts(self, partitions: Iterable[TopicPartition]) -> None:
+        """Of all at once: the file is written anew before anybody takes what it does not say for 0."""
+        for topic, index in partitions:
+            try:
+                start = noted_start(self._directory / f"{topic}-{index}", self._files)
+            except OSError as error:
+                if not is_of_name(error):
+                    raise
+                continue  # such a log cannot be opened either
+            if start > 0:
+                self.log_starts[topic, index] = start
+        self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
+
+    def cleaned_to(self, key: TopicPartition) -> int:
+        """Below it compaction may have left gaps between segments: anywhere, when what says so is damaged."""
+        if self.damaged & {RECOVERY_POINTS, CLEANER_OFFSETS}:
+            return OFFSET_MAX
+        return self.cleaner_offsets.get(key, 0)
 
     def forget(self, key: TopicPartition) -> None:
         """The partition is gone; the files say so when they are written next, or before there is another

@@ -1,4 +1,5 @@
-"""Replacing a small file whole: after a crash it is the old one or the new one, never a half.
+"""Replacing a small file whole: after a crash it is the old one or the new one, never a half. What a crash leaves of
+the temporary file is nobody's, and written over.
 
 Source: Kafka's `CheckpointFile.write` and `Utils.atomicMoveWithFallback`.
 """
@@ -9,19 +10,30 @@ from pathlib import Path
 
 from log.disk.files import REAL_FILES, Files, OpenFile
 
+DAMAGED_SUFFIX = ".damaged"
+
 
 def write_atomically(path: Path, data: bytes, files: Files = REAL_FILES) -> None:
     """Writes a temporary file beside `path`, fsyncs it, renames it, fsyncs the directory. Blocks; raises OSError."""
     file, temporary = _write_beside(path, data, files)
     files.fdatasync(file)
-    files.rename(temporary, path)
+    _replace(temporary, path, files)
     files.fsync_directory(path.parent)
 
 
 def write_unsynced(path: Path, data: bytes, files: Files) -> None:
     """The same for whoever syncs the whole volume before anybody relies on it. Raises OSError."""
     _, temporary = _write_beside(path, data, files)
-    files.rename(temporary, path)
+    _replace(temporary, path, files)
+
+
+def _replace(temporary: Path, path: Path, files: Files) -> None:
+    """A directory that somebody put in the file's place is kept beside it."""
+    try:
+        files.rename(temporary, path)
+    except IsADirectoryError:
+        files.rename(path, path.with_name(path.name + DAMAGED_SUFFIX))
+        files.rename(temporary, path)
 
 
 def _write_beside(path: Path, data: bytes, files: Files) -> tuple[OpenFile, Path]:

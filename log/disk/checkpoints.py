@@ -9,7 +9,8 @@ topic 0 42           offset checkpoints: topic, partition, offset
 1 100                leader-epoch-checkpoint: epoch, start offset
 ```
 
-A file that does not parse is damage: `CheckpointDamaged` names it, and the caller rebuilds or refuses (mD3).
+A file that does not parse, or cannot be read, is damage: `CheckpointDamaged` names it, and the caller rebuilds or
+refuses (mD3). There is no checksum, and no place for one that Kafka would read over: a changed digit is not noticed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from sys import intern
 
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -30,7 +32,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 TopicPartition = tuple[str, int]
 
 
-class CheckpointDamaged(Exception):
+class CheckpointDamaged(FileDamaged):
     """The file exists and is not a checkpoint; the message names it."""
 
 
@@ -42,6 +44,8 @@ def format_checkpoint(lines: Iterable[str]) -> bytes:
 def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
     """The entries, split at blanks."""
     try:
+        if not text.endswith(b"\n"):
+            raise ValueError("it is cut, its last line has no end")
         version, count, *lines = text.decode().splitlines()
         if int(version) != 0 or int(count) != len(lines):
             raise ValueError(f"version {version}, {count} entries announced, {len(lines)} present")
@@ -50,21 +54,31 @@ def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
     return [line.split() for line in lines]
 
 
-def read_offsets(path: Path, files: Files = REAL_FILES) -> dict[TopicPartition, int]:
-    """Offsets by partition; none without a file or in an empty one. Raises CheckpointDamaged."""
+def read_offsets(
+    path: Path, files: Files = REAL_FILES, *, may_be_empty: bool = True
+) -> dict[TopicPartition, int]:
+    """Offsets by partition; none without a file, and in an empty one if it may be: Kafka makes the files empty at its
+    first start and fills them seconds later.
+
+    Raises:
+        CheckpointDamaged: something is there that is not such a file, or cannot be read.
+        OSError: the disk failed.
+    """
     try:
-        text = files.read_bytes(path)
-    except FileNotFoundError:
+        text = read_small_file(path, files)
+    except FileDamaged as damage:
+        raise CheckpointDamaged(str(damage)) from damage
+    if text is None or (may_be_empty and not text):
         return {}
-    if not text:
-        return {}  # Kafka makes the files empty at start and fills them seconds later
+    entries = parse_checkpoint(path, text)
     try:
         offsets = {
-            (intern(topic), int(partition)): int(offset)
-            for topic, partition, offset in parse_checkpoint(path, text)
+            (intern(topic), int(partition)): int(offset) for topic, partition, offset in entries
         }
     except ValueError as error:
         raise CheckpointDamaged(f"{path}: {error}") from None
+    if len(offsets) < len(entries):
+        raise CheckpointDamaged(f"{path}: a partition stands there twice")
     if min(offsets.values(), default=0) < 0:
         raise CheckpointDamaged(f"{path}: a negative offset")
     return offsets

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from log.disk.atomic_file import write_atomically
 from log.disk.files import Files
+from log.disk.small_file import FileDamaged, read_small_file
 
 FILE_NAME = "damaged"
 # More is not the reason that was noted here.
@@ -24,7 +25,12 @@ def note_damage(directory: Path, reason: str, files: Files) -> None:
 
 def noted_damage(directory: Path, files: Files) -> str | None:
     """The reason, if there is one. Raises OSError."""
+    path = directory / FILE_NAME
     try:
-        return files.read_bytes(directory / FILE_NAME)[:REASON_CHARS_MAX].decode(errors="replace")
-    except FileNotFoundError:
+        text = read_small_file(path, files)
+    except FileDamaged as damage:
+        return f"it was found damaged, and why cannot be read any more: {damage}"
+    if text is None:
         return None
+    reason = text[:REASON_CHARS_MAX].decode(errors="replace").strip("\0")
+    return reason or f"it was found damaged, and {path} does not say why any more"

@@ -8,9 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EIO
+from errno import (
+    EACCES,
+    EBUSY,
+    EEXIST,
+    EINVAL,
+    EIO,
+    EISDIR,
+    ELOOP,
+    ENAMETOOLONG,
+    ENODEV,
+    ENOENT,
+    ENOTDIR,
+    ENOTEMPTY,
+    ENXIO,
+    EPERM,
+    EXDEV,
+)
 
 from wire.errors import ErrorCode, KafkaError
+
+# What lies at a name is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not be
+# touched, or is the place of a mount (EBUSY, EXDEV).
+_OF_NAMES = frozenset(
+    {EACCES, EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR}
+    | {ENOTEMPTY, ENXIO, EPERM, EXDEV}
+)
+
+
+def is_of_name(error: OSError) -> bool:
+    """Whether an error is about what lies at one name, so that it says nothing of the disk."""
+    return error.errno in _OF_NAMES
 
 
 class DirectoryHealth:
@@ -50,3 +78,22 @@ class DirectoryHealth:
             yield
         except OSError as error:
             raise self.fail(f"{what}: {error}") from error
+
+    @contextmanager
+    def guard_names(self, what: str) -> Iterator[None]:
+        """As `guard`, for names at which anything may lie: an error of a name is raised as KAFKA_STORAGE_ERROR, and the
+        directory stays in service.
+        """
+        self.check()
+        try:
+            yield
+        except OSError as error:
+            reason = printable(f"{what}: {error}")
+            if is_of_name(error):
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
+            raise self.fail(reason) from error
+
+
+def printable(text: str) -> str:
+    """With the bytes of file names that are not UTF-8 written as escapes, as a log or a response takes them."""
+    return text.encode(errors="backslashreplace").decode()

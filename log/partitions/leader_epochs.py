@@ -10,7 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.disk.checkpoints import CheckpointDamaged, format_checkpoint, parse_checkpoint
+from log.disk.checkpoints import (
+    LEADER_EPOCHS,
+    CheckpointDamaged,
+    format_checkpoint,
+    parse_checkpoint,
+)
+from log.disk.files import Files
+from log.disk.small_file import read_small_file
 
 UNDEFINED = -1
 
@@ -39,6 +46,18 @@ class LeaderEpochs:
             if not (before[0] < after[0] and before[1] < after[1]):
                 raise CheckpointDamaged(f"{path}: {after} after {before}")
         return cls(entries)
+
+    @classmethod
+    def read(cls, directory: Path, files: Files) -> LeaderEpochs | None:
+        """Those of a partition's directory; None where there is no file.
+
+        Raises:
+            FileDamaged: the file is damaged or cannot be read. The batches of the log say the same.
+            OSError: the disk failed.
+        """
+        path = directory / LEADER_EPOCHS
+        text = read_small_file(path, files)
+        return None if text is None else cls.parse(path, text)
 
     def format(self) -> bytes:
         return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries())

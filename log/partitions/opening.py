@@ -11,8 +11,9 @@ from pathlib import Path
 
 from log.batches.batch import BatchView
 from log.config import LogConfig
-from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from log.disk.checkpoints import LOG_START_OFFSETS
 from log.disk.files import Files
+from log.disk.small_file import FileDamaged
 from log.partitions.leader_epochs import LeaderEpochs
 from log.producers.snapshots import remove_snapshots
 from log.segments.recovery import list_segments, recover_segment
@@ -63,6 +64,11 @@ def load_log(
         raise SegmentDamaged(
             f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
         )
+    if clean_shutdown and end_offset < log_start_offset:
+        # Only a crash can take records behind the start. After a clean stop the start is wrong, or they are gone.
+        raise SegmentDamaged(
+            f"{directory} ends at {end_offset}, and starts at {log_start_offset} by {LOG_START_OFFSETS}"
+        )
     if end_offset < log_start_offset:
         segments = _begin_anew(segments, log_start_offset, files)
         end_offset = log_start_offset
@@ -70,7 +76,7 @@ def load_log(
     if (
         epochs is None
         or not _knows_end(epochs, segments[-1])
-        or not (clean_shutdown or _knows_start(epochs, segments, start_offset))
+        or not _knows_start(epochs, segments, start_offset)
     ):
         epochs = _epochs_of(segments, files)
     epochs.truncate_from_start(start_offset)
@@ -163,10 +169,10 @@ def _remove(segment: Segment, files: Files) -> None:
 
 def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
     """None when the file is missing or damaged: the log itself says it then."""
-    path = directory / LEADER_EPOCHS
     try:
-        return LeaderEpochs.parse(path, files.read_bytes(path))
-    except (FileNotFoundError, CheckpointDamaged):
+        return LeaderEpochs.read(directory, files)
+    except FileDamaged as damage:
+        events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
         return None
 
 

@@ -97,11 +97,11 @@ class PartitionLog(ReadableLog):
         base if that is higher. Below `cleaned_to` there may be gaps between segments: compaction was there.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the
-                directory).
+            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged or something else lies where a file should
+                (this replica only), or the disk failed (the directory).
         """
         health = health or DirectoryHealth()
-        with health.guard(f"opening {directory}"):
+        with health.guard_names(f"opening {directory}"):
             try:
                 segments, epochs = load_log(
                     directory,

@@ -1,37 +1,90 @@
 """`partition.metadata`: the topic id of a partition's directory (KIP-516).
 
-Source: Kafka's `PartitionMetadataFile`. Two lines: `version: 0` and `topic_id: <base64>`.
+    version: 0
+    topic_id: <22 characters of base64>
+    crc32c: <8 hexadecimal digits: of the lines above>
+
+Source: Kafka's `PartitionMetadataFile`, which reads the first two lines only and writes no third: a flipped bit may
+make another topic of its file, never of ours.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import crc32c
+
+from log.disk.atomic_file import write_unsynced
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "partition.metadata"
+_LINES = re.compile(rb"version: \d+\ntopic_id: ([A-Za-z0-9_-]{22})(?:\n|\Z)")
+_CHECKSUM = re.compile(rb"crc32c: ([0-9a-f]{8})\n")
+
+
+class PartitionMetadataDamaged(FileDamaged):
+    """`may_be_torn`: a power cut can have left it of a file that was never synced, so that nothing in its directory
+    was.
+    """
+
+    def __init__(self, message: str, *, may_be_torn: bool = False) -> None:
+        super().__init__(message)
+        self.may_be_torn = may_be_torn
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:
-    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
+    lines = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
+    return lines + b"crc32c: %08x\n" % crc32c.crc32c(lines)
+
+
+_BYTES = len(format_partition_metadata(NIL_UUID))
 
 
 def make_partition_directory(directory: Path, topic_id: bytes | None, files: Files) -> None:
-    """Nothing is durable yet. `topic_id` is None for `__cluster_metadata` only. Raises OSError."""
+    """Nothing is durable yet: the log's first flush syncs the file. `topic_id` is None for `__cluster_metadata` only.
+    Raises OSError.
+    """
     files.mkdir(directory)
     if topic_id is not None:
-        file = files.open(directory / FILE_NAME, create=True)
-        files.pwrite(file, format_partition_metadata(topic_id), 0)
+        write_unsynced(directory / FILE_NAME, format_partition_metadata(topic_id), files)
 
 
 def read_partition_metadata(directory: Path, files: Files = REAL_FILES) -> bytes | None:
-    """The topic id; None when the file is missing or damaged (the directory is then a stray, KAFKA-16814)."""
+    """The topic id; None where there is no file.
+
+    Raises:
+        PartitionMetadataDamaged: the file is damaged or cannot be read.
+        OSError: the disk failed.
+    """
+    path = directory / FILE_NAME
     try:
-        version, topic_id = files.read_bytes(directory / FILE_NAME).decode().splitlines()
-        if int(version.removeprefix("version: ")) < 0:
-            return None
-        uuid = uuid_from_text(topic_id.removeprefix("topic_id: "))
-    except (FileNotFoundError, ValueError):
+        text = read_small_file(path, files)
+    except FileDamaged as damage:
+        raise PartitionMetadataDamaged(str(damage)) from damage
+    if text is None:
         return None
-    return None if uuid == NIL_UUID else uuid
+    try:
+        return _parse(text)
+    except ValueError as error:
+        is_torn = len(text) < _BYTES or not any(text)
+        raise PartitionMetadataDamaged(
+            f"{path} is damaged: {error}", may_be_torn=is_torn
+        ) from error
+
+
+def _parse(text: bytes) -> bytes:
+    found = _LINES.match(text)
+    if found is None:
+        raise ValueError(f"{text[:100]!r} is no version and topic id")
+    rest = text[found.end() :]
+    if rest.startswith(b"crc32c"):
+        checksum = _CHECKSUM.fullmatch(rest)
+        if checksum is None or int(checksum[1], 16) != crc32c.crc32c(text[: found.end()]):
+            raise ValueError("the checksum does not match")
+    topic_id = uuid_from_text(found[1].decode())
+    if topic_id == NIL_UUID:
+        raise ValueError("the topic id is nil")
+    return topic_id

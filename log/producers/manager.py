@@ -43,8 +43,6 @@ class ProducerStateManager:
         """Of what is known: a state that nobody asked for has its snapshot, or is built from the headers again."""
         if self.state is not None:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
-            if durable:
-                self._files.fsync_directory(self._directory)
 
     def truncate(self, end_offset: int) -> None:
         """The log ends at `end_offset` now."""

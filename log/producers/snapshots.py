@@ -1,8 +1,8 @@
 """Producer snapshots of a partition's directory: written at roll and clean shutdown, read back with the log's tail.
 
 Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A
-snapshot named after offset N holds the state of all batches below N. A damaged one is passed over for the one before
-it.
+snapshot named after offset N holds the state of all batches below N. A damaged one is put aside, said so, and the one
+before it is used.
 
 ```
 .snapshot = int16 version (1), uint32 CRC-32C of the rest, int32 count, then per producer
@@ -13,6 +13,7 @@ it.
 
 from __future__ import annotations
 
+import logging
 import struct
 from bisect import bisect_right
 from pathlib import Path
@@ -20,7 +21,9 @@ from pathlib import Path
 import crc32c
 
 from log.batches.batch import SEQUENCE_SPACE, BatchView
+from log.disk.atomic_file import DAMAGED_SUFFIX, write_atomically, write_unsynced
 from log.disk.files import Files
+from log.disk.small_file import FileDamaged, read_small_file
 from log.producers.entry import KeptBatch, ProducerEntry
 from log.producers.marker import CONTROL_BATCH_BYTES_MAX
 from log.producers.state import ProducerState
@@ -28,6 +31,9 @@ from log.segments.index import IndexDamaged
 from log.segments.recovery import list_snapshots
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from wire import events
+
+log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
@@ -96,13 +102,9 @@ def _entry(
 def write_snapshot(
     directory: Path, state: ProducerState, files: Files, *, durable: bool = False
 ) -> None:
-    """Writes the state under its end offset; `durable` fsyncs it. Raises OSError."""
-    file = files.open(directory / file_name(state.end_offset, SNAPSHOT_SUFFIX), create=True)
-    data = format_snapshot(state)
-    files.truncate(file, 0)
-    files.pwrite(file, data, 0)
-    if durable:
-        files.fdatasync(file)
+    """Writes the state under its end offset; `durable` syncs it, and its name. Raises OSError."""
+    write = write_atomically if durable else write_unsynced
+    write(directory / file_name(state.end_offset, SNAPSHOT_SUFFIX), format_snapshot(state), files)
 
 
 def remove_snapshots(
@@ -166,12 +168,22 @@ def _newest_snapshot(directory: Path, files: Files, end_offset: int) -> Producer
     for offset in reversed(list_snapshots(directory, files)):
         if offset > end_offset:
             continue
+        path = directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
-            data = files.read_bytes(directory / file_name(offset, SNAPSHOT_SUFFIX))
-            return parse_snapshot(data, offset)
-        except ValueError:
-            continue
+            return _read_snapshot(path, offset, files)
+        except FileDamaged as damage:
+            events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
+            files.rename(path, path.with_name(path.name + DAMAGED_SUFFIX))
     return None
+
+
+def _read_snapshot(path: Path, offset: int, files: Files) -> ProducerState | None:
+    """Raises FileDamaged."""
+    data = read_small_file(path, files)
+    try:
+        return None if data is None else parse_snapshot(data, offset)
+    except ValueError as error:
+        raise FileDamaged(f"{path} is damaged: {error}") from error
 
 
 def _whole_marker(segment: Segment, position: int, view: BatchView) -> BatchView:

@@ -10,6 +10,7 @@ Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from log.directories.meta_properties import (
 )
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from quorum.formatting.permission import ensure_can_be_made
@@ -32,7 +34,12 @@ from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
 from quorum.raft_log.partition import DIRECTORY_NAME
 from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
-from quorum.raft_log.snapshot_format import decode_snapshot, encode_snapshot
+from quorum.raft_log.snapshot_format import (
+    SnapshotDamaged,
+    check_snapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
 from quorum.raft_log.voter_records import note_snapshot
 from wire.primitives import uuid_to_text
 from wire.records.metadata import encode_metadata_record, metadata_record_version
@@ -188,7 +195,7 @@ def check_quorum_kind(
 
 
 def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bool:
-    if not (path / FILE_NAME).exists():
+    if not os.path.lexists(path / FILE_NAME):
         return False
     try:
         MetaProperties.load(path, files).check(path, cluster_id=cluster_id, node_id=node_id)
@@ -228,13 +235,17 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
     """The records for an empty log: those of the directory, or 4.3's when it has none. Blocks.
 
     Raises:
-        RemoteProtocolError: the file is damaged.
+        SnapshotDamaged: the file is damaged, or cannot be read.
+        OSError: the disk failed.
     """
+    file = path / BOOTSTRAP
     try:
-        data = files.read_bytes(path / BOOTSTRAP)
-    except FileNotFoundError:
-        return bootstrap_records()
-    return list(decode_snapshot(_BOOTSTRAP_ID, data).records)
+        data = read_small_file(file, files)
+        if data is None:
+            return bootstrap_records()
+        return list(decode_snapshot(_BOOTSTRAP_ID, data).records)
+    except (FileDamaged, SnapshotDamaged) as damage:
+        raise SnapshotDamaged(f"{file} is damaged: {damage}") from damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +278,11 @@ def inspect_directories(config: ServerConfig) -> Inspection:
         problems.append(f"a directory belongs to another node than {config.node_id}")
     history = QuorumHistory()
     first = config.metadata_directory / DIRECTORY_NAME / snapshot_name(_BOOTSTRAP_ID)
-    if first.exists():
-        note_snapshot(history, 0, REAL_FILES.read_bytes(first))
+    try:
+        if (data := read_small_file(first, REAL_FILES)) is not None:
+            check_snapshot(_BOOTSTRAP_ID, data)
+            note_snapshot(history, 0, data)
+    except (FileDamaged, SnapshotDamaged) as damage:
+        problems.append(f"{first} is damaged: {damage}")
     voters = history.voters if history.is_dynamic else None
     return Inspection(found, problems, history.kraft_version, voters)

@@ -23,6 +23,7 @@ from pathlib import Path
 from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
 from log.directories.directory import CLUSTER_METADATA, LogDirectory
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from log.segments.recovery import crc_is_valid, offsets_of
 from log.segments.scan import is_plausible, scan_headers
 from log.segments.segment import LOG_SUFFIX, file_name
@@ -250,7 +251,7 @@ def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistor
     try:
         offset = 0
         if latest is not None:
-            data = files.read_bytes(directory / snapshot_name(latest))
+            data = read_small_file(directory / snapshot_name(latest), files) or b""
             whole = b"".join(bytes(batch.buffer) for _, batch in _whole_batches(data, 0))
             note_snapshot(history, latest.offset, whole)
             offset = latest.offset
@@ -259,7 +260,7 @@ def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistor
                 if batch.base_offset >= offset:
                     note_batch(history, batch)
                     offset = batch.next_offset
-    except (RemoteProtocolError, KafkaError) as error:
+    except (FileDamaged, RemoteProtocolError, KafkaError) as error:
         log.debug("%s can be read up to here: %s", directory, error)
     return history
 

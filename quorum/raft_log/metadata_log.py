@@ -124,7 +124,7 @@ class MetadataLog:
         self.refetch.set(self.end_offset)
         self.log.truncate_fully_and_start_at(0)
         for snapshot_id in list(self.snapshots.ids):
-            self.snapshots.drop(snapshot_id)
+            self.snapshots.drop(snapshot_id, damage)
         self.history.clear()
 
     def _look_through(self) -> None:
@@ -290,10 +290,12 @@ class MetadataLog:
         while (latest := self.latest_snapshot) is not None:
             try:
                 return check_snapshot(latest, self.snapshots.read_all(latest))
-            except SnapshotDamaged:
-                if self.start_offset > 0 and len(self.snapshots.ids) == 1:
-                    raise
-                self.snapshots.drop(latest)
+            except SnapshotDamaged as damage:
+                # An empty log does not say the first voters again.
+                is_needed = self.start_offset > 0 or self.end_offset == 0
+                if is_needed and len(self.snapshots.ids) == 1:
+                    raise SnapshotDamaged(f"{self.snapshots.path(latest)}: {damage}") from damage
+                self.snapshots.drop(latest, damage)
         return None
 
     def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:

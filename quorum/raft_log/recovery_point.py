@@ -6,7 +6,8 @@
 
 It is beside Kafka's `recovery-point-offset-checkpoint` because that one has a line for each partition of the directory
 and is replaced whole, with two fsyncs and a rename. This one stays within a sector, so it is overwritten in place with
-one fdatasync that changes no size. It counts only after a crash. One that is damaged is as if it were not there.
+one fdatasync that changes no size. It counts only after a crash. One that is damaged is as if it were not there, and
+said so; what is no file is put aside.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from threading import Lock
 
 import crc32c
 
+from log.disk.atomic_file import DAMAGED_SUFFIX
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from quorum import events
 
 SUFFIX = ".flushed"
@@ -38,8 +41,13 @@ class RecoveryPoint:
 
     def _load(self) -> int:
         try:
-            text = self._files.read_bytes(self._path)
-        except FileNotFoundError:
+            text = read_small_file(self._path, self._files)
+        except FileDamaged:
+            events.METADATA_LOG_RECOVERY_POINT_DAMAGED.log(log, file=self._path)
+            aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
+            self._files.rename(self._path, aside)
+            return 0
+        if text is None:
             return 0
         self._has_file = True
         offset = text[:20]

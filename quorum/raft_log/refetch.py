@@ -1,43 +1,63 @@
 """A replica that has lost flushed data: how far it must fetch again before it votes or leads (R15).
 
-    __cluster_metadata-0.refetch      in the node's directory: one line, the end offset of the log when the damage was
-    found
+    __cluster_metadata-0.refetch      in the node's directory: the end offset of the log when the damage was found, a
+    blank, CRC-32C of its digits as 8 hex digits, a newline; earlier versions wrote the offset and the newline
 
 Whatever this replica ever promised to a leader or a candidate lies below that offset. Until it knows that everything
-below is committed and fetched, its log may be shorter than its promises, so it neither votes nor stands. Source: CORDS
-(FAST '18), protocol-aware recovery.
+below is committed and fetched, its log may be shorter than its promises, so it neither votes nor stands. Nothing else
+says that offset, so a damaged file is refused. Source: CORDS (FAST '18), protocol-aware recovery.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import crc32c
 
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 
 SUFFIX = ".refetch"
+_LINE = re.compile(rb"(\d{1,19})(?: ([0-9a-f]{8}))?\n")
+
+
+class RefetchMarkDamaged(Exception):
+    """The mark is there and cannot be read: nobody knows from when on the replica may vote."""
 
 
 class RefetchMark:
-    """`upto` is None for a replica that has all that it promised. Methods block and raise OSError, ValueError for a
-    damaged file.
-    """
+    """`upto` is None for a replica that has all that it promised. Methods block and raise OSError."""
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
+        """Raises RefetchMarkDamaged."""
         self._path = log_directory.with_name(log_directory.name + SUFFIX)
         self._files = files
         self.upto = self._load()
 
     def _load(self) -> int | None:
         try:
-            return int(self._files.read_bytes(self._path))
-        except FileNotFoundError:
+            text = read_small_file(self._path, self._files)
+        except FileDamaged as damage:
+            raise RefetchMarkDamaged(self._refusal(str(damage))) from damage
+        if text is None:
             return None
+        line = _LINE.fullmatch(text)
+        if line is None or (line[2] and int(line[2], 16) != crc32c.crc32c(line[1])):
+            raise RefetchMarkDamaged(self._refusal(f"{self._path} is damaged"))
+        return int(line[1])
+
+    @staticmethod
+    def _refusal(what: str) -> str:
+        return f"{what}: it says up to where this replica must fetch before it votes, and nothing else does"
 
     def set(self, end_offset: int) -> None:
         """Durable before anything is taken away; of two damages the larger promise counts."""
         self.upto = max(end_offset, self.upto or 0)
-        write_atomically(self._path, f"{self.upto}\n".encode(), self._files)
+        digits = b"%d" % self.upto
+        line = b"%s %08x\n" % (digits, crc32c.crc32c(digits))
+        write_atomically(self._path, line, self._files)
 
     def clear(self) -> None:
         """All is here again."""

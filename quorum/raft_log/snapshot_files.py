@@ -3,19 +3,26 @@
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint          complete and durable
     <the same>-….checkpoint.part                                   being written; removed at start
     <the same>.checkpoint.deleted                                  being removed
+    <the same>.checkpoint.damaged                                  found damaged; for a human
 
 Source: KIP-630, Kafka's `Snapshots` and `FileRawSnapshotWriter`.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from pathlib import Path
 
+from log.disk.atomic_file import DAMAGED_SUFFIX
 from log.disk.files import REAL_FILES, Files
+from log.disk.health import is_of_name
+from quorum import events
 from quorum.raft.types import OffsetAndEpoch, ensure
+
+log = logging.getLogger(__name__)
 
 SUFFIX = ".checkpoint"
 READ_BYTES = 1 << 20
@@ -54,7 +61,16 @@ class SnapshotFiles:
             if snapshot_id is None or snapshot_id.offset < log_start_offset:
                 self._files.unlink(self._directory / name)
             else:
-                self._add(snapshot_id)
+                self._add_if_readable(snapshot_id)
+
+    def _add_if_readable(self, snapshot_id: OffsetAndEpoch) -> None:
+        try:
+            self._add(snapshot_id)
+        except OSError as error:
+            if not is_of_name(error):
+                raise
+            self._sizes[snapshot_id] = 0
+            self.drop(snapshot_id, error)
 
     def _add(self, snapshot_id: OffsetAndEpoch) -> None:
         if snapshot_id not in self._sizes:
@@ -134,12 +150,14 @@ class SnapshotFiles:
         del self.ids[:keep]
         return gone
 
-    def drop(self, snapshot_id: OffsetAndEpoch) -> None:
+    def drop(self, snapshot_id: OffsetAndEpoch, damage: Exception) -> None:
         """Takes a damaged snapshot out of service; the file stays for whoever wants to look."""
         self.ids.remove(snapshot_id)
         del self._sizes[snapshot_id]
         path = self.path(snapshot_id)
-        self._files.rename(path, path.with_name(path.name + ".damaged"))
+        aside = path.with_name(path.name + DAMAGED_SUFFIX)
+        self._files.rename(path, aside)
+        events.SNAPSHOT_DROPPED.log(log, file=aside, error=damage)
 
     def unlink(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -21,6 +21,7 @@ import crc32c
 
 from log.disk.atomic_file import write_atomically
 from log.disk.files import REAL_FILES, Files
+from log.disk.small_file import FileDamaged, read_small_file
 from quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
 from quorum.raft.voters import QuorumHistory
 from wire.primitives import uuid_from_text, uuid_to_text
@@ -37,16 +38,21 @@ def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
     """What the file says; `Election()` if there is none.
 
     Raises:
-        QuorumStateError: it is there but not what Kafka or we write.
+        QuorumStateError: it is there but not what Kafka or we write, or cannot be read.
+        OSError: the disk failed.
     """
     path = directory / FILE_NAME
     try:
-        data = files.read_bytes(path)
-    except FileNotFoundError:
+        data = read_small_file(path, files)
+    except FileDamaged as damage:
+        raise QuorumStateError(
+            f"{damage}; restore it or reformat the node, as it may vote twice in an epoch without it"
+        ) from damage
+    if data is None:
         return Election()
     try:
         return decode_election(data)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise QuorumStateError(
             f"{path} is damaged ({error!r}); restore it or reformat the node"
         ) from error

@@ -28,12 +28,14 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.primitives import NIL_UUID
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -241,6 +243,60 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         (directory,) = broker.context.directories.all
         assert states(running)[0].directory_of(11) == directory.directory_id
         assert segment.read_bytes() == intact
+
+
+async def test_a_replica_whose_topic_id_is_damaged_is_led_elsewhere_and_not_made_anew(
+    tmp_path, caplog
+):
+    settings = {"num_partitions": "3", "default_replication_factor": "2"}
+    async with cluster(tmp_path, brokers=0, **settings) as running:
+        for node_id in (11, 12):
+            await running.start_broker(node_id)
+        written = await in_thread(produce, running.bootstrap, "t")
+        await running.stop(11)
+        replica = tmp_path / "11" / "t-0"
+        metadata = replica / "partition.metadata"
+        intact = metadata.read_bytes()
+        metadata.write_bytes(intact[:20] + bytes([intact[20] ^ 1]) + intact[21:])
+        [segment] = replica.glob("*.log")
+        records = segment.read_bytes()
+        await running.start_broker(11)
+        await running.seen(
+            lambda image: (
+                [states(running)[index].isr for index in (0, 1, 2)].count((12,)) == 1
+                and states(running)[0].directory_of(11) == LOST_DIRECTORY
+            ),
+        )
+        assert f"{metadata} is damaged" in caplog.text
+        assert await in_thread(consume, running.bootstrap, "t") == written
+        await in_thread(produce, running.bootstrap, "t")
+        assert segment.read_bytes() == records
+        await running.stop(11)
+        metadata.write_bytes(intact)
+        await running.start_broker(11)
+        await running.seen(lambda image: len(states(running)[0].isr) == 2)
+
+
+async def test_a_topic_with_a_partition_behind_a_link_is_deleted_and_the_broker_goes_on(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        await running.start_broker(11)
+        written = await in_thread(produce, running.bootstrap, "t")
+        await running.stop(11)
+        link, moved = tmp_path / "11" / "t-0", tmp_path / "elsewhere"
+        link.rename(moved)
+        link.symlink_to(moved, target_is_directory=True)
+        broker = await running.start_broker(11)
+        assert await in_thread(consume, running.bootstrap, "t") == written
+        topic = DeleteTopicState(name="t", topic_id=NIL_UUID)
+        await ask(running, DeleteTopicsRequest(topics=[topic], timeout_ms=10_000))
+        await running.seen(lambda image: "t" not in image.topics.by_name)
+        await broker.context.directories.purge()
+        assert broker.context.directories.offline is None
+        assert not [one for one in link.parent.iterdir() if one.name.startswith("t-")]
+        assert list(moved.glob("*.log"))
+        await running.stop(11)
+        await running.start_broker(11)
+        assert await in_thread(produce, running.bootstrap, "u")
 
 
 async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_finds_it(

@@ -14,6 +14,7 @@ from log.directories.directory import LogDirectory
 from log.directories.directory_lock import DirectoryLocked
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.disk.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -242,18 +243,152 @@ def test_the_longest_topic_name_can_be_deleted(path):
     directory.close(broker_epoch=None)
 
 
-def test_missing_or_damaged_partition_metadata_makes_a_stray(path):
-    """KAFKA-16814."""
+@pytest.mark.parametrize("text", [None, b"", b"version: 0\n", bytes(60)])
+def test_a_directory_whose_making_was_cut_short_is_a_stray(path, text):
+    """KAFKA-16814: nothing was flushed there, as that syncs the topic id."""
     directory = LogDirectory(path)
-    for index, text in enumerate(
-        [None, b"", b"version: 0\n", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"]
-    ):
-        directory.create_log("t", index, TOPIC_ID, SMALL)
-        metadata = path / f"t-{index}" / "partition.metadata"
-        metadata.unlink() if text is None else metadata.write_bytes(text)
+    append(directory.create_log("t", 0, TOPIC_ID, SMALL))
+    directory.close(broker_epoch=None)
+    metadata = path / "t-0" / "partition.metadata"
+    metadata.unlink() if text is None else metadata.write_bytes(text)
+    directory = LogDirectory(path)
+    assert directory.topic_id("t", 0) is None
+    assert not directory.is_of("t", 0, TOPIC_ID)
+    directory.close(broker_epoch=None)
+
+
+KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last character
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"version: 0\n",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+        bytes(60),
+        KAFKAS,
+        KAFKAS.replace(b"pa", b"p!") + b"w",
+        KAFKAS.replace(b"pa", b"pA") + b"w",
+    ],
+)
+def test_a_log_whose_topic_id_is_damaged_belongs_to_nobody_known(path, text):
+    """Neither to the topic, nor to another one: it is not put aside, and the file and what to do are named."""
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
+    metadata = path / "t-0" / "partition.metadata"
+    metadata.write_bytes(KAFKAS + b"w\n")
     directory = LogDirectory(path)
-    assert [directory.topic_id("t", index) for index in range(4)] == [None] * 4
+    assert directory.is_of("t", 0, TOPIC_ID)
+    assert not directory.is_of("t", 0, bytes(range(16)))
+    directory.close(broker_epoch=1)
+    metadata.write_bytes(text)
+    directory = LogDirectory(path)
+    with pytest.raises(KafkaError, match=r"partition\.metadata is damaged.*Put .* back") as refused:
+        directory.is_of("t", 0, TOPIC_ID)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert directory.offline is None
+    directory.close(broker_epoch=1)
+
+
+def test_a_log_whose_topic_id_is_lost_belongs_to_nobody_known(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.close(broker_epoch=1)
+    (path / "t-0" / "partition.metadata").unlink()
+    directory = LogDirectory(path)
+    assert directory.topic_id("t", 0) is None
+    with pytest.raises(KafkaError, match=r"partition\.metadata is missing"):
+        directory.is_of("t", 0, TOPIC_ID)
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("error", ["EACCES", "EPERM", "EISDIR", "ELOOP"])
+def test_a_small_file_that_may_not_be_read_is_damaged_and_the_disk_is_not(path, error):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    files.fail_at("read_bytes", error=getattr(errno, error))
+    with pytest.raises(KafkaError, match=r"partition\.metadata cannot be read"):
+        directory.is_of("t", 0, TOPIC_ID)
+    assert directory.is_of("u", 0, TOPIC_ID)
+    assert directory.open_log("u", 0, SMALL).log_end_offset == 9
+    files.fail_at("open", error=getattr(errno, error))
+    with pytest.raises(KafkaError, match=r"opening .*t-0"):
+        directory.open_log("t", 0, SMALL)
+    assert directory.offline is None
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_a_disk_that_fails_under_a_small_file_is_offline(path, nth):
+    """`nth`: meta.properties, the marker, five checkpoints."""
+    fill_and_close(path)
+    files = FaultyFiles()
+    files.fail_at("read_bytes", nth)
+    with pytest.raises(KafkaError) as failed:
+        LogDirectory(path, files=files)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    directory = LogDirectory(path, files=files)
+    files.fail_at("read_bytes")
+    with pytest.raises(KafkaError):
+        directory.topic_id("t", 0)
+    assert directory.offline is not None
+    directory.close(broker_epoch=1)
+
+
+def fill_and_close(path):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
+    directory.close(broker_epoch=1)
+    return batches
+
+
+def test_a_marker_that_cannot_be_taken_away_is_none(path):
+    """After the next crash it would be there still."""
+    fill_and_close(path)
+    files = FaultyFiles()
+    files.fail_at("unlink", error=errno.EPERM)
+    directory = LogDirectory(path, files=files)
+    assert not directory.clean_shutdown
+    directory.close(broker_epoch=None)
+
+
+def test_a_log_that_ends_before_its_start_after_a_clean_stop_keeps_what_it_has(path):
+    """A changed digit in the checkpoint would have it emptied."""
+    batches = fill_and_close(path)
+    starts = (path / LOG_START_OFFSETS).read_bytes()
+    (path / LOG_START_OFFSETS).write_bytes(b"0\n1\nt 0 800\n")
+    directory = LogDirectory(path)
+    with pytest.raises(KafkaError, match=r"starts at 800 by log-start-offset-checkpoint"):
+        directory.open_log("t", 0, SMALL)
+    directory.close(broker_epoch=1)
+    (path / LOG_START_OFFSETS).write_bytes(starts)
+    directory = LogDirectory(path)
+    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, CLEANER_OFFSETS])
+def test_a_gap_may_be_compactions_when_nothing_says_how_far_that_came(path, name):
+    """Else all behind it would go."""
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 40)
+    log.flush()
+    bases = log.segment_base_offsets
+    directory.save_checkpoints()
+    directory.offsets.save_cleaner_offsets({("t", 0): bases[2]})
+    directory.close(broker_epoch=None)
+    for one in (path / "t-0").glob(f"{bases[1]:020d}.*"):
+        one.unlink()
+    (path / RECOVERY_POINTS).write_bytes(b"0\n0\n")
+    (path / name).write_bytes(b"\xff")
+    directory = LogDirectory(path)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 120
     directory.close(broker_epoch=None)
 
 
@@ -266,7 +401,7 @@ def test_an_empty_checkpoint_says_nothing_as_kafka_makes_them_at_start(path):
     "text",
     [b"0\n", b"0\n2\nt 0 5\n", b"1\n0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"\xff\xfe"],
 )
-def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text):
+def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, caplog):
     directory = LogDirectory(path)
     batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
     directory.close(broker_epoch=1)
@@ -276,7 +411,9 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text):
             read_offsets(path / name)
     (path / CLEAN_SHUTDOWN).unlink()
     directory = LogDirectory(path)
-    assert len(directory.damaged_checkpoints) == 3
+    damaged = [record.getMessage() for record in caplog.records]
+    for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+        assert [name in line for line in damaged].count(True) == 1
     assert read_all(directory.open_log("t", 0, SMALL)) == batches
     assert directory.high_watermark("t", 0) == 0
     directory.close(broker_epoch=None)
@@ -375,10 +512,10 @@ def test_partitions_made_for_the_first_time_write_no_checkpoints(path):
     directory.save_checkpoints({("t", 0): 9})
     directory.delete_log("t", 0)
     directory.save_checkpoints({})
-    renames = files.calls["rename"]
+    syncs = files.calls["fdatasync"]
     for index in range(3):
         directory.create_log("t", index, TOPIC_ID, SMALL)
-    assert files.calls["rename"] == renames
+    assert files.calls["fdatasync"] == syncs
     directory.close(broker_epoch=None)
 
 

@@ -1,0 +1,125 @@
+"""Which topic the replica in a partition's directory belongs to, by `partition.metadata`.
+
+Kafka takes a directory without the file for a stray (KAFKA-16814): nothing was appended to it, as the file is synced
+before. So is a directory of ours, until its log's first flush. Where records were flushed, the file is damaged or lost,
+and the replica is neither another topic's nor nobody's: it is out of service until somebody has looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from log.disk.checkpoints import LEADER_EPOCHS, TopicPartition
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
+from log.disk.small_file import FileDamaged
+from log.partitions.partition_metadata import (
+    FILE_NAME,
+    PartitionMetadataDamaged,
+    read_partition_metadata,
+)
+from log.segments.recovery import offsets_of
+from log.segments.segment import LOG_SUFFIX, file_name
+from wire.errors import ErrorCode, KafkaError
+from wire.primitives import uuid_to_text
+
+# Ids are drawn at random: two that are so near are one, with a character that a bad disk has changed. Kafka's file has
+# no checksum.
+CHARACTERS_OF_DAMAGE = 1
+
+
+def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes | None:
+    """The topic id of a directory; None of one without the file, and of one whose making a crash cut short.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, the file is damaged or cannot be read (this replica only), or the disk failed
+            (the log directory).
+    """
+    with health.guard_names(f"reading {FILE_NAME} of {directory}"):
+        try:
+            return read_partition_metadata(directory, files)
+        except PartitionMetadataDamaged as damage:
+            if _has_records(directory, files) and (
+                not damage.may_be_torn or _was_flushed(directory, files)
+            ):
+                raise _refused(damage) from damage
+            return None
+
+
+def check_belongs(
+    directory: Path, found: bytes | None, wanted: bytes, files: Files, health: DirectoryHealth
+) -> None:
+    """Raises KafkaError KAFKA_STORAGE_ERROR: `found` is not another topic's id but what is left of `wanted`."""
+    path = directory / FILE_NAME
+    if found is None:
+        with health.guard_names(f"looking into {directory}"):
+            # A link to nowhere is one to a disk that is not there now.
+            is_there = files.is_directory(directory)
+            if not is_there or (_has_records(directory, files) and _was_flushed(directory, files)):
+                raise _refused(FileDamaged(f"{path} is missing"))
+    elif 0 < _different(found, wanted) <= CHARACTERS_OF_DAMAGE:
+        raise _refused(
+            FileDamaged(
+                f"{path} is damaged: it says {uuid_to_text(found)}, the topic is {uuid_to_text(wanted)}"
+            )
+        )
+
+
+def _has_records(directory: Path, files: Files) -> bool:
+    """Or had some: an emptied log goes on where it ended."""
+    bases = offsets_of(directory, LOG_SUFFIX, files)
+    return any(base or files.status(directory / file_name(base, LOG_SUFFIX)).size for base in bases)
+
+
+def _was_flushed(directory: Path, files: Files) -> bool:
+    """The first flush syncs the topic id before it writes the leader epochs."""
+    return LEADER_EPOCHS in files.list_directory(directory)
+
+
+def _different(one: bytes, other: bytes) -> int:
+    """How many characters of their texts differ."""
+    pairs = zip(uuid_to_text(one), uuid_to_text(other), strict=True)
+    return sum(mine != theirs for mine, theirs in pairs)
+
+
+def _refused(damage: FileDamaged) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"{damage}. Nothing else says which topic's records these are, so they are neither served nor taken away. Put "
+        f"{FILE_NAME} back from a copy",
+    )
+
+
+class TopicIds:
+    """Those of one log directory, as far as they were asked for: `put` and `forget` follow its changes."""
+
+    def __init__(
+        self, files: Files, health: DirectoryHealth, directory_of: Callable[[TopicPartition], Path]
+    ) -> None:
+        self._files = files
+        self._health = health
+        self._directory_of = directory_of
+        self._known: dict[TopicPartition, bytes | None] = {}
+
+    def get(self, key: TopicPartition) -> bytes | None:
+        """As `topic_id_in`."""
+        if key not in self._known:
+            directory = self._directory_of(key)
+            self._known[key] = topic_id_in(directory, self._files, self._health)
+        return self._known[key]
+
+    def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
+        """Whether the replica belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
+        `check_belongs`.
+        """
+        found = self.get(key)
+        if found != topic_id:
+            check_belongs(self._directory_of(key), found, topic_id, self._files, self._health)
+        return found == topic_id
+
+    def put(self, key: TopicPartition, topic_id: bytes | None) -> None:
+        self._known[key] = topic_id
+
+    def forget(self, key: TopicPartition) -> None:
+        self._known.pop(key, None)

@@ -1,0 +1,223 @@
+"""mD7: whatever else lies in a deleted partition's directory, or has a partition's name: it stops nobody, no link is
+followed, and a disk that fails still counts.
+"""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from tests.log.faulty_files import FaultyFiles
+from tests.log.helpers import SMALL, append, fill, read_all
+from wire.errors import ErrorCode, KafkaError
+
+TOPIC_ID = bytes(range(100, 116))
+DELETED = f"t-0.{'0f' * 16}-delete"
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "log"
+    path.mkdir()
+    MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16))).save(path)
+    return path
+
+
+class Refusing(FaultyFiles):
+    """Every call on `refused` raises `error`, as for who has no right to it."""
+
+    def __init__(self, refused, error):
+        super().__init__()
+        self.refused, self.error = refused, error
+
+    def _check(self, path):
+        if path == self.refused:
+            raise OSError(self.error, os.strerror(self.error), str(path))
+
+    def unlink(self, path):
+        self._check(path)
+        super().unlink(path)
+
+    def list_directory(self, path):
+        self._check(path)
+        return super().list_directory(path)
+
+    def rename(self, source, target):
+        self._check(source)
+        super().rename(source, target)
+
+
+def make_socket(path):
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(os.path.relpath(path))
+    made.close()
+
+
+KINDS = {
+    "file": lambda path: path.write_text("dear"),
+    "link to nowhere": lambda path: path.symlink_to("nowhere"),
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "FIFO": os.mkfifo,
+    "socket": make_socket,
+}
+
+
+def elsewhere(path, directory):
+    """Moves the partition to another place, with a link in its own, as operators do."""
+    directory.close(broker_epoch=1)
+    moved = path.parent / "elsewhere"
+    (path / "t-0").rename(moved)
+    (path / "t-0").symlink_to(moved, target_is_directory=True)
+    return moved
+
+
+def test_of_a_deleted_partition_behind_a_link_only_the_link_goes(path):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
+    moved = elsewhere(path, directory)
+    directory = LogDirectory(path)
+    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    before = {one: one.read_bytes() for one in moved.iterdir()}
+    directory.delete_log("t", 0)
+    directory.purge()
+    assert directory.offline is None
+    assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
+    assert {one: one.read_bytes() for one in moved.iterdir()} == before
+    assert directory.create_log("t", 0, bytes(range(16)), SMALL).log_end_offset == 0
+    directory.close(broker_epoch=2)
+
+
+def test_a_log_directory_may_be_a_link(path):
+    link = path.parent / "link"
+    link.symlink_to(path, target_is_directory=True)
+    directory = LogDirectory(link)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.delete_log("t", 0)
+    directory.purge()
+    directory.close(broker_epoch=1)
+    assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_called_as_a_deleted_partition_is_removed_whatever_it_is(path, kind, monkeypatch):
+    monkeypatch.chdir(path)
+    KINDS[kind](path / DELETED)
+    directory = LogDirectory(path)
+    directory.purge()
+    assert directory.offline is None
+    assert not os.path.lexists(path / DELETED)
+    directory.close(broker_epoch=1)
+
+
+def test_a_deleted_partition_goes_with_all_that_others_put_there(path, monkeypatch):
+    monkeypatch.chdir(path)
+    outside = path.parent / "outside"
+    (outside / "t-0").mkdir(parents=True)
+    (outside / "dear").write_text("dear")
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    inside = path / "t-0"
+    for kind, make in KINDS.items():
+        make(inside / kind)
+    (inside / "link").symlink_to(outside, target_is_directory=True)
+    os.mkdir(os.fsencode(inside) + b"/\xff\xfe")
+    os.mkdir(os.fsencode(inside) + b"/\xff\xfe/caf\xe9")
+    monkeypatch.chdir(inside)
+    for _ in range(1_100):  # more than Python's recursion goes
+        os.mkdir("d")
+        os.chdir("d")
+    monkeypatch.chdir(path)
+    directory.delete_log("t", 0)
+    directory.purge()
+    assert directory.offline is None
+    assert sorted(one.name for one in path.iterdir()) == [".lock", "meta.properties"]
+    assert sorted(one.name for one in outside.iterdir()) == ["dear", "t-0"]
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("error", ["EACCES", "EPERM", "EBUSY", "ENOTEMPTY"])
+def test_what_cannot_be_removed_is_said_once_and_stops_nobody(path, error, caplog):
+    inside = path / DELETED / "another's"
+    inside.mkdir(parents=True)
+    (path / DELETED / "a").write_text("a")
+    for _ in range(2):  # starts
+        caplog.clear()
+        directory = LogDirectory(path, files=Refusing(inside, getattr(errno, error)))
+        log = fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+        for _ in range(3):
+            directory.purge()
+        append(log)
+        assert directory.offline is None
+        lines = [one.getMessage() for one in caplog.records if DELETED in one.getMessage()]
+        assert len(lines) == 1
+        assert str(inside) in lines[0]
+        directory.close(broker_epoch=1)
+    assert os.listdir(path / DELETED) == ["another's"]
+
+
+def test_a_disk_that_fails_while_files_are_removed_goes_offline(path):
+    inside = path / DELETED / "a"
+    inside.mkdir(parents=True)
+    directory = LogDirectory(path, files=Refusing(inside, errno.EIO))
+    with pytest.raises(KafkaError):
+        directory.purge()
+    assert directory.offline is not None
+    directory.close(broker_epoch=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_has_a_partitions_name_is_out_of_service_alone(path, kind, monkeypatch):
+    """It may be the link to a disk that is not there now, so nothing is begun anew in its place."""
+    monkeypatch.chdir(path)
+    KINDS[kind](path / "t-0")
+    for clean in (True, False):
+        directory = LogDirectory(path)
+        assert ("t", 0) in directory
+        for call in (
+            lambda: directory.is_of("t", 0, TOPIC_ID),  # noqa: B023 - called at once
+            lambda: directory.open_log("t", 0, SMALL),  # noqa: B023 - called at once
+            lambda: directory.create_log("t", 0, TOPIC_ID, SMALL),  # noqa: B023 - called at once
+        ):
+            with pytest.raises(KafkaError, match="t-0") as refused:
+                call()
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        log = directory.create_log("u", 0, TOPIC_ID, SMALL)
+        fill(log, 2).flush()
+        assert directory.offline is None
+        directory.close(broker_epoch=1 if clean else None)
+        assert os.path.lexists(path / "t-0")
+    directory = LogDirectory(path)
+    directory.delete_log("t", 0)
+    directory.purge()
+    assert not os.path.lexists(path / "t-0")
+    directory.close(broker_epoch=1)
+
+
+def test_a_partition_that_cannot_be_renamed_stays_and_the_others_go_on(path):
+    """As a mount does (EBUSY), or a layer of a container's file system (EXDEV)."""
+    files = Refusing(None, errno.EBUSY)
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+    files.refused = path / "t-0"
+    with pytest.raises(KafkaError) as refused:
+        directory.delete_log("t", 0)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    directory.delete_log("u", 0)
+    directory.purge()
+    assert directory.offline is None
+    assert ("t", 0) in directory
+    directory.close(broker_epoch=1)
+
+
+def test_names_that_are_not_utf_8_are_left_alone(path):
+    for name in (b"\xff-0", b"t-0.\xff-delete", b"t-\xff-future"):
+        os.mkdir(os.fsencode(path) + b"/" + name)
+    directory = LogDirectory(path)
+    directory.purge()
+    assert directory.partitions() == set()
+    directory.close(broker_epoch=1)
+    assert len(os.listdir(os.fsencode(path))) >= 3

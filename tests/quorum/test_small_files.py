@@ -1,0 +1,294 @@
+"""mD3: every small file of a node's directory, damaged in every way: what a start makes of it.
+
+A file that is missing where it may be is none. One that is there and damaged never is: what the logs say too is made
+anew, what nothing else says is refused by name, and the other files are as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
+from log.disk.checkpoints import read_offsets
+from log.segments.segment import SEGMENT_SUFFIXES
+from quorum.formatting.storage import FirstVoters, format_paths, read_bootstrap
+from quorum.raft.ready import (
+    ControlBatch,
+    KRaftVersionChange,
+    LeaderAppend,
+    LeaderChange,
+    Proposal,
+    VotersChange,
+)
+from quorum.raft.types import Election, ReplicaKey
+from quorum.raft.voters import DYNAMIC_QUORUM
+from quorum.raft_log.metadata_log import open_metadata_log
+from quorum.raft_log.refetch import RefetchMark, RefetchMarkDamaged
+from quorum.raft_log.snapshot_format import SnapshotDamaged
+from quorum.replica.quorum_state_file import QuorumStateError, load_election, save_election
+from tests.checks import check_each
+from tests.log.helpers import SMALL, append, batch_bytes, fill, read_all
+from tests.quorum.replica.test_configured import voter_set
+from wire.errors import ErrorCode, KafkaError
+
+TOPIC_ID = bytes(range(100, 116))
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+METADATA = "__cluster_metadata-0"
+State = dict[str, Any]
+
+
+def build(path: Path) -> None:
+    """A directory of a node with both roles, with every small file there is, after a clean stop."""
+    voters = voter_set(1)
+    format_paths([path], CLUSTER_ID, 1, quorum=FirstVoters(path, voters))
+    directory = LogDirectory(path)
+    metadata = open_metadata_log(directory, LogConfig())
+    head = (
+        LeaderChange(1, (1,), (1,)),
+        KRaftVersionChange(DYNAMIC_QUORUM),
+        VotersChange(voters),
+    )
+    metadata.append_as_leader(LeaderAppend(0, 1, (ControlBatch(head),)), now_ms=1)
+    proposal = Proposal(bytes(batch_bytes(3)), 3)
+    metadata.append_as_leader(LeaderAppend(3, 1, (proposal,)), now_ms=1)
+    metadata.log.flush()
+    metadata.reach_recovery_point()
+    metadata.save_recovery_point()
+    RefetchMark(path / METADATA).set(4)
+    election = Election(3, 1, ReplicaKey(1, bytes([1]) * 16))
+    save_election(path / METADATA, election, metadata.history)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    _ = log.producers
+    for sequence in range(30):
+        epoch = sequence // 10
+        append(log, epoch=epoch, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    log.delete_records_before(5)
+    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 1).flush()
+    directory.take_out("u", 0, "its third batch is damaged")
+    directory.save_checkpoints({("t", 0): 25})
+    directory.offsets.save_cleaner_offsets({("t", 0): 20})
+    directory.close(broker_epoch=7)
+
+
+def start(path: Path) -> State:
+    """What a start finds; raises what it is refused with."""
+    directory = LogDirectory(path)
+    try:
+        state: State = {
+            "identity": directory.meta_properties,
+            "broker epoch": directory.previous_broker_epoch,
+            "first records": read_bootstrap(path),
+            "unsettled": directory.offsets.written_logs,
+            "cleaned": directory.offsets.cleaner_offsets,
+        }
+        metadata = open_metadata_log(directory, LogConfig(), lambda _history: True)
+        state["metadata"] = [bytes(one.buffer) for one in metadata.batches(0, metadata.end_offset)]
+        state["voters"] = metadata.history.voters
+        state["refetch"] = metadata.refetch_upto
+        state["election"] = load_election(path / METADATA)
+        state["t"] = replica(directory, "t")
+        state["u"] = replica(directory, "u")
+        assert directory.offline is None
+        return state
+    finally:
+        directory.close(broker_epoch=None)
+
+
+def started(path: Path) -> tuple[State, Exception | None]:
+    try:
+        return start(path), None
+    except (MetaPropertiesError, SnapshotDamaged, QuorumStateError, RefetchMarkDamaged) as refusal:
+        return {}, refusal
+
+
+def replica(directory: LogDirectory, topic: str) -> object:
+    try:
+        if not directory.is_of(topic, 0, TOPIC_ID):
+            return "of another topic"
+        log = directory.open_log(topic, 0, SMALL)
+        known = [(n, e.batches[-1].last_sequence) for n, e in log.producers.entries()]
+        watermark = directory.high_watermark(topic, 0)
+        return log.log_start_offset, read_all(log), log.epochs.entries(), known, watermark
+    except KafkaError as error:
+        return "out of service" if error.code is ErrorCode.KAFKA_STORAGE_ERROR else error
+
+
+# What a start makes of the file: the error that it is refused with, or what differs from an undamaged directory.
+Outcome = type[Exception] | Mapping[str, object]
+OUTCOMES: dict[str, Outcome] = {
+    "meta.properties": MetaPropertiesError,
+    "bootstrap.checkpoint": SnapshotDamaged,
+    f"{METADATA}/quorum-state": QuorumStateError,
+    f"{METADATA}.refetch": RefetchMarkDamaged,
+    f"{METADATA}.flushed": {},
+    # The log repeats the voters of the first snapshot.
+    f"{METADATA}/{0:020d}-{0:010d}.checkpoint": {},
+    f"{METADATA}/leader-epoch-checkpoint": {},
+    ".kafka_cleanshutdown": {"broker epoch": None},
+    "recovery-point-offset-checkpoint": {},
+    "log-start-offset-checkpoint": {},
+    "replication-offset-checkpoint": {"watermark": 0},
+    "cleaner-offset-checkpoint": {"cleaned": {}},
+    "written-logs-checkpoint": {"unsettled": set()},
+    "t-0/partition.metadata": {"t": "out of service"},
+    "u-0/partition.metadata": {},  # it is out of service already
+    "t-0/leader-epoch-checkpoint": {},
+    f"{METADATA}/{6:020d}.snapshot": {},
+    f"t-0/{22:020d}.snapshot": {},
+    f"t-0/{30:020d}.snapshot": {},
+    "u-0/leader-epoch-checkpoint": {},
+    "u-0/damaged": {},
+}
+# Nobody can see a changed bit in these: Kafka's format has no checksum, nor place for one.
+WITHOUT_CHECKSUM = re.compile(
+    r".*offset-checkpoint|.*leader-epoch-checkpoint|.*logs-checkpoint|\.kafka_.*|.*/damaged"
+)
+# Of these nothing is said, as nothing is asked of them.
+NOT_ASKED = (
+    "u-0/leader-epoch-checkpoint",
+    "u-0/partition.metadata",
+    "u-0/damaged",
+    f"{METADATA}/{6:020d}.snapshot",
+    f"t-0/{22:020d}.snapshot",
+)
+# Legal, and what it means.
+LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
+    (".kafka_cleanshutdown", "empty"): {"broker epoch": -1},  # Kafka before 3.7
+    ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},  # Kafka makes it so
+    ("written-logs-checkpoint", "empty"): {"unsettled": set()},
+}
+
+
+def of_a_later_version(name: str, data: bytes) -> bytes:
+    """The same where the format has no version. In `partition.metadata` Kafka takes a later one for its own."""
+    if name.endswith("-checkpoint"):
+        return b"7" + data[1:]
+    if name.endswith(".snapshot"):
+        return b"\0\7" + data[2:]
+    without_checksum = re.sub(rb"#crc32c .*\n", b"", data)
+    later = re.sub(rb'(version"?[=:])[01]', rb"\g<1>7", without_checksum)
+    return data if later == without_checksum else later
+
+
+def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Path], object]]]:
+    """What stands in the file's place, or makes it."""
+    for size in {1, len(data) // 3, len(data) // 2, len(data) - 2, len(data) - 1}:
+        yield f"cut at {size}", data[:size]
+    bits = () if WITHOUT_CHECKSUM.fullmatch(name) else range(0, 8 * len(data), len(data) | 1)
+    for bit in bits:
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        yield f"bit {bit}", bytes(changed)
+    yield "empty", b""
+    yield "zeros", bytes(len(data))
+    yield "garbage", Random(3).randbytes(len(data))
+    if (later := of_a_later_version(name, data)) != data:
+        yield "another version", later
+    yield "a directory", Path.mkdir
+    yield "a FIFO", os.mkfifo
+    yield "a link to nowhere", lambda path: path.symlink_to("nowhere")
+    yield "a link to itself", lambda path: path.symlink_to(path.name)
+
+
+def copied(source: Path, target: Path) -> Path:
+    """As `shutil.copytree`, in a fraction of the time."""
+    for one in [source, *source.rglob("*")]:
+        copy = target / one.relative_to(source)
+        copy.mkdir() if one.is_dir() else copy.write_bytes(one.read_bytes())
+    return target
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("node") / "sound"
+    build(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undamaged(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> State:
+    return start(copied(sound, tmp_path_factory.mktemp("node") / "again"))
+
+
+def expected(undamaged: State, changes: Mapping[str, object]) -> State:
+    state = undamaged | {key: value for key, value in changes.items() if key != "watermark"}
+    if "watermark" in changes:
+        state["t"] = (*undamaged["t"][:-1], changes["watermark"])
+    return state
+
+
+def test_an_undamaged_directory_says_all_that_it_is_asked(undamaged: State) -> None:
+    """Else the table would show nothing."""
+    start_offset, batches, epochs, known, watermark = undamaged["t"]
+    assert (start_offset, len(batches), watermark) == (5, 25, 25)
+    assert epochs == [(0, 5), (1, 10), (2, 20)]
+    assert known == [(7, 29)]
+    assert (undamaged["broker epoch"], undamaged["refetch"]) == (7, 4)
+    assert undamaged["u"] == "out of service"
+    assert undamaged["unsettled"]
+    assert undamaged["election"].epoch == 3
+    assert list(undamaged["voters"].ids) == [1]
+
+
+def test_every_small_file_has_its_row(sound: Path) -> None:
+    found = {str(one.relative_to(sound)) for one in sound.rglob("*") if one.is_file()}
+    data = {name for name in found if name.endswith(SEGMENT_SUFFIXES)}
+    assert found - data - {".lock"} == OUTCOMES.keys()
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_damaged_small_file_is_made_anew_or_refused_by_name(
+    name: str, sound: Path, undamaged: State, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = (sound / name).read_bytes()
+
+    def check(damage: tuple[str, bytes | Callable[[Path], object]]) -> None:
+        kind, instead = damage
+        left = copied(sound, tmp_path / kind)
+        (left / name).unlink()
+        (left / name).write_bytes(instead) if isinstance(instead, bytes) else instead(left / name)
+        outcome = LEGAL.get((name, kind), OUTCOMES[name])
+        caplog.clear()
+        found, refusal = started(left)
+        if refusal is not None:
+            assert type(refusal) is outcome
+            assert Path(name).name in str(refusal)
+            return
+        if kind.startswith(("bit", "cut")) and found == undamaged:
+            return  # it says the same without it: the end of a line, a comment
+        assert not isinstance(outcome, type), "it was to be refused"
+        assert found == expected(undamaged, outcome)
+        is_told = [Path(name).name in one.getMessage() for one in caplog.records].count(True)
+        is_silent = name in NOT_ASKED or (name, kind) in LEGAL or name == "t-0/partition.metadata"
+        assert is_told == (not is_silent), "once"
+
+    check_each(damages(name, data), check)
+
+
+def test_a_left_over_temporary_file_is_no_damage(
+    sound: Path, undamaged: State, tmp_path: Path
+) -> None:
+    path = copied(sound, tmp_path / "left")
+    for name in OUTCOMES:
+        (path / f"{name}.tmp").write_bytes(b"half of ")
+    assert start(path) == undamaged
+
+
+def test_damaged_log_starts_are_written_anew_before_anything_else_is(
+    sound: Path, undamaged: State, tmp_path: Path
+) -> None:
+    """A crash right after the start must not find fewer of them."""
+    path = copied(sound, tmp_path / "left")
+    (path / "log-start-offset-checkpoint").write_bytes(b"0\n1\nt 0")
+    LogDirectory(path).close(broker_epoch=None)
+    assert read_offsets(path / "log-start-offset-checkpoint") == {("t", 0): 5}
+    assert start(path)["t"] == undamaged["t"]
