@@ -260,6 +260,7 @@ class LeaderEpoch:
         if not 0 <= offset <= watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset)
+        self._services.commit.flush_soon(self.log)  # the epochs say where the log starts, too
         self.replica.watchers.notify_all()
         self._watermarks.advance_low()
         return offset

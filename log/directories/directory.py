@@ -474,9 +474,9 @@ class LogDirectory:
                 self.futures.note(name)
 
     def _take_lock(self) -> DirectoryLock:
-        if not self._files.is_directory(self.path):
-            raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
         with self.health.guard(f"locking {self.path}"):
+            if not self._files.is_directory(self.path):
+                raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
             return DirectoryLock(self.path, self._files)
 
 

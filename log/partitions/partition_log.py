@@ -119,7 +119,8 @@ class PartitionLog(ReadableLog):
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
         flushed = log.log_end_offset if clean_shutdown else recovery_point
         log._flushing.flushed_offset = min(flushed, log.log_end_offset)
-        log._flushing.touched = not clean_shutdown  # recovery may have made indexes
+        # Recovery may have made indexes, and damaged epochs are to be written anew.
+        log._flushing.touched = not clean_shutdown or epochs.version > 0
         return log
 
     # Facts
@@ -379,6 +380,7 @@ class PartitionLog(ReadableLog):
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self._flushing.touched = True  # the epochs say where the log starts, too
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.

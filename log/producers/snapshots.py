@@ -156,11 +156,14 @@ def _cut_damaged_indexes(segments: list[Segment]) -> bool:
     """Whether all transaction indexes are sound."""
     sound = True
     for segment in segments:
+        index = segment.transaction_index
         try:
-            _ = segment.transaction_index.last_offset
+            _ = index.last_offset
         except IndexDamaged:
-            segment.transaction_index.keep_sound()
+            index.keep_sound()
             sound = False
+        sound &= not index.lacks_entries
+        index.lacks_entries = False  # the replay that follows adds them
     return sound
 
 

@@ -15,16 +15,22 @@ write. New entries are kept in memory and written some at a time.
 
 from __future__ import annotations
 
+import logging
 import struct
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import lt
 from pathlib import Path
 
+from log.disk.atomic_file import DAMAGED_SUFFIX
 from log.disk.files import Files, OpenFile
+from log.disk.health import is_of_name
 from log.disk.named_file import NamedFile
+from wire import events
+
+log = logging.getLogger(__name__)
 
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
@@ -37,6 +43,30 @@ Entry = tuple[int, int]
 
 class IndexDamaged(Exception):
     """An index file is missing or not an index: the segment rebuilds it from its batches."""
+
+
+def damaged(what: str) -> IndexDamaged:
+    """Logs that a file which is there is no index; one that is missing is made anew without a word."""
+    events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=what)
+    return IndexDamaged(what)
+
+
+def open_index(path: Path, files: Files, open_file: Callable[[], OpenFile]) -> OpenFile | None:
+    """What `open_file` gives; None where there is nothing.
+
+    Raises:
+        IndexDamaged: something else lies at `path`, and is kept beside it.
+        OSError: the disk failed.
+    """
+    try:
+        return open_file()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if not is_of_name(error):
+            raise
+        files.rename(path, path.with_name(path.name + DAMAGED_SUFFIX))
+        raise damaged(f"{path} cannot be read: {error}") from error
 
 
 class IndexFile:
@@ -226,10 +256,9 @@ class IndexFile:
         """
         if self._loaded:
             return
-        try:
-            file = self._file.get()
-        except FileNotFoundError:
-            raise IndexDamaged(f"{self.path} is missing") from None
+        file = open_index(self.path, self._files, self._file.get)
+        if file is None:
+            raise IndexDamaged(f"{self.path} is missing")
         stored = self._files.size(file) // self.layout.size  # the last one may be cut
         none = bytes(self.layout.size)
         entries = bisect_left(range(stored), True, key=lambda slot: self._stored(slot, 1) == none)
@@ -237,7 +266,7 @@ class IndexFile:
         last = self.layout.unpack(self._stored(entries - 1, 1)) if entries else (0, 0)
         for begin, end in zip(first, last, strict=True):
             if begin < 0 or end - begin < entries - 1:
-                raise IndexDamaged(f"{self.path}: entries do not ascend")
+                raise damaged(f"{self.path}: entries do not ascend")
         self._written, self._entries, self._cut = entries, entries, entries < stored
         self._loaded = True
         self._first, self._last = (first[0], first[1]), (last[0], last[1]) if entries else None

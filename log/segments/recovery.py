@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -83,7 +84,8 @@ def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
         base = _swapped_base(name, SWAP_SUFFIX)
         is_begun = unfinished is not None and base is not None and base >= unfinished
         if is_begun or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            files.unlink(directory / name)
+            with suppress(IsADirectoryError):  # somebody else's
+                files.unlink(directory / name)
             names.discard(name)
 
 

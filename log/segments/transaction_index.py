@@ -14,13 +14,18 @@ segments have no such file, and aborts are rare.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from log.disk.files import Files, OpenFile
-from log.segments.index import IndexDamaged
+from log.segments.index import IndexDamaged, open_index
+from wire import events
+
+log = logging.getLogger(__name__)
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
@@ -39,12 +44,14 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Methods raise OSError, and `IndexDamaged` when the file is none."""
 
-    __slots__ = ("_count", "_files", "_last_offset", "changed", "path")
+    __slots__ = ("_count", "_files", "_last_offset", "changed", "lacks_entries", "path")
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
         # since this object was made: to be synced before the offsets it speaks of count as flushed
         self.changed = False
+        # What was damaged is gone: the log is to be read from its start, whatever snapshots there are.
+        self.lacks_entries = False
         self._files = files
         self._count: int | None = None  # None: the file was not looked at yet
         self._last_offset = -1
@@ -94,11 +101,14 @@ class TransactionIndex:
         any more.
         """
         try:
-            size = self._files.size(self._files.open(self.path, write=False))
-        except FileNotFoundError:
+            file = self._existing()
+        except IndexDamaged:  # it is put aside
+            self.lacks_entries = True
+            return
+        if file is None:
             return
         self.changed = True
-        self._count = size // ENTRY_BYTES
+        self._count = self._files.size(file) // ENTRY_BYTES
         try:
             slot = self._first_reaching(offset)
         except IndexDamaged:
@@ -113,8 +123,9 @@ class TransactionIndex:
         try:
             for _ in self._entries_from(0):
                 sound += 1
-        except IndexDamaged:
-            pass
+        except IndexDamaged as damage:
+            self.lacks_entries = True
+            events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=damage)
         self._cut(sound)
 
     def _cut(self, count: int) -> None:
@@ -134,10 +145,13 @@ class TransactionIndex:
         return self._count
 
     def _size(self) -> int:
-        try:
-            return self._files.size(self._files.open(self.path, write=False))
-        except FileNotFoundError:
-            return 0
+        file = self._existing()
+        return 0 if file is None else self._files.size(file)
+
+    def _existing(self) -> OpenFile | None:
+        """The file, if there is one."""
+        open_file = partial(self._files.open, self.path, write=False)
+        return open_index(self.path, self._files, open_file)
 
     def _entry(self, slot: int) -> AbortedTransaction:
         return next(self._entries_from(slot))

@@ -283,6 +283,45 @@ def test_a_left_over_temporary_file_is_no_damage(
     assert start(path) == undamaged
 
 
+def test_a_log_start_that_was_moved_last_is_known_after_its_checkpoint_is_damaged(
+    sound: Path, tmp_path: Path
+) -> None:
+    path = copied(sound, tmp_path / "left")
+    directory = LogDirectory(path)
+    directory.open_log("t", 0, SMALL).delete_records_before(17)
+    directory.close(broker_epoch=8)
+    (path / "log-start-offset-checkpoint").write_bytes(b"")
+    assert start(path)["t"][0] == 17
+
+
+def test_damaged_leader_epochs_are_said_once_and_not_at_each_start(
+    sound: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = copied(sound, tmp_path / "left")
+    (path / "t-0" / "leader-epoch-checkpoint").write_bytes(b"0\n")
+    for _ in range(2):
+        directory = LogDirectory(path)
+        directory.open_log("t", 0, SMALL)
+        directory.close(broker_epoch=8)
+    assert [r.getMessage() for r in caplog.records if "epoch-checkpoint" in r.getMessage()][
+        1:
+    ] == []
+    assert "epoch-checkpoint" in caplog.text
+
+
+def test_the_only_voter_needs_its_first_voters(tmp_path: Path) -> None:
+    """They are in no log yet. Without them it would wait for a leader for ever."""
+    quorum = FirstVoters(tmp_path, voter_set(1))
+    format_paths([tmp_path], CLUSTER_ID, 1, quorum=quorum)
+    [checkpoint] = (tmp_path / METADATA).glob("*.checkpoint")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+    directory = LogDirectory(tmp_path)
+    with pytest.raises(SnapshotDamaged, match=checkpoint.name):
+        open_metadata_log(directory, LogConfig())
+    directory.close(broker_epoch=None)
+    assert checkpoint.exists()
+
+
 def test_damaged_log_starts_are_written_anew_before_anything_else_is(
     sound: Path, undamaged: State, tmp_path: Path
 ) -> None:

@@ -317,7 +317,7 @@ def test_a_small_file_that_may_not_be_read_is_damaged_and_the_disk_is_not(path, 
         directory.is_of("t", 0, TOPIC_ID)
     assert directory.is_of("u", 0, TOPIC_ID)
     assert directory.open_log("u", 0, SMALL).log_end_offset == 9
-    files.fail_at("open", error=getattr(errno, error))
+    files.fail_at("list_directory", error=getattr(errno, error))
     with pytest.raises(KafkaError, match=r"opening .*t-0"):
         directory.open_log("t", 0, SMALL)
     assert directory.offline is None

@@ -1,4 +1,4 @@
-"""mD7: whatever else lies in a deleted partition's directory, or has a partition's name: it stops nobody, no link is
+"""mD8: whatever else lies in a deleted partition's directory, or has a partition's name: it stops nobody, no link is
 followed, and a disk that fails still counts.
 """
 

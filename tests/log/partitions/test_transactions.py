@@ -278,3 +278,43 @@ def test_an_abort_that_was_truncated_does_not_come_back_when_its_segment_is_seal
     log.roll(0)
     synced = {file.path.name for file in log.prepare_flush().open_files}
     assert "00000000000000000000.txnindex" in synced
+
+
+def flip_first(path):
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1  # the version of the first entry
+    path.write_bytes(data)
+
+
+def put_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [flip_first, put_directory])
+def test_a_damaged_index_of_aborts_is_made_anew_also_below_the_recovery_point(
+    tmp_path, damage, clean, caplog
+):
+    """From the log's start, whatever snapshot there is: an abort that is not known is a commit."""
+    log = open_log(tmp_path / "t-0", CONFIG)
+    for producer in (7, 8):
+        transactional(log, producer, 0)
+        end(log, producer, commit=False)
+    log.close()
+    end_offset = log.log_end_offset
+    aborted = log.aborted_transactions(0, end_offset)
+    assert len(aborted) == 2
+    assert list((tmp_path / "t-0").glob("*.snapshot"))
+    damage(tmp_path / "t-0" / f"{0:020d}.txnindex")
+    for _ in range(2):  # the next process has no damage to see any more
+        log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset, clean=clean)
+        if not clean:
+            log.close(clean=False)
+            continue
+        assert log.aborted_transactions(0, end_offset) == aborted
+        log.close()
+    log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset, clean=clean)
+    assert log.aborted_transactions(0, end_offset) == aborted
+    assert log.last_stable_offset(end_offset) == end_offset
+    assert caplog.text.count("txnindex") >= 1

@@ -3,12 +3,14 @@
 import logging
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from log.batches.batch import iter_batches
 from log.batches.records import build_batch
+from log.directories.meta_properties import MetaProperties
 from log.inspection.reader import list_segments
 from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
@@ -154,8 +156,8 @@ def test_directories_of_two_clusters_are_refused(tmp_path):
         made = make_node(tmp_path / cluster, 1)
         write_partition(made, "t", 0, BATCHES)
         checkpoint(made, {KEY: END})
-    meta = tmp_path / "b" / "node-1" / "meta.properties"
-    meta.write_text(meta.read_text().replace("cluster.id=cluster", "cluster.id=another"))
+    node = tmp_path / "b" / "node-1"
+    replace(MetaProperties.load(node), cluster_id="another").save(node)
     with pytest.raises(OptionError, match=r"two clusters: .* is of (cluster|another)"):
         offsets(tmp_path)
 
