@@ -27,7 +27,7 @@ from log.directories.topic_ids import TopicIds
 from log.disk.checkpoints import TopicPartition
 from log.disk.damage_note import note_damage, noted_damage
 from log.disk.files import REAL_FILES, Files, FileStatus, Volume
-from log.disk.health import DirectoryHealth
+from log.disk.health import DirectoryHealth, is_of_name
 from log.partitions.flush import Names
 from log.partitions.names import (
     DELETE_SUFFIX,
@@ -164,8 +164,10 @@ class LogDirectory:
             return [
                 self._files.status(directory / name) for name in names if name.endswith(LOG_SUFFIX)
             ]
-        except FileNotFoundError:
-            return []  # deleted meanwhile
+        except OSError as error:
+            if not is_of_name(error):
+                raise
+            return []  # deleted meanwhile, or no directory at all
 
     def volume(self) -> Volume:
         """Blocks. Raises OSError."""
@@ -269,11 +271,12 @@ class LogDirectory:
             is_damage = not isinstance(error.__cause__, OSError)  # that the next start meets again
             if is_damage and not self.clean_shutdown and key != CLUSTER_METADATA:
                 # A clean stop may follow, and the start after that checks the log's end only.
-                self._note_damage(key, error.message)
+                with suppress(KafkaError):
+                    self._note_damage(key, error.message)
             raise
 
     def _note_damage(self, key: TopicPartition, reason: str) -> None:
-        with self.health.guard(f"noting damage of {key[0]}-{key[1]}"):
+        with self.health.guard_names(f"noting damage of {key[0]}-{key[1]}"):
             note_damage(self._directory(key), reason, self._files)
 
     def take_out(self, topic: str, partition: int, reason: str) -> None:

@@ -30,15 +30,22 @@ CHARACTERS_OF_DAMAGE = 1
 
 
 def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes | None:
-    """The topic id of a directory; None of one without the file, and of one whose making a crash cut short.
+    """The topic id of a directory; None of one without the file, and of one whose making a crash cut short. Blocks
+    shortly.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, the file is damaged or cannot be read (this replica only), or the disk failed
-            (the log directory).
+        KafkaError: KAFKA_STORAGE_ERROR, the file is damaged, cannot be read, or is no file of a directory (this replica
+            only), or the disk failed (the log directory).
     """
     with health.guard_names(f"reading {FILE_NAME} of {directory}"):
         try:
-            return read_partition_metadata(directory, files)
+            topic_id = read_partition_metadata(directory, files)
+            if topic_id is None and not files.is_directory(directory):
+                # It may be a link to a disk that is not there now.
+                raise _refused(
+                    FileDamaged(f"{directory / FILE_NAME} is missing, with its directory")
+                )
+            return topic_id
         except PartitionMetadataDamaged as damage:
             if _has_records(directory, files) and (
                 not damage.may_be_torn or _was_flushed(directory, files)
@@ -54,9 +61,7 @@ def check_belongs(
     path = directory / FILE_NAME
     if found is None:
         with health.guard_names(f"looking into {directory}"):
-            # A link to nowhere is one to a disk that is not there now.
-            is_there = files.is_directory(directory)
-            if not is_there or (_has_records(directory, files) and _was_flushed(directory, files)):
+            if _has_records(directory, files) and _was_flushed(directory, files):
                 raise _refused(FileDamaged(f"{path} is missing"))
     elif 0 < _different(found, wanted) <= CHARACTERS_OF_DAMAGE:
         raise _refused(

@@ -144,8 +144,9 @@ def _recover(
     for segment in segments[first:]:
         segment.transaction_index.truncate_to(recovery_point)
     # So that the aborts above it are read, and indexed, again; all of them, where an index was damaged.
-    lacks_entries = any(segment.transaction_index.lacks_entries for segment in segments)
-    remove_snapshots(segments[0].directory, files, above=-1 if lacks_entries else recovery_point)
+    remove_snapshots(segments[0].directory, files, above=recovery_point)
+    if any(segment.transaction_index.lacks_entries for segment in segments):
+        remove_snapshots(segments[0].directory, files, above=-1)
 
 
 def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> list[Segment]:

@@ -129,6 +129,8 @@ def load_producers(
     """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
     if not _cut_damaged_indexes(segments):
+        # A crash may take what the replay adds: the next one must begin as early.
+        remove_snapshots(directory, files, above=-1)
         state = ProducerState(start_offset)
     bases = [segment.base_offset for segment in segments]
     first = max(0, bisect_right(bases, state.end_offset) - 1)

@@ -188,7 +188,10 @@ class Segment:
         truncated.
         """
         index = self.transaction_index
-        return [index.file()] if index.exists or index.changed else []
+        try:
+            return [index.file()] if index.changed or index.exists else []
+        except IndexDamaged:
+            return []  # whoever reads it makes it anew
 
     def create(self, preallocated_bytes: int = 0) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""

@@ -102,8 +102,7 @@ class TransactionIndex:
         """
         try:
             file = self._existing()
-        except IndexDamaged:  # it is put aside
-            self.lacks_entries = True
+        except IndexDamaged:
             return
         if file is None:
             return
@@ -149,9 +148,13 @@ class TransactionIndex:
         return 0 if file is None else self._files.size(file)
 
     def _existing(self) -> OpenFile | None:
-        """The file, if there is one."""
+        """The file, if there is one. Raises IndexDamaged: it is put aside."""
         open_file = partial(self._files.open, self.path, write=False)
-        return open_index(self.path, self._files, open_file)
+        try:
+            return open_index(self.path, self._files, open_file)
+        except IndexDamaged:
+            self.lacks_entries = True
+            raise
 
     def _entry(self, slot: int) -> AbortedTransaction:
         return next(self._entries_from(slot))

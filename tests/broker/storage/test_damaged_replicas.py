@@ -94,7 +94,7 @@ async def test_it_is_not_deleted_with_its_topic(directories):
     assert not [name for name in files_of(directories) if name.startswith("t-1")]
 
 
-@pytest.mark.parametrize("directories", [flip, cut], indirect=True)
+@pytest.mark.parametrize("directories", [flip, cut, hide], indirect=True)
 async def test_it_is_no_stray(directories):
     await directories.drop_strays(())
     names = {name for name in files_of(directories) if "/" not in name}

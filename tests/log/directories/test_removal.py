@@ -184,6 +184,7 @@ def test_what_has_a_partitions_name_is_out_of_service_alone(path, kind, monkeypa
             with pytest.raises(KafkaError, match="t-0") as refused:
                 call()
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert directory.segment_files("t", 0) == []
         log = directory.create_log("u", 0, TOPIC_ID, SMALL)
         fill(log, 2).flush()
         assert directory.offline is None

@@ -318,3 +318,18 @@ def test_a_damaged_index_of_aborts_is_made_anew_also_below_the_recovery_point(
     assert log.aborted_transactions(0, end_offset) == aborted
     assert log.last_stable_offset(end_offset) == end_offset
     assert caplog.text.count("txnindex") >= 1
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"x"), put_directory])
+def test_a_flush_does_not_stumble_over_a_damaged_index_of_aborts(tmp_path, damage):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    transactional(log, 7, 0)
+    end(log, 7, commit=False)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    log.close()
+    damage(tmp_path / "t-0" / f"{0:020d}.txnindex")
+    log = open_log(tmp_path / "t-0", CONFIG, recovery_point=log.log_end_offset, clean=True)
+    append(log, 1)
+    log.roll(0)
+    assert log.flush() == log.log_end_offset
+    assert log.aborted_transactions(0, log.log_end_offset) == aborted
