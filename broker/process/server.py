@@ -203,19 +203,18 @@ async def _recover_logs(parts: Parts) -> None:
 
 async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
     topics = ctx.metadata.image.topics.by_name
-    try:
-        for topic, index in directory.unsettled():
-            if topic not in topics:
-                continue
-            settings = ctx.partitions.settings_of(topic)
-            try:
-                if not directory.is_of(topic, index, topics[topic].id):
-                    continue
+    for topic, index in directory.unsettled():
+        if topic not in topics:
+            continue
+        settings = ctx.partitions.settings_of(topic)
+        try:
+            if directory.is_of(topic, index, topics[topic].id):
                 await run_blocking(directory.open_log, topic, index, settings.log)
-            except KafkaError as error:
-                ctx.directories.refused(topic, index, topics[topic].id, error)
-    except KafkaError as error:
-        events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
+        except KafkaError as error:
+            ctx.directories.refused(topic, index, topics[topic].id, error)
+            if directory.offline is not None:
+                events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
+                break
     ctx.directories.storage_failed()
 
 
