@@ -6,6 +6,7 @@ anew, what nothing else says is refused by name, and the other files are as they
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaPropertiesError
 from log.disk.checkpoints import read_offsets
+from log.disk.files import Files
 from log.segments.segment import SEGMENT_SUFFIXES
 from quorum.formatting.storage import FirstVoters, format_paths, read_bootstrap
 from quorum.raft.ready import (
@@ -97,16 +99,26 @@ def start(path: Path) -> State:
         state["election"] = load_election(path / METADATA)
         state["t"] = replica(directory, "t")
         state["u"] = replica(directory, "u")
-        assert directory.offline is None
+        state["offline"] = directory.offline
         return state
     finally:
         directory.close(broker_epoch=None)
 
 
+REFUSALS = (
+    MetaPropertiesError,
+    SnapshotDamaged,
+    QuorumStateError,
+    RefetchMarkDamaged,
+    KafkaError,
+    OSError,
+)
+
+
 def started(path: Path) -> tuple[State, Exception | None]:
     try:
         return start(path), None
-    except (MetaPropertiesError, SnapshotDamaged, QuorumStateError, RefetchMarkDamaged) as refusal:
+    except REFUSALS as refusal:
         return {}, refusal
 
 
@@ -181,9 +193,9 @@ def of_a_later_version(name: str, data: bytes) -> bytes:
 
 def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Path], object]]]:
     """What stands in the file's place, or makes it."""
-    for size in {1, len(data) // 3, len(data) // 2, len(data) - 2, len(data) - 1}:
+    for size in {1, len(data) // 2, len(data) - 2, len(data) - 1}:
         yield f"cut at {size}", data[:size]
-    bits = () if WITHOUT_CHECKSUM.fullmatch(name) else range(0, 8 * len(data), len(data) | 1)
+    bits = () if WITHOUT_CHECKSUM.fullmatch(name) else range(0, 8 * len(data), 2 * len(data) | 1)
     for bit in bits:
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
@@ -245,6 +257,25 @@ def test_every_small_file_has_its_row(sound: Path) -> None:
     assert found - data - {".lock"} == OUTCOMES.keys()
 
 
+def check_outcome(
+    name: str, kind: str, left: Path, undamaged: State, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = LEGAL.get((name, kind), OUTCOMES[name])
+    caplog.clear()
+    found, refusal = started(left)
+    if refusal is not None:
+        assert type(refusal) is outcome
+        assert Path(name).name in str(refusal)
+        return
+    if kind.startswith(("bit", "cut")) and found == undamaged:
+        return  # it says the same without it: the end of a line, a comment
+    assert not isinstance(outcome, type), "it was to be refused"
+    assert found == expected(undamaged, outcome)
+    is_told = [Path(name).name in one.getMessage() for one in caplog.records].count(True)
+    is_silent = name in NOT_ASKED or (name, kind) in LEGAL or name == "t-0/partition.metadata"
+    assert is_told == (not is_silent), "once"
+
+
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_a_damaged_small_file_is_made_anew_or_refused_by_name(
     name: str, sound: Path, undamaged: State, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -256,22 +287,45 @@ def test_a_damaged_small_file_is_made_anew_or_refused_by_name(
         left = copied(sound, tmp_path / kind)
         (left / name).unlink()
         (left / name).write_bytes(instead) if isinstance(instead, bytes) else instead(left / name)
-        outcome = LEGAL.get((name, kind), OUTCOMES[name])
-        caplog.clear()
-        found, refusal = started(left)
-        if refusal is not None:
-            assert type(refusal) is outcome
-            assert Path(name).name in str(refusal)
-            return
-        if kind.startswith(("bit", "cut")) and found == undamaged:
-            return  # it says the same without it: the end of a line, a comment
-        assert not isinstance(outcome, type), "it was to be refused"
-        assert found == expected(undamaged, outcome)
-        is_told = [Path(name).name in one.getMessage() for one in caplog.records].count(True)
-        is_silent = name in NOT_ASKED or (name, kind) in LEGAL or name == "t-0/partition.metadata"
-        assert is_told == (not is_silent), "once"
+        check_outcome(name, kind, left, undamaged, caplog)
 
     check_each(damages(name, data), check)
+
+
+def refuse_to_open(patch: pytest.MonkeyPatch, path: Path, error: int) -> None:
+    """As for a user without rights, which root never is, and as a bad block does."""
+    real = Files._descriptor
+
+    def descriptor(self: Files, opened: Path, flags: int) -> int:
+        if opened == path:
+            raise OSError(error, os.strerror(error), str(opened))
+        return real(self, opened, flags)
+
+    patch.setattr(Files, "_descriptor", descriptor)
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_small_file_that_may_not_be_read_is_as_a_damaged_one(
+    name: str,
+    sound: Path,
+    undamaged: State,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = copied(sound, tmp_path / "left")
+    refuse_to_open(monkeypatch, left / name, errno.EACCES)
+    check_outcome(name, "no right to it", left, undamaged, caplog)
+
+
+@pytest.mark.parametrize("name", sorted(OUTCOMES.keys() - set(NOT_ASKED)))
+def test_a_small_file_that_the_disk_does_not_give_is_a_disk_that_fails(
+    name: str, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = copied(sound, tmp_path / "left")
+    refuse_to_open(monkeypatch, left / name, errno.EIO)
+    found, refusal = started(left)
+    assert found.get("offline") or isinstance(refusal, OSError | KafkaError)
 
 
 def test_a_left_over_temporary_file_is_no_damage(
