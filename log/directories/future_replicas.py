@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from log.config import LogConfig
-from log.directories.topic_ids import topic_id_in
+from log.directories.topic_ids import belongs, topic_id_in
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
@@ -84,9 +84,12 @@ class FutureReplicas:
         )
 
     def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
-        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in`."""
+        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
+        `belongs`: it may be all that is left, so it stays.
+        """
         directory = self._directories[topic, partition]
-        return topic_id_in(directory, self._files, self._health) == topic_id
+        found = topic_id_in(directory, self._files, self._health)
+        return belongs(directory, found, topic_id, self._files, self._health)
 
     def _make(self, topic: str, partition: int, topic_id: bytes) -> Path:
         try:

@@ -54,10 +54,14 @@ def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes
             return None
 
 
-def check_belongs(
+def belongs(
     directory: Path, found: bytes | None, wanted: bytes, files: Files, health: DirectoryHealth
-) -> None:
-    """Raises KafkaError KAFKA_STORAGE_ERROR: `found` is not another topic's id but what is left of `wanted`."""
+) -> bool:
+    """Whether the replica in `directory`, of the id that `topic_id_in` found there, is of the topic `wanted`.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, `found` is not another topic's id but what is left of `wanted`.
+    """
     path = directory / FILE_NAME
     if found is None:
         with health.guard_names(f"looking into {directory}"):
@@ -69,6 +73,7 @@ def check_belongs(
                 f"{path} is damaged: it says {uuid_to_text(found)}, the topic is {uuid_to_text(wanted)}"
             )
         )
+    return found == wanted
 
 
 def _has_records(directory: Path, files: Files) -> bool:
@@ -116,13 +121,9 @@ class TopicIds:
         return self._known[key]
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
-        `check_belongs`.
-        """
-        found = self.get(key)
-        if found != topic_id:
-            check_belongs(self._directory_of(key), found, topic_id, self._files, self._health)
-        return found == topic_id
+        """As `belongs`. Raises KafkaError as `topic_id_in`, too."""
+        directory = self._directory_of(key)
+        return belongs(directory, self.get(key), topic_id, self._files, self._health)
 
     def put(self, key: TopicPartition, topic_id: bytes | None) -> None:
         self._known[key] = topic_id

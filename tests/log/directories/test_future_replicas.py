@@ -2,9 +2,12 @@
 
 import os
 
+import pytest
+
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from tests.log.helpers import SMALL, append, fill
+from wire.errors import KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 
@@ -74,6 +77,26 @@ def test_a_future_replica_is_checked_and_continued(tmp_path):
     assert list(directory.futures) == []
     directory.purge()
     assert not [name for name in os.listdir(tmp_path / "b") if name.startswith("t-0")]
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_copy_whose_topic_id_is_damaged_or_lost_stays(tmp_path, is_lost):
+    """It may be all that is left of the replica."""
+    directory = make(tmp_path / "b", 2)
+    future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future.flush()
+    directory.close(broker_epoch=None)
+    metadata = future.directory / "partition.metadata"
+    metadata.unlink() if is_lost else os.truncate(metadata, 20)
+    directory = LogDirectory(tmp_path / "b")
+    for call in (directory.futures.is_of, directory.futures.open):
+        with pytest.raises(KafkaError, match=r"partition\.metadata is (damaged|missing)"):
+            call("t", 0, TOPIC_ID, *[SMALL] * (call == directory.futures.open))
+    directory.purge()
+    assert list(directory.futures) == [("t", 0)]
+    assert metadata.parent.exists()
+    assert directory.offline is None
     directory.close(broker_epoch=None)
 
 
