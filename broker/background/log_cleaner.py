@@ -207,8 +207,7 @@ class LogCleaner:
                 await in_thread(partial(cleaning.discard, cleaned))
                 raise
         await in_thread(partial(_sync_names, partition_log))
-        check_log()
-        await self._note(partition, end_offset)
+        await self._note(partition, end_offset, check_log)
         events.COMPACTION_DONE.log(
             log,
             partition=partition.name,
@@ -231,11 +230,19 @@ class LogCleaner:
         while not await run_blocking(directory.write_checkpoints, directory.collect_checkpoints()):
             pass  # a truncation came between: as rare as leaders change
 
-    async def _note(self, partition: Partition, end_offset: int) -> None:
-        directory = self._directories.holding(partition.topic, partition.index)
-        if directory is not None:
-            cleaned = {(partition.topic, partition.index): end_offset}
-            await run_blocking(directory.offsets.save_cleaner_offsets, cleaned)
+    async def _note(
+        self, partition: Partition, end_offset: int, check_log: Callable[[], None]
+    ) -> None:
+        """A truncation while the file is written has it written again, if the log still is the one that was cleaned."""
+        key = (partition.topic, partition.index)
+        is_written = False
+        while not is_written:
+            check_log()
+            directory = self._directories.holding(*key)
+            if directory is None:
+                return
+            collected = directory.offsets.collect_cleaned({key: end_offset})
+            is_written = await run_blocking(directory.write_checkpoints, collected)
 
 
 def _guarded(partition_log: PartitionLog, step: Callable[[], T]) -> T:

@@ -164,6 +164,8 @@ class Maintenance:
                 if directory is not None and directory.offline is None:
                     resting.append((directory, partition, partition.settings.log))
         for partition in await run_blocking(_due, resting, self._now_ms()):
+            if partition.deleted:  # meanwhile
+                continue
             try:
                 if partition.must_check:
                     await partition.check()

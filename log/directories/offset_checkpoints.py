@@ -211,11 +211,11 @@ class OffsetCheckpoints:
             self._truncations += 1
             self._save(name, _text(name, offsets))
 
-    def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
-        """Notes how far logs are compacted now. Blocks. Raises KafkaError."""
+    def collect_cleaned(self, cleaned: Mapping[TopicPartition, int]) -> CollectedCheckpoints:
+        """Notes on the loop how far logs are compacted now, for `write`."""
         self.cleaner_offsets.update(cleaned)
-        with self._writing, self._health.guard(f"writing {CLEANER_OFFSETS}"):
-            self._save(CLEANER_OFFSETS, _text(CLEANER_OFFSETS, self.cleaner_offsets))
+        files = {CLEANER_OFFSETS: self.cleaner_offsets.copy()}
+        return CollectedCheckpoints(self._truncations, files, frozenset())
 
 
 def _text(name: str, offsets: Mapping[TopicPartition, int]) -> bytes:

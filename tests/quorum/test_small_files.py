@@ -77,7 +77,7 @@ def build(path: Path) -> None:
     fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 1).flush()
     directory.take_out("u", 0, "its third batch is damaged")
     directory.save_checkpoints({("t", 0): 25})
-    directory.offsets.save_cleaner_offsets({("t", 0): 20})
+    directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): 20}))
     directory.close(broker_epoch=7)
 
 

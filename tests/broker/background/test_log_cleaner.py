@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.background import log_cleaner
 from broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
 from broker.coordination.loader import CoordinatorLoader
 from broker.groups.limits import GroupLimits
@@ -15,6 +16,8 @@ from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
+from log.directories.offset_checkpoints import CollectedCheckpoints
+from log.disk.checkpoints import CLEANER_OFFSETS
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.groups.driver import SURROUNDINGS
 from tests.cluster.data_side import open_harness, partition, topic
@@ -177,6 +180,29 @@ async def test_what_was_written_after_a_truncation_is_not_taken_for_what_was_rea
     assert set(map(len, values(log).values())) == {3, 4}
     assert await cleaner.clean_dirtiest()
     assert set(map(len, values(log).values())) == {1}
+
+
+async def test_a_replica_that_is_deleted_while_its_progress_is_written_leaves_none(
+    tmp_path, monkeypatch
+):
+    """Its successor would be taken for compacted where it never was."""
+    harness = harness_with(tmp_path, "t")
+    write(harness, "t")
+    written = []
+
+    async def late(step, *arguments):
+        if isinstance(arguments[0], CollectedCheckpoints) and CLEANER_OFFSETS in arguments[0].files:
+            written.append(arguments[0].files[CLEANER_OFFSETS])
+            harness.set_image()
+        return await trio.to_thread.run_sync(step, *arguments)
+
+    monkeypatch.setattr(log_cleaner, "run_blocking", late)
+    await cleaner_of(harness).clean_dirtiest()
+    assert written == [{("t", 0): 60}]
+    assert ("t", 0) not in harness.directory.offsets.cleaner_offsets
+    harness.set_image(topic("t", partition()))
+    harness.leader("t")
+    assert "t 0" not in (tmp_path / CLEANER_OFFSETS).read_text()
 
 
 async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_path, monkeypatch):

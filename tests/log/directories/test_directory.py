@@ -381,7 +381,7 @@ def test_a_gap_may_be_compactions_when_nothing_says_how_far_that_came(path, name
     log.flush()
     bases = log.segment_base_offsets
     directory.save_checkpoints()
-    directory.offsets.save_cleaner_offsets({("t", 0): bases[2]})
+    directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): bases[2]}))
     directory.close(broker_epoch=None)
     for one in (path / "t-0").glob(f"{bases[1]:020d}.*"):
         one.unlink()
