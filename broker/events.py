@@ -293,6 +293,12 @@ REPLICA_NOT_ASSIGNED = Event(
     "%(topic)s-%(index)d is not assigned to this broker: put aside",
     "The cluster has given it to other brokers. Its files are deleted later.",
 )
+REPLICA_NOT_MADE = Event(
+    "replica.not_made",
+    _E,
+    "%(partition)s is out of service on this broker: %(error)s",
+    "A replica was not found, and its records may be elsewhere: no empty log is made in its place.",
+)
 REPLICA_OF_DELETED_TOPIC = Event(
     "replica.of_deleted_topic",
     _W,

@@ -1,9 +1,10 @@
 """Moves replicas between the log directories of this broker, while they are written to and read (KIP-113).
 
 Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied
-batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, the old
-directory's name goes (`-delete`), durably, and then the copy takes that name; a crash in between leaves the complete
-copy alone, which `LogDirectories.finish_moves` names at the next start.
+batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, it takes
+the partition's name, durably, and only then the old directory's name goes (`-delete`). Whichever disk fails meanwhile,
+the other one has the partition's log; a crash in between leaves two of one name, of which the next start keeps one
+(`broker.storage.unfinished_moves`).
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class DirectoryMoves:
         if move.copy is None:  # whoever checks it does the rest
             return
         source = self._directories.holding(*key)
-        if source is not None and source.offline is not None:
+        is_alone = source is None or source.offline is not None
+        if is_alone and not move.partition.deleted:
             move.copy.close(clean=False)  # it may be all that is left
         else:
             _drop(move.target, key, move.copy)
@@ -145,6 +147,8 @@ class DirectoryMoves:
                     continue  # requested just now
                 try:
                     partition = self._partitions.find(*key)
+                    if partition is not None and self._is_last(partition, directory):
+                        continue
                     if partition is None or not self._goes_on(partition, directory):
                         directory.futures.drop(*key)
                         continue
@@ -157,6 +161,13 @@ class DirectoryMoves:
                 self._begin(partition, directory)
                 partitions.append(partition)
         return begun
+
+    def _is_last(self, partition: Partition, directory: LogDirectory) -> bool:
+        """What it was copied from is away: it may be all that is left."""
+        key = (partition.topic, partition.index)
+        return self._directories.holding(*key) is None and directory.futures.is_of(
+            *key, partition.topic_id
+        )
 
     def _goes_on(self, partition: Partition, directory: LogDirectory) -> bool:
         key = (partition.topic, partition.index)
@@ -220,21 +231,27 @@ class DirectoryMoves:
                 min_one=True,
             )
             if piece is not None:
+                truncations = source.truncations
                 try:
                     data = await run_blocking(piece.read)
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                if self.of(move.partition) is move:  # else its copy is nobody's
+                # Else the copy is nobody's, or the bytes may be of two histories of the source.
+                if self._goes_from(move, source) and source.truncations == truncations:
                     _append(copy, data)
                     self._throttle.record(len(data), trio.current_time())
                 return True
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)
             return True
-        if move.partition.deleted or move.partition.open_log is not source:
-            return True
-        self._finish(move, source, copy)
+        if self._goes_from(move, source):
+            self._finish(move, source, copy)
         return True
+
+    def _goes_from(self, move: Move, source: PartitionLog) -> bool:
+        """Whether `source` is what is moved, still."""
+        partition = move.partition
+        return self.of(partition) is move and not partition.deleted and partition.open_log is source
 
     def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
         """The copy is the partition's log from here on; no record is appended in between."""
@@ -246,9 +263,11 @@ class DirectoryMoves:
 
         def swap() -> None:
             copy.close()
-            current.delete_log(*key)
-            current.settle_names()
             target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
+            with self._directories.noting_failure(f"{partition.name} stays in {current.path} too"):
+                current.hand_over(*key)
+            if key in current:  # the next start does it
+                current.forget(*key)
 
         del self._moves[key]
         self._partitions.reopen([partition], swap)

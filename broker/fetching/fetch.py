@@ -157,9 +157,7 @@ class Fetch:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether `look` may find enough. What a session watches has told of all but watermarks, which alone answer
-        nobody.
-        """
+        """Whether `look` may find enough. A session is told of all but watermarks, which alone answer nobody."""
         reader = self._reader
         return self.released or reader.data_came or not reader.in_session
 
@@ -351,8 +349,9 @@ class Fetch:
 
     def _diverged(self, slot: Slot, leader: Source) -> _Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
-        log = leader.log
-        offset = slot.fetch_offset
+        log, offset = leader.log, slot.fetch_offset
+        if self._terms.is_follower and isinstance(leader, LeaderEpoch):
+            leader.check_not_outrun(self._terms.replica_id, offset, slot.last_fetched_epoch)
         beyond = offset > log.log_end_offset and slot.last_fetched_epoch < 0
         if offset < log.log_start_offset or beyond:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -161,12 +161,14 @@ class FollowerEpoch:
         self.log.truncate_to(offset)
         end = self.log.log_end_offset  # lower where a batch reaches over `offset`
         self.replica.saved_watermark = min(self.replica.saved_watermark, end)
+        self.replica.known_end = min(self.replica.known_end, end)  # the leader's word counts more
         self._flush_truncated()
 
     def start_at(self, offset: int) -> None:
         """Throws away the whole log: the leader no longer has what comes next."""
         self.log.truncate_fully_and_start_at(offset)
         self.replica.saved_watermark = offset
+        self.replica.known_end = min(self.replica.known_end, offset)
         self._flush_truncated()
 
     def _flush_truncated(self) -> None:

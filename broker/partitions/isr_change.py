@@ -46,6 +46,7 @@ class SavedLeaderState(NamedTuple):
     start_offset: int
     isr: IsrState
     change: IsrChange | None
+    end_offset: int
 
 
 class IsrChangeOwner(Protocol):

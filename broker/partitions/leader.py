@@ -15,7 +15,8 @@ from broker.partitions.in_sync_replicas import InSyncReplicas
 from broker.partitions.isr import FetchClock, IsrState, ReplicaProgress
 from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, SavedLeaderState
 from broker.partitions.leader_watermarks import LeaderWatermarks
-from broker.partitions.replica import Replica
+from broker.partitions.replica import Replica, why_a_part
+from broker.partitions.suspects import LOOK_BYTES_MAX
 from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
 from quorum.metadata.image import PartitionImage
@@ -83,7 +84,9 @@ class LeaderEpoch:
 
     @property
     def saved_state(self) -> SavedLeaderState:
-        return SavedLeaderState(self.start_offset, self.isr, self._in_sync.change)
+        return SavedLeaderState(
+            self.start_offset, self.isr, self._in_sync.change, self.log.log_end_offset
+        )
 
     @property
     def knows_committed(self) -> bool:
@@ -176,6 +179,8 @@ class LeaderEpoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and self._in_sync.is_under_min:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if self.replica.known_end:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "records of this epoch are missing")
         services = self._services
         info = self.log.append_as_leader(
             records, list(views), leader_epoch=self.epoch, now_ms=services.now_ms()
@@ -198,6 +203,21 @@ class LeaderEpoch:
         await self._services.commit.wait_flushed(self.log, offset)
 
     # -- followers
+
+    def check_not_outrun(self, replica_id: int, offset: int, last_epoch: int) -> None:
+        """A follower fetches at `offset`, and its last record is of `last_epoch`. One in sync that has more of this
+        epoch than is here proves that this replica has lost records, or has given it damaged ones: it must not have
+        others cut theirs (P19).
+
+        Raises KafkaError KAFKA_STORAGE_ERROR; the replica is taken out of service soon.
+        """
+        replica, end = self.replica, self.log.log_end_offset
+        if offset <= end or last_epoch != self.epoch or replica_id not in self.isr.isr:
+            return
+        replica.known_end = offset
+        given_from = max(self._in_sync.followers[replica_id].given_from, self.log.log_start_offset)
+        self._services.suspects.add((replica.topic, replica.index), given_from, LOOK_BYTES_MAX)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why_a_part(replica, end))
 
     def record_fetch(
         self,

@@ -12,7 +12,7 @@ from broker.partitions.follower import FollowerEpoch, open_follower_epoch
 from broker.partitions.follower_reads import FollowerReads
 from broker.partitions.isr_change import SavedLeaderState
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
-from broker.partitions.replica import Replica
+from broker.partitions.replica import Replica, why_a_part
 from broker.partitions.services import Services
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
@@ -34,8 +34,10 @@ class Partition(Replica):
         topic_id: bytes,
         state: PartitionImage,
         saved_watermark: int = 0,
+        *,
+        is_new: bool = False,
     ) -> None:
-        super().__init__(services, topic, index, topic_id, state, saved_watermark)
+        super().__init__(services, topic, index, topic_id, state, saved_watermark, is_new=is_new)
         self._epoch: ExitStack | None = None
         self._leader: LeaderEpoch | None = None
         self._follower: FollowerEpoch | None = None
@@ -65,6 +67,7 @@ class Partition(Replica):
         if self._leader is None:
             if not self.leads or self.deleted:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._refuse_to_lead_a_part()
             block = ExitStack()
             self._leader = block.enter_context(
                 open_leader_epoch(self, self.state, self._saved_leader)
@@ -74,6 +77,18 @@ class Partition(Replica):
             self.saved_watermark = self._leader.high_watermark.offset
             self.watchers.notify_all()
         return self._leader
+
+    def _refuse_to_lead_a_part(self) -> None:
+        """Raises KafkaError: the log is shorter than it was known to be, and no unclean election has accepted that."""
+        end = self.log.log_end_offset
+        if self._saved_leader is not None:
+            self.known_end = max(self.known_end, self._saved_leader.end_offset)
+        if end < self.known_end and not self.state.leader_recovery_state:
+            reason = why_a_part(self, end)
+            self.forget_log()
+            self.services.directories.take_out(self.topic, self.index, self.topic_id, reason)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        self.known_end = 0
 
     def open_for_consumers(self) -> LeaderEpoch | FollowerReads:
         """What consumers read here, whoever leads.
@@ -104,6 +119,9 @@ class Partition(Replica):
     def apply(self, state: PartitionImage) -> bool:
         """Goes over to newer metadata; returns True if a new epoch began."""
         old, self.state = self.state, state
+        node_id = self.services.node_id
+        if self.known_end and node_id in state.isr and node_id not in old.isr:
+            self.known_end = 0  # it has all that is committed now
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)
@@ -145,6 +163,8 @@ class Partition(Replica):
             self._saved_leader = self._leader.saved_state
         self._end_epoch()
         self.watchers.notify_all()
+        if self._log is not None:
+            self.known_end = max(self.known_end, self.saved_watermark)
         self.forget_log()
 
     def close(self) -> None:

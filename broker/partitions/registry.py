@@ -14,7 +14,7 @@ from broker.metadata.topic_settings import TopicSettings
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.services import Services
-from quorum.metadata.image import PartitionImage, TopicImage
+from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class Partitions:
         self._saved_watermark = saved_watermark
         self._topics: dict[str, dict[int, Partition]] = {}
         self._listeners: dict[str, LeadershipListener] = {}
+        self._began_with: TopicsImage | None = None
         self.node_id = services.node_id
         self.suspects = services.suspects
         self.traffic = services.traffic
@@ -121,6 +122,17 @@ class Partitions:
 
     # -- following the image
 
+    def begin_with(self, topics: TopicsImage | None) -> None:
+        """The replicas in `topics` were made before this process began, whenever they are applied; all others are new.
+        None: all that is not here yet is new.
+        """
+        self._began_with = topics
+
+    def _is_new(self, topic: TopicImage, index: int) -> bool:
+        before = None if self._began_with is None else self._began_with.by_id.get(topic.id)
+        state = None if before is None else before.partitions.get(index)
+        return state is None or self.node_id not in state.replicas
+
     def apply_topic(self, name: str, new: TopicImage | None) -> None:
         """Makes this topic's partitions here what `new` says (None: the topic is gone)."""
         for index, partition in list(self._topics.get(name, {}).items()):
@@ -152,7 +164,10 @@ class Partitions:
 
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         saved = self._saved_watermark(topic.name, index)
-        partition = Partition(self._services, topic.name, index, topic.id, state, saved)
+        is_new = self._is_new(topic, index)
+        partition = Partition(
+            self._services, topic.name, index, topic.id, state, saved, is_new=is_new
+        )
         self._topics.setdefault(topic.name, {})[index] = partition
         self._begin(partition)
 
@@ -248,7 +263,7 @@ class Partitions:
         return {
             (partition.topic, partition.index): partition.high_watermark
             for partition in self
-            if partition.open_log is not None or partition.high_watermark
+            if partition.open_log is not None or partition.high_watermark or partition.known_end
         }
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.partitions.services import Services
 from broker.partitions.watchers import Watchers
+from broker.storage.new_replicas import Standing
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from wire.errors import ErrorCode, KafkaError
@@ -26,12 +27,17 @@ OBJECTS_OF_LOG = 50
 class Replica:
     """`state` is the newest metadata; `saved_watermark` the high watermark of the last epoch that ended, or the
     leader's word to a follower.
+
+    `known_end` is where the log ended once as far as is known for certain, while it is shorter: such a replica must not
+    lead (P19). 0 if it is whole.
     """
 
     __slots__ = (
+        "_is_new_here",
         "_log",
         "deleted",
         "index",
+        "known_end",
         "saved_watermark",
         "services",
         "state",
@@ -49,14 +55,19 @@ class Replica:
         topic_id: bytes,
         state: PartitionImage,
         saved_watermark: int = 0,
+        *,
+        is_new: bool = False,
     ) -> None:
+        """`is_new`: the partition, or this replica of it, was made while this process ran."""
         self.services = services
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.state = state
         self.saved_watermark = saved_watermark
+        self.known_end = 0
         self.deleted = False
+        self._is_new_here = is_new
         self.watchers = Watchers()
         self.traffic = services.traffic.of(topic)
         self._log: PartitionLog | None = None
@@ -100,11 +111,34 @@ class Replica:
                 self.topic_id,
                 self.settings.log,
                 self.state.directory_of(self.services.node_id),
+                self.standing,
             )
             self.services.long_lived.add(OBJECTS_OF_LOG)
-            # After a crash the log may end lower; and the checkpoint may be of a deleted topic of this name.
-            self.saved_watermark = min(self.saved_watermark, self._log.log_end_offset)
+            self._note_what_was_known(self._log)
         return self._log
+
+    def _note_what_was_known(self, log: PartitionLog) -> None:
+        directory = self.services.directories.holding(self.topic, self.index)
+        if directory is not None and self._keeps_what_was_committed(directory):
+            checkpointed = directory.high_watermark(self.topic, self.index)
+            self.known_end = max(self.known_end, checkpointed)
+        self._is_new_here = False
+        # After a crash the log may end lower; and the checkpoint may be of a deleted topic of this name.
+        self.saved_watermark = min(self.saved_watermark, log.log_end_offset)
+
+    def _keeps_what_was_committed(self, directory: LogDirectory) -> bool:
+        """Whether all that was committed was on this disk: not after the crash of a broker that does not flush what it
+        acknowledges, as Kafka does not.
+        """
+        if directory.clean_shutdown:
+            return True
+        was_ours = (self.topic, self.index) in directory.offsets.written_logs
+        return was_ours and self.services.commit.survives_crashes
+
+    @property
+    def standing(self) -> Standing:
+        """What the metadata say of the records that this replica may have."""
+        return Standing.NEW if self._is_new_here else Standing.of(self.state, self.services.node_id)
 
     @property
     def must_check(self) -> bool:
@@ -126,6 +160,7 @@ class Replica:
             self.index,
             self.topic_id,
             self.state.directory_of(node_id),
+            self.standing,
             may_begin_anew=is_followed or self.state.replicas == (node_id,),
         )
 
@@ -136,13 +171,23 @@ class Replica:
             self.index,
             self.topic_id,
             self.state.directory_of(self.services.node_id),
+            self.standing,
             target,
         )
 
     @property
     def is_new(self) -> bool:
         """The replica has no directory yet, so there is nothing in it."""
-        return self._log is None and self.services.directories.is_new(self.topic, self.index)
+        if self._log is not None:
+            return False
+        directories = self.services.directories
+        return directories.knows_nothing_of(self.topic, self.index) or directories.is_untouched(
+            self.topic,
+            self.index,
+            self.topic_id,
+            self.state.directory_of(self.services.node_id),
+            self.standing,
+        )
 
     @property
     def open_log(self) -> PartitionLog | None:
@@ -159,3 +204,12 @@ class Replica:
         if self._log is not None:
             self.services.commit.forget(self._log)
             self._log = None
+
+
+def why_a_part(replica: Replica, end: int) -> str:
+    """Why a replica does not lead whose log ends at `end`, in words for the log."""
+    return (
+        f"{replica.name} ends at offset {end} here, but records up to offset {replica.known_end} were committed: put "
+        f"the files back from a copy, or take the file damaged away from them while the broker is down, to go on "
+        f"without those records"
+    )

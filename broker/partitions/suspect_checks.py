@@ -11,6 +11,7 @@ import logging
 
 from broker import events
 from broker.partitions.registry import Partitions
+from broker.partitions.replica import why_a_part
 from broker.partitions.suspects import Suspect
 from log.batches.batch import check_crc, iter_batches
 from log.partitions.partition_log import PartitionLog
@@ -39,6 +40,8 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
         return
     truncations = opened.truncations
     reason = await _damage_in(opened, offset, size, leader.epoch)
+    if reason is None and opened.log_end_offset < partition.known_end:
+        reason = why_a_part(partition, opened.log_end_offset)
     is_same = partition.open_log is opened and opened.truncations == truncations
     if opened.health.offline is not None:
         partition.services.directories.storage_failed()

@@ -31,8 +31,10 @@ class Suspects:
         self._wanted = AutoResetEvent()
 
     def add(self, key: Key, offset: int, size: int) -> None:
-        """Looks at them soon."""
-        self._waiting[key] = Suspect(key, offset, min(size, LOOK_BYTES_MAX))
+        """Looks at them soon; at those with the lowest offset, if several wait."""
+        waiting = self._waiting.get(key)
+        if waiting is None or offset < waiting.offset:
+            self._waiting[key] = Suspect(key, offset, min(size, LOOK_BYTES_MAX))
         self._wanted.set()
 
     async def take(self) -> Suspect:

@@ -99,11 +99,13 @@ class BrokerPublisher:
         """The image is up to date: begins the partitions' epochs and puts strays aside, some at a time."""
         image = self._metadata.image
         self._active = True
+        self._partitions.begin_with(image.topics)
         for topic in image.topics.by_id.values():
             self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
             if len(topic.partitions) > PARTITIONS_PER_TURN:
                 await yield_to_loop()
         await self._catch_up()
+        self._partitions.begin_with(None)
         await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
 
     async def run(self) -> None:

@@ -24,6 +24,7 @@ from broker.partitions.suspect_checks import check_suspects
 from broker.process.composition import Parts, compose
 from broker.process.lifecycle import BrokerState
 from broker.process.overridden_settings import overridden
+from broker.storage.unfinished_moves import finish_moves
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
 from node.listeners import close_all, limits_of
@@ -132,7 +133,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
         # Its record may be in the image before its answer is here, and no other record need follow.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
-        await ctx.directories.finish_moves()
+        await finish_moves(ctx.directories, ctx.metadata.image.topics, ctx.node_id)
         await _recover_logs(parts)
         await parts.publisher.activate()
         nursery.start_soon(parts.publisher.run)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import combinations
 from pathlib import Path
 
 import trio
 
 from broker import events
+from broker.storage.new_replicas import NOWHERE_YET, Standing, why_not_made
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
@@ -61,7 +61,8 @@ class LogDirectories:
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
-        self._told: set[Key] = set()  # damaged replicas; at most those that lie here
+        # Why a replica is out of service, as it was said last; at most the replicas of this broker.
+        self._told: dict[Key, str] = {}
         # Replicas whose logs threads check, and those of them to be deleted as soon as that is done.
         self._checks: dict[Key, trio.Event] = {}
         self._deleted_in_check: dict[Key, LogDirectory] = {}
@@ -125,17 +126,36 @@ class LogDirectories:
     def holding(self, topic: str, index: int) -> LogDirectory | None:
         """Where the replica is, also if that is offline now; None when it has no directory yet."""
         key = (topic, index)
+        offline = None
         for one in self.all:  # asked for every partition at a start
             if key in one:
-                return one
-        return None
+                if one.offline is None:
+                    return one
+                offline = offline or one
+        return offline
 
-    def is_new(self, topic: str, index: int) -> bool:
-        """The replica has no directory yet, nor can it be in one that is offline."""
-        if self.failed_at_start or len(self.online) < len(self.all):
+    def is_untouched(
+        self, topic: str, index: int, topic_id: bytes, assigned: bytes, standing: Standing
+    ) -> bool:
+        """The replica has no log, and one may be made: there is nothing in it yet."""
+        key = (topic, index)
+        return not any(key in one for one in self.online) and (
+            self._why_not_made(key, topic_id, assigned, standing) is None
+        )
+
+    def knows_nothing_of(self, topic: str, index: int) -> bool:
+        """All directories are in service, and none has or had the replica: then it is untouched. Quick, as it is asked
+        for every partition of a fetch.
+        """
+        if self.failed_at_start:
             return False
         key = (topic, index)
-        return not any(key in one or key in one.futures for one in self.all)
+        for one in self.all:
+            if one.health.offline is not None or key in one or key in one.futures or one.aside:
+                return False
+            if one.high_watermark(topic, index):
+                return False
+        return True
 
     def where(self, topic: str, index: int, assigned: bytes) -> LogDirectory | None:
         """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is
@@ -143,17 +163,26 @@ class LogDirectories:
         """
         key = (topic, index)
         found = self.holding(topic, index) or self.preferred.get(key)
-        if found is not None or self._may_be_offline(key, assigned):
+        online = self.online
+        if found is not None or not online:
             return found
-        return next((one for one in self.online if one.directory_id == assigned), self.online[0])
+        wanted = next((one for one in online if one.directory_id == assigned), None)
+        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
+        if wanted is None and some_are_offline and assigned != UNASSIGNED_DIRECTORY:
+            return None
+        return wanted or online[0]
 
     def prefer(
-        self, topic: str, index: int, topic_id: bytes, assigned: bytes, target: LogDirectory
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        assigned: bytes,
+        standing: Standing,
+        target: LogDirectory,
     ) -> bool:
-        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist where this
-        is offline.
-        """
-        if self._may_be_offline((topic, index), assigned):
+        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist already."""
+        if self._why_not_made((topic, index), topic_id, assigned, standing) is not None:
             return False
         self.preferred[topic, index] = target
         self.on_placed(topic, index, topic_id, target.directory_id)
@@ -175,33 +204,43 @@ class LogDirectories:
         topic_id: bytes,
         config: LogConfig,
         assigned: bytes = UNASSIGNED_DIRECTORY,
+        standing: Standing = Standing.HELD,
     ) -> PartitionLog:
         """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas
         are.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be in a directory that is offline.
+            KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be somewhere else (`why_not_made`).
         """
         try:
             self._finish_deletion((topic, index))
-            found = self.holding(topic, index)
-            if found is not None and not found.is_of(topic, index, topic_id):
-                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=topic, index=index)
-                found.put_aside(topic, index)
-                found = None
+            found = self._find((topic, index), topic_id)
             if found is not None:
                 opened = found.open_log(topic, index, config)
             else:
-                found = self._place(topic, index, assigned)
+                found = self._place((topic, index), topic_id, assigned, standing)
                 opened = found.create_log(topic, index, topic_id, config)
         except KafkaError as error:
-            self.refused(topic, index, topic_id, error)
+            self.refused(topic, index, topic_id, error, assigned)
             raise
         if assigned != found.directory_id and (
             assigned != MIGRATING_DIRECTORY or len(self.all) > 1
         ):
             self.on_placed(topic, index, topic_id, found.directory_id)
         return opened
+
+    def _find(self, key: Key, topic_id: bytes) -> LogDirectory | None:
+        """The directory with the replica of that topic id; what another topic left under its name is put aside. Raises
+        KafkaError.
+        """
+        found = None
+        for one in [one for one in self.online if key in one]:
+            if one.is_of(*key, topic_id):
+                found = found or one
+            else:
+                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key[0], index=key[1])
+                one.put_aside(*key)
+        return found
 
     def must_check(self, topic: str, index: int) -> bool:
         """Whether `open_log` would check what a crash left, which may take long: `check_log` does it in a thread."""
@@ -229,22 +268,35 @@ class LogDirectories:
             self._checks.pop(key).set()
             self._finish_deletion(key)
 
-    def refused(self, topic: str, index: int, topic_id: bytes, error: KafkaError) -> None:
-        """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and
-        leadership to others.
+    def refused(
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        error: KafkaError,
+        assigned: bytes = UNASSIGNED_DIRECTORY,
+    ) -> None:
+        """A log could not be opened or made: its directory failed, or the replica is damaged or missing, which then
+        leaves ISR and leadership to others.
         """
         self.storage_failed()
+        key = (topic, index)
         found = self.holding(topic, index)
-        if found is None or found.offline is not None:
+        if found is not None and found.offline is not None:
             return
-        if (topic, index) not in self._told:
-            self._told.add((topic, index))
-            events.REPLICA_OFFLINE.log(
-                log,
-                partition=f"{topic}-{index}",
-                error=error.message,
-                folder=found.path / f"{topic}-{index}",
-            )
+        if found is None and assigned not in (*self.online_ids(), *NOWHERE_YET):
+            return  # the controller knows that the directory is not there
+        if self._told.get(key) != error.message:
+            self._told[key] = error.message
+            if found is None:
+                events.REPLICA_NOT_MADE.log(log, partition=f"{topic}-{index}", error=error.message)
+            else:
+                events.REPLICA_OFFLINE.log(
+                    log,
+                    partition=f"{topic}-{index}",
+                    error=error.message,
+                    folder=found.path / f"{topic}-{index}",
+                )
         self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 
     def take_out(self, topic: str, index: int, topic_id: bytes, reason: str) -> None:
@@ -256,7 +308,14 @@ class LogDirectories:
         self.refused(topic, index, topic_id, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
 
     def claim(
-        self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, may_begin_anew: bool
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        assigned: bytes,
+        standing: Standing = Standing.HELD,
+        *,
+        may_begin_anew: bool,
     ) -> None:
         """Of a replica that is not led here, so that nobody need open its log: tells where it is if `assigned` is no
         directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor join
@@ -269,21 +328,35 @@ class LogDirectories:
         found = self.holding(topic, index)
         try:
             if found is None:
-                if may_begin_anew and self.is_new(topic, index):
+                key = (topic, index)
+                if may_begin_anew and not self._may_be_elsewhere(key, topic_id, standing):
                     self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
             elif found.offline is None and found.is_of(topic, index, topic_id):
                 self.on_placed(topic, index, topic_id, found.directory_id)
         except KafkaError as error:
             self.refused(topic, index, topic_id, error)
 
-    def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
-        if self._may_be_offline((topic, index), assigned):
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{topic}-{index} may be in a log directory that is offline",
-            )
+    def _may_be_elsewhere(self, key: Key, topic_id: bytes, standing: Standing) -> bool:
+        """Whether a replica that the controller has in no directory of this process may yet be somewhere."""
+        if self.failed_at_start or len(self.online) < len(self.all):
+            return True
+        return self._why_not_made(key, topic_id, UNASSIGNED_DIRECTORY, standing) is not None
+
+    def _why_not_made(
+        self, key: Key, topic_id: bytes, assigned: bytes, standing: Standing
+    ) -> str | None:
+        return why_not_made(self.all, self.failed_at_start, key, topic_id, assigned, standing)
+
+    def _place(
+        self, key: Key, topic_id: bytes, assigned: bytes, standing: Standing
+    ) -> LogDirectory:
+        reason = self._why_not_made(key, topic_id, assigned, standing)
         online = self.online
-        preferred = self.preferred.pop((topic, index), None)  # newer than what is assigned
+        if reason is not None or not online:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, reason or "all log directories are offline"
+            )
+        preferred = self.preferred.pop(key, None)  # newer than what is assigned
         if preferred in online:
             return preferred
         wanted = next((one for one in online if one.directory_id == assigned), None)
@@ -293,31 +366,24 @@ class LogDirectories:
         open_ones = [one for one in online if one.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
 
-    def _may_be_offline(self, key: Key, assigned: bytes) -> bool:
-        """Of a replica that no directory has that could be read."""
-        online = self.online
-        if any(one.directory_id == assigned for one in online):
-            return False
-        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
-        came_too_far = any(key in one.futures for one in self.all)
-        return not online or (
-            some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)
-        )
-
     # -- taking away
 
     def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
         """Takes the partition's directory away if it is of that topic id; the files go later (`purge`).
 
-        While a thread checks the log, the directory has to keep its name: then that is done after the check.
+        While a thread checks the log, the directory has to keep its name: then that is done after the check. In a
+        directory that is offline the name stays and counts for nothing: topic ids decide when it is back.
         """
         key = (topic, index)
         self.preferred.pop(key, None)
-        self._told.discard(key)
-        directory = self.holding(topic, index)
+        self._told.pop(key, None)
+        for directory in self.all:
+            if key in directory and directory.offline is not None:
+                directory.forget(*key)
+        found = self.holding(topic, index)
         with self.noting_failure(f"{topic}-{index} is not deleted"):
-            if directory is not None and directory.is_of(topic, index, topic_id):
-                self._deleted_in_check[key] = directory
+            if found is not None and found.is_of(topic, index, topic_id):
+                self._deleted_in_check[key] = found
                 if key not in self._checks:
                     self._finish_deletion(key)
 
@@ -327,6 +393,8 @@ class LogDirectories:
         if directory is not None:
             with self.noting_failure(f"{key[0]}-{key[1]} is not deleted"):
                 directory.delete_log(*key)
+            if key in directory:  # the disk has failed
+                directory.forget(*key)
 
     async def drop_strays(self, wanted: Container[Key]) -> None:
         """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
@@ -346,7 +414,7 @@ class LogDirectories:
                             directory.topic_id(*key)
                             directory.put_aside(*key)
                             events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
-                        self._told.discard(key)
+                        self._told.pop(key, None)
                         work += RENAME
                     if work >= WORK_PER_TURN:
                         work = 0
@@ -354,35 +422,6 @@ class LogDirectories:
                 for key in directory.futures:
                     if key not in wanted:
                         directory.futures.drop(*key)
-
-    async def finish_moves(self) -> None:
-        """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).
-
-        Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other
-        has. A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is
-        offline. What a disk that fails meanwhile leaves undone, the next start does.
-        """
-        for one, other in combinations(self.online, 2):
-            for topic, index in one.in_both(other):
-                await self._settle_twins(topic, index)
-        if self.failed_at_start:
-            return
-        for directory in self.online:
-            for topic, index in directory.futures:
-                if self.holding(topic, index) is None:
-                    with self.noting_failure(f"{topic}-{index} does not move"):
-                        directory.promote_future(topic, index)
-
-    async def _settle_twins(self, topic: str, index: int) -> None:
-        with self.noting_failure(f"{topic}-{index} is in two directories"):
-            twins = [one for one in self.online if (topic, index) in one]
-            ends = {one.path: await run_blocking(one.end_of, topic, index) for one in twins}
-            twins.sort(key=lambda one: ends[one.path])
-            for one in twins[:-1]:
-                events.REPLICA_TWICE.log(
-                    log, topic=topic, index=index, directory=twins[-1].path, put_aside=one.path
-                )
-                one.put_aside(topic, index)
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from log.config import LogConfig
+from log.directories.aside_replicas import AsideReplicas, forget_topic_id
 from log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
 from log.directories.closing import check_all, close_logs
 from log.directories.directory_lock import DirectoryLock
@@ -82,6 +83,7 @@ class LogDirectory:
         self._topic_ids = TopicIds(files, self.health, self._directory)
         self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
         self.futures = FutureReplicas(path, files, self.health, now_ms, self._deleted)
+        self.aside = AsideReplicas(path, files, self.health, self._deleted)
         self._lock = self._take_lock()
         try:
             with self.health.guard(f"reading the identity of {path}"):
@@ -133,10 +135,6 @@ class LogDirectory:
         """All partitions with a directory, `__cluster_metadata-0` not among them."""
         return self._names - {CLUSTER_METADATA}
 
-    def in_both(self, other: LogDirectory) -> list[TopicPartition]:
-        """Partitions that have a directory here and in `other`."""
-        return sorted(self._names & other._names)
-
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
 
@@ -155,9 +153,7 @@ class LogDirectory:
         return self.offsets.high_watermarks.get((topic, partition), 0)
 
     def segment_files(self, topic: str, partition: int) -> list[FileStatus]:
-        """Sizes and times of a partition's `.log` files, without opening them; none if it is not here. Blocks. Raises
-        OSError.
-        """
+        """Sizes and times of a partition's `.log` files, none if it is not here. Blocks. Raises OSError."""
         directory = self._directory((topic, partition))
         try:
             names = self._files.list_directory(directory)
@@ -217,9 +213,7 @@ class LogDirectory:
 
     def check_log(self, topic: str, partition: int, config: LogConfig) -> None:
         """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
-
-        Raises:
-            KafkaError: as `open_log`, which raises it again.
+        Raises KafkaError, as `open_log` will again.
         """
         key = (topic, partition)
         with self._alone(key):
@@ -324,35 +318,53 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def delete_log(self, topic: str, partition: int) -> None:
-        """Renames the partition's directory to `…-delete`; `purge` removes it. Readers keep what they have open.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR.
-        """
+        """Has `purge` remove the partition, as the controller ordered. Readers keep what is open. Raises KafkaError."""
         if (topic, partition) in self._names:
+            directory = self._take_away((topic, partition), DELETE_SUFFIX)
+            self._deleted[directory] = None
+            with self.health.guard(f"deleting {directory}"):
+                forget_topic_id(directory, self._files)
+
+    def hand_over(self, topic: str, partition: int) -> None:
+        """The replica lives in another log directory now: its name here goes, durably. Raises KafkaError."""
+        try:
             self._deleted[self._take_away((topic, partition), DELETE_SUFFIX)] = None
+        except KafkaError as error:
+            raise self.health.fail(error.message) from error
+        with self.health.guard(f"fsync of {self.path}"):
+            self._files.fsync_directory(self.path)
+
+    def forget(self, topic: str, partition: int) -> None:
+        """As `delete_log` on a disk that failed: the directory keeps its name, which counts for nothing here."""
+        self._close_log((topic, partition))
+        self._forget((topic, partition))
 
     def put_aside(self, topic: str, partition: int) -> None:
-        """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises
-        KafkaError.
-        """
+        """Renames the directory of a partition that is not ours to `…-stray`, for a human. Raises KafkaError."""
         if (topic, partition) in self._names:
-            self._take_away((topic, partition), STRAY_SUFFIX)
+            self.aside.note(self._take_away((topic, partition), STRAY_SUFFIX).name)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> Path:
         with self._alone(key):
-            log = self._logs.pop(key, None) or self._checked.pop(key, None)
-            if log is not None:
-                log.close(clean=False)
-            names = Names() if log is None else log.names
+            names = self._close_log(key)
             target = self.path / aside_name(*key, suffix)
             with self.health.guard_names(f"renaming {key[0]}-{key[1]}"), names.taken_away():
                 self._files.rename(self._directory(key), target)
-            self._names.discard(key)
+        self._forget(key)
+        return target
+
+    def _close_log(self, key: TopicPartition) -> Names:
+        log = self._logs.pop(key, None) or self._checked.pop(key, None)
+        if log is None:
+            return Names()
+        log.close(clean=False)
+        return log.names
+
+    def _forget(self, key: TopicPartition) -> None:
+        self._names.discard(key)
         self._unusable.pop(key, None)
         self._topic_ids.forget(key)
         self.offsets.forget(key)
-        return target
 
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
@@ -368,27 +380,16 @@ class LogDirectory:
                 remove_deleted(directory, self._files)
                 self._deleted.pop(directory, None)  # what stays, the next process tries again
 
-    # Moves between directories
-
     def promote_future(
         self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
     ) -> None:
-        """The copy is closed and flushed up to `end_offset`, and the other replica's name is gone: it takes that name.
-        Blocks shortly.
-
-        Raises KafkaError.
-        """
+        """The copy, closed and flushed up to `end_offset`, takes the partition's name, durably. Raises KafkaError."""
         key = (topic, partition)
         self.offsets.begin(key)
         self.futures.promote(key, self._directory(key))
         self._names.add(key)
         self.offsets.log_starts[key] = start_offset
         self.offsets.recovery_points[key] = end_offset
-
-    def settle_names(self) -> None:
-        """Makes all renames so far durable. Blocks shortly. Raises KafkaError."""
-        with self.health.guard(f"fsync of {self.path}"):
-            self._files.fsync_directory(self.path)
 
     # Checkpoints
 
@@ -475,6 +476,7 @@ class LogDirectory:
                 self._deleted[self.path / name] = None
             elif name.endswith(FUTURE_SUFFIX):
                 self.futures.note(name)
+            self.aside.note(name)
 
     def _take_lock(self) -> DirectoryLock:
         with self.health.guard(f"locking {self.path}"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from log.config import LogConfig
+from log.directories.aside_replicas import forget_topic_id
 from log.directories.topic_ids import belongs, topic_id_in
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
@@ -83,6 +84,10 @@ class FutureReplicas:
             health=self._health,
         )
 
+    def directory(self, topic: str, partition: int) -> Path:
+        """Where the copy is that is on its way here."""
+        return self._directories[topic, partition]
+
     def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
         """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
         `belongs`: it may be all that is left, so it stays.
@@ -109,6 +114,7 @@ class FutureReplicas:
             names = names or Names()
             with self._health.guard_names(f"renaming {directory}"), names.taken_away():
                 self._files.rename(directory, target)
+                forget_topic_id(target, self._files)
             self._deleted[target] = None
 
     def promote(self, partition: TopicPartition, target: Path) -> None:

@@ -48,6 +48,7 @@ class FileStatus(NamedTuple):
     size: int
     modified_ms: int
     is_regular: bool
+    is_directory: bool = False
 
 
 class Volume(NamedTuple):
@@ -180,7 +181,10 @@ class Files:
     def status(self, path: Path) -> FileStatus:
         found = os.lstat(path)
         return FileStatus(
-            found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISREG(found.st_mode)
+            found.st_size,
+            found.st_mtime_ns // 1_000_000,
+            stat.S_ISREG(found.st_mode),
+            stat.S_ISDIR(found.st_mode),
         )
 
     def set_modified(self, path: Path, modified_ms: int) -> None:

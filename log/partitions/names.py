@@ -23,6 +23,7 @@ DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 FILE_NAME_BYTES_MAX = 255
+UNIQUE_CHARS = 32
 
 PARTITION_DIGITS_MAX = 10
 
@@ -67,6 +68,14 @@ def is_deleted_directory(name: str) -> bool:
     return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
 
 
+def put_aside_from(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a `-delete` or `-stray` directory, the topic cut as there; None for other names."""
+    for suffix in (DELETE_SUFFIX, STRAY_SUFFIX):
+        if name.endswith(suffix):
+            return partition_of(_renamed_from(name, suffix))
+    return None
+
+
 def _renamed_from(name: str, suffix: str) -> str:
     """`orders-3` for `orders-3.0f…9a-delete`; other names as they are."""
     if not name.endswith(suffix):
@@ -77,8 +86,12 @@ def _renamed_from(name: str, suffix: str) -> str:
 
 def aside_name(topic: str, partition: int, suffix: str) -> str:
     """A new name for a directory that is no partition's any more (`-delete`, `-stray`)."""
-    tail = f"-{partition}.{uuid.uuid4().hex}{suffix}"
-    return topic[: FILE_NAME_BYTES_MAX - len(tail)] + tail
+    return f"{aside_topic(topic, partition, suffix)}-{partition}.{uuid.uuid4().hex}{suffix}"
+
+
+def aside_topic(topic: str, partition: int, suffix: str) -> str:
+    """As much of the topic's name as there is room for in an `aside_name`."""
+    return topic[: FILE_NAME_BYTES_MAX - len(f"-{partition}.{suffix}") - UNIQUE_CHARS]
 
 
 def future_name(topic: str, partition: int) -> str:

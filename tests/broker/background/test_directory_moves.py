@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import trio
 from immutables import Map
@@ -9,13 +11,16 @@ from immutables import Map
 from broker.background import directory_moves
 from broker.background.directory_moves import DirectoryMoves
 from broker.storage.directories import LogDirectories
+from broker.storage.unfinished_moves import finish_moves
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
-from log.partitions.names import FUTURE_SUFFIX
+from log.disk.files import Files
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from log.partitions.partition_log import PartitionLog
+from node.runtime.group_commit import GroupCommit
 from quorum.metadata.image import TopicImage
-from tests.cluster.data_side import open_harness, topic
+from tests.cluster.data_side import open_harness, topic, topics_image
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.nodes import CLUSTER_ID
 from tests.log.helpers import batch_bytes, view_of
@@ -29,6 +34,9 @@ class Moves:
         self.harness = open_harness(tmp_path / "a")
         self.a, self.b = self.harness.directory, other_directory(tmp_path / "b")
         self.harness.directories.all.append(self.b)
+        self.harness.partitions._services.commit._commits[self.b.health] = GroupCommit(
+            self.b.health
+        )
         self.harness.set_image(topic("t", *[partition_image()] * partitions))
         for index in range(partitions):
             data = batch_bytes(3)
@@ -57,6 +65,11 @@ class Moves:
     def holding(self):
         found = [self.harness.directories.holding("t", index) for index in (0, 1)]
         return [None if one is None else one.path.name for one in found]
+
+    def settle(self, directories, *topics):
+        """As the next start does, with these topics in the image."""
+        topics = topics or (topic("t", partition_image()),)
+        return finish_moves(directories, topics_image(*topics), 11)
 
 
 def other_directory(path):
@@ -193,7 +206,7 @@ async def test_a_copy_of_a_topic_that_was_made_anew_meanwhile_counts_for_nothing
 async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
     """Of another topic of that name, or of a replica that is not here any more."""
     setup = Moves(tmp_path)
-    for index, topic_id in ((0, bytes(16)), (7, setup.harness.partitions.find("t", 0).topic_id)):
+    for index, topic_id in ((0, b"else" * 4), (7, setup.harness.partitions.find("t", 0).topic_id)):
         setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)
     await setup.run(and_until=lambda: not list(setup.b.futures))
     assert setup.holding()[0] == "a"
@@ -226,18 +239,65 @@ async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
     assert len(futures_of(setup.b)) == 1
 
 
-async def test_the_copy_stays_when_a_disk_fails_while_names_change(tmp_path, monkeypatch):
-    """The old replica's name is gone then."""
+class FailingDisk(Files):
+    """`call` fails from the `nth` time on that `is_it` says so."""
+
+    def __init__(self, call, is_it=lambda *_: True):
+        super().__init__()
+        original = getattr(self, call)
+
+        def failing(*arguments):
+            if is_it(*arguments):
+                raise OSError(errno.EIO, "the disk is gone")
+            return original(*arguments)
+
+        setattr(self, call, failing)
+
+
+def gives_name(source, target):
+    return source.name.endswith(FUTURE_SUFFIX)
+
+
+def takes_name(source, target):
+    return target.name.endswith(DELETE_SUFFIX)
+
+
+@pytest.mark.parametrize(
+    ("of", "files"),
+    [
+        ("target", FailingDisk("rename", gives_name)),
+        ("target", FailingDisk("fsync_directory")),
+        ("source", FailingDisk("rename", takes_name)),
+        ("source", FailingDisk("fsync_directory")),
+    ],
+    ids=["name of the copy", "its fsync", "name of the source", "its fsync too"],
+)
+@pytest.mark.parametrize("crashes", [False, True])
+async def test_whichever_disk_fails_while_names_change_the_other_has_the_log(
+    tmp_path, of, files, crashes
+):
+    """In the same leader epoch; and at the next start, when both disks are back."""
     setup = Moves(tmp_path)
-
-    def settle_names():
-        raise setup.a.health.fail("the disk is gone")
-
-    monkeypatch.setattr(setup.a, "settle_names", settle_names)
+    partition = setup.harness.partitions.find("t", 0)
+    setup.harness.flush()
+    failed, kept = (setup.b, setup.a) if of == "target" else (setup.a, setup.b)
     setup.request(0, setup.b)
+    failed._files = failed.futures._files = files
     await setup.run()
-    assert setup.holding()[0] is None
-    assert len(futures_of(setup.b)) == 1
+    assert (failed.offline is None, kept.offline) == (False, None)
+    assert setup.harness.directories.holding("t", 0) is kept
+    assert partition.open_leader().log.log_end_offset == 3
+    data = batch_bytes(1)
+    partition.open_leader().append(memoryview(data), [view_of(data)])
+    if crashes:
+        partition.log.flush()
+        for one in (setup.a, setup.b):
+            one.close(broker_epoch=None)
+        directories = LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
+        await setup.settle(directories)
+        [found] = [one for one in directories.all if ("t", 0) in one]
+        assert found.path == kept.path
+        assert found.open_log("t", 0, LogConfig()).log_end_offset == 4
 
 
 async def test_the_move_of_a_deleted_topic_is_not_shown_as_one_of_the_topic_that_took_its_name(
@@ -265,7 +325,8 @@ def twins_of(setup):
 
 
 async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
-    directories = twins_of(Moves(tmp_path))
+    setup = Moves(tmp_path)
+    directories = twins_of(setup)
     opened = []
     open_log = PartitionLog.open
 
@@ -274,7 +335,7 @@ async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
         return open_log(*arguments, **options)
 
     monkeypatch.setattr(PartitionLog, "open", noting)
-    await directories.finish_moves()
+    await setup.settle(directories)
     kept = directories.holding("t", 0)
     assert kept.path.name == "b"
     assert kept.open_log("t", 0, LogConfig()).log_end_offset == 4
@@ -288,7 +349,7 @@ async def test_of_twins_the_sound_one_stays(tmp_path):
     directories = twins_of(setup)
     for segment in (setup.a.path / "t-0").glob("*.log"):
         segment.write_bytes(b"")
-    await directories.finish_moves()
+    await setup.settle(directories)
     assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]
 
 
@@ -312,7 +373,9 @@ async def test_a_replica_without_a_log_has_moved_at_once(tmp_path):
 
 async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_path):
     setup = Moves(tmp_path)
-    setup.harness.set_image(topic("t", partition_image(), partition_image()))
+    topics = topic("t", partition_image(), partition_image())
+    setup.harness.partitions.begin_with(topics_image(topics))
+    setup.harness.set_image(topics)
     setup.a.offline = "the disk is gone"
     code = setup.moves.request("t", 1, str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -335,3 +398,69 @@ async def test_a_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autoju
         with trio.move_on_after(seconds):
             await setup.moves.run()
         assert setup.holding() == expected
+
+
+def batch_of(epoch, number):
+    return batch_bytes(3, base_offset=3 * number, leader_epoch=epoch)
+
+
+async def test_what_was_read_while_the_source_was_cut_is_not_copied(tmp_path, monkeypatch):
+    """The bytes are of two histories: the middle of one that its leader has taken back, the end of the one after it."""
+    setup = Moves(tmp_path)
+    source = setup.harness.partitions.find("t", 0).log
+    for number in (1, 2):
+        source.append_as_follower(memoryview(batch_of(0, number)))
+    reads = []
+
+    async def torn(step):
+        result = step()
+        if not reads and isinstance(result, bytes):
+            source.truncate_to(3)
+            for number in (1, 2):
+                source.append_as_follower(memoryview(batch_of(1, number)))
+            half = 2 * len(batch_of(0, 0))
+            result = result[:half] + step()[half:]
+            reads.append(result)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", torn)
+    expected = batch_of(0, 0) + batch_of(1, 1) + batch_of(1, 2)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert reads
+    assert setup.holding()[0] == "b"
+    moved = setup.harness.partitions.find("t", 0).log
+    assert moved.read_bytes(0, 1 << 20, upto_offset=9) == expected
+
+
+@pytest.mark.parametrize("meanwhile", ["deleted", "made anew", "replaced"])
+async def test_what_was_read_of_a_log_that_is_no_more_is_not_copied(
+    tmp_path, monkeypatch, meanwhile
+):
+    setup = Moves(tmp_path)
+    held = setup.harness.partitions.find("t", 0)
+    reads = []
+
+    async def late(step):
+        result = step()
+        if not reads:
+            reads.append(result)
+            if meanwhile == "replaced":
+                setup.harness.partitions.reopen([held])
+            else:
+                setup.harness.set_image()
+            if meanwhile == "made anew":
+                setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
+                data = batch_bytes(1)
+                setup.harness.leader("t", 0).append(memoryview(data), [view_of(data)])
+                setup.request(0, setup.b)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", late)
+    setup.request(0, setup.b)
+    is_done = {"deleted": lambda: not futures_of(setup.b)}
+    await setup.run(and_until=is_done.get(meanwhile, lambda: setup.holding()[0] == "b"))
+    if meanwhile != "deleted":
+        end = 3 if meanwhile == "replaced" else 1
+        assert setup.harness.partitions.find("t", 0).log.log_end_offset == end
+    assert setup.holding()[0] == (None if meanwhile == "deleted" else "b")

@@ -66,5 +66,5 @@ async def test_of_a_topic_that_is_not_here_nothing_is_kept(harness, version):
 
 async def test_who_is_told_where_it_diverges_has_not_failed(harness):
     fill(harness, 0)
-    await ask(harness, request(wanted(0, 5, last_fetched_epoch=0), follower=12))
+    await ask(harness, request(wanted(0, 5, last_fetched_epoch=0)))
     assert counted(harness) == {"fetches": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.storage.new_replicas import Standing
 from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
 from tests.broker.partitions.listening import Listener, code_of
@@ -149,3 +150,27 @@ def test_a_follower_whose_disk_was_replaced_says_so_before_there_are_records(tmp
     followed = partition((11, 12), leader=12, isr=(12,), directories=(elsewhere, elsewhere))
     harness.set_image(topic("t", followed, partition((11, 12), leader=12)))
     assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
+
+
+def test_a_replica_is_made_anew_once(harness):
+    """Its log once made is no new one any more, whatever became of it."""
+    harness.set_image(topic("t", partition()))
+    held = harness.partitions.find("t", 0)
+    assert held.standing is Standing.NEW
+    append(harness, b"a")
+    assert held.standing is Standing.HELD
+    harness.partitions.reopen([held], lambda: harness.directory.put_aside("t", 0))
+    assert not held.is_new
+    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert harness.directory.partitions() == set()
+
+
+def test_what_comes_back_after_it_was_given_away_is_new(harness):
+    """Also while the directory is offline that still has it."""
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+    harness.directory.health.fail("the disk is gone")
+    harness.set_image(topic("t", partition((12,))))
+    assert harness.directory.partitions() == set()
+    harness.set_image(topic("t", partition((12, 11))))
+    assert harness.partitions.find("t", 0).standing is Standing.NEW

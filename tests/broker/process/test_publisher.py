@@ -7,6 +7,7 @@ import trio.testing
 
 from broker.process.publisher import PARTITIONS_PER_TURN, BrokerPublisher
 from broker.storage import directories
+from broker.storage.new_replicas import Standing
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
 from quorum.metadata.loader import Manifest, MetadataLoader
@@ -111,6 +112,35 @@ async def test_what_is_published_during_activation_counts(tmp_path, nursery):
     publisher.publish(delta, image, Manifest(SOMEWHERE))
     await trio.testing.wait_all_tasks_blocked()
     assert here(harness) == wanted(image)
+
+
+async def test_only_what_comes_after_the_image_of_the_start_is_new(tmp_path, nursery):
+    """P20: a change of an old replica that is published while it waits for its turn makes no new one of it."""
+    count = PARTITIONS_PER_TURN + 2
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    elsewhere = [12, 13]
+    records = [
+        topic("t", 1),
+        *(partition(1, i, [NODE]) for i in range(count)),
+        partition(1, count, elsewhere),
+    ]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    nursery.start_soon(publisher.activate)
+    await trio.lowlevel.checkpoint()
+    moved = change(1, count, replicas=[NODE, 13], isr=elsewhere, leader=13, directories=[uid(1), uid(2)])  # fmt: skip
+    changes = [change(1, count - 1, leader=NODE), moved, topic("u", 2), partition(2, 0, [NODE])]
+    delta = replay(changes, image)
+    image = delta.apply(SOMEWHERE)
+    publisher.publish(delta, image, Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    delta = replay([RemoveTopicRecord(topic_id=uid(2)), topic("u", 3), partition(3, 0, [NODE])], image)  # fmt: skip
+    publisher.publish(delta, delta.apply(SOMEWHERE), Manifest(SOMEWHERE))
+    standings = {(one.topic, one.index): one.standing for one in harness.partitions}
+    assert len(standings) == count + 2
+    new = {key for key, standing in standings.items() if standing is Standing.NEW}
+    assert new == {("t", count), ("u", 0)}
 
 
 def make_directories(harness, name, number, count):

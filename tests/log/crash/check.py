@@ -13,6 +13,7 @@ from log.batches.records import decode_records
 from log.partitions.partition_log import PartitionLog
 from log.producers.marker import read_end_marker
 from tests.log.crash.life import (
+    DIRECTORIES,
     INDEX,
     TOPIC,
     TOPIC_ID,
@@ -26,6 +27,7 @@ from tests.log.crash.life import (
 )
 from tests.log.faulty_files import FaultyFiles, make_so
 from tests.log.power_loss import Disk, Style, Tree
+from wire.errors import KafkaError
 
 
 class Violation(AssertionError):
@@ -105,6 +107,9 @@ def content_of(root: Path) -> dict[str, bytes]:
 def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) -> int:
     """Recovers what a crash in `step` left, and judges it; gives how many states were tried."""
     place_on_disk(tree, life.root, scratch)
+    dice = Random(sum(map(len, tree)))  # of its own, so that seeds stay what they are
+    if dice.random() < 0.1:
+        _start_with_one_away(life, step, scratch, dice.choice(DIRECTORIES))
     files = FaultyFiles()
     files.watch(scratch)
     first = _recovered(life, step, scratch, files)
@@ -122,6 +127,20 @@ def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) 
         _recovered(life, step, scratch, FaultyFiles())
         return 2
     return 1
+
+
+def _start_with_one_away(life: Life, step: Step, root: Path, unread: str) -> None:
+    """P20: what is served meanwhile is all that was acked, and no start after it misses anything."""
+    config = replace(life.config, compacts=False, deletes=True)
+    directories = open_directories(root, FaultyFiles(), unread)
+    try:
+        log = directories.open_log(TOPIC, INDEX, TOPIC_ID, config)
+    except KafkaError:
+        return
+    else:
+        _judge(life, step, log)
+    finally:
+        directories.close(broker_epoch=None, high_watermarks={})
 
 
 def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[Batch]:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
+from immutables import Map
 
 from broker.background.directory_moves import align
 from broker.storage.directories import LogDirectories
+from broker.storage.unfinished_moves import finish_moves
 from log.batches.batch import BatchView, iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
@@ -29,9 +31,11 @@ from log.directories.meta_properties import MetaProperties
 from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from log.segments.segment import Segment
+from quorum.metadata.image import UNASSIGNED_DIRECTORY, PartitionImage, TopicImage, TopicsImage
 from tests.log.faulty_files import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)
+NODE_ID = 11
 TOPIC_ID = bytes(range(100, 116))
 DIRECTORIES = ("d0", "d1")
 PRODUCERS = 3
@@ -101,13 +105,22 @@ def config_of(seed: int) -> LogConfig:
 def format_directories(root: Path) -> None:
     for number, name in enumerate(DIRECTORIES):
         (root / name).mkdir()
-        MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([number + 1] * 16)).save(root / name)
+        MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", NODE_ID, bytes([number + 1] * 16)).save(
+            root / name
+        )
 
 
-def open_directories(root: Path, files: FaultyFiles) -> LogDirectories:
-    """As a broker does at its start."""
-    directories = LogDirectories([LogDirectory(root / name, files=files) for name in DIRECTORIES])
-    trio.run(directories.finish_moves)
+def open_directories(root: Path, files: FaultyFiles, unread: str = "") -> LogDirectories:
+    """As a broker does at its start, which cannot read the directory `unread`."""
+    opened = [LogDirectory(root / name, files=files) for name in DIRECTORIES if name != unread]
+    failed = {root / unread: "gone"} if unread else {}
+    directories = LogDirectories(opened, failed_at_start=failed)
+    state = PartitionImage(
+        replicas=(NODE_ID,), directories=(UNASSIGNED_DIRECTORY,), isr=(NODE_ID,), leader=NODE_ID
+    )
+    topic = TopicImage(TOPIC, TOPIC_ID, Map({INDEX: state}))
+    topics = TopicsImage(by_name=Map({TOPIC: topic}), by_id=Map({TOPIC_ID: topic}))
+    trio.run(finish_moves, directories, topics, NODE_ID)
     return directories
 
 
@@ -354,7 +367,7 @@ class Life:
         self._change(aborts=frozenset(left))
         self.files.fsync_directory(log.directory)
         log.purge()
-        directory.offsets.save_cleaner_offsets({KEY: end_offset})
+        directory.offsets.write(directory.offsets.collect_cleaned({KEY: end_offset}))
 
     def _note_half_replaced(self, replaced: list[Segment], cleaned: Segment) -> None:
         """A crash may leave those that begin behind all that the cleaned one has: they are cleaned some other time."""
@@ -434,9 +447,8 @@ class Life:
         copy.flush()
         start = source.log_start_offset
         copy.close()
-        current.delete_log(TOPIC, INDEX)
-        current.settle_names()
         target.promote_future(TOPIC, INDEX, end_offset=copy.flushed_offset, start_offset=start)
+        current.hand_over(TOPIC, INDEX)
         self._note_flushed(copy.flushed_offset)
         self.log = self._open()
         # A copy that was begun before a crash may know of a deletion that the source has forgotten.

@@ -13,7 +13,7 @@ TOPIC_ID = bytes(range(100, 116))
 
 
 def test_a_replica_is_moved_in(tmp_path):
-    """Copied into `-future`, then it takes the name; at no moment are there two, or none that is whole."""
+    """Copied into `-future`, then it takes the name, and then the source loses it: at each moment one is whole."""
     source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
     log = fill(source.create_log("t", 0, TOPIC_ID, SMALL), 10)
     future = target.futures.open("t", 0, TOPIC_ID, SMALL)
@@ -24,9 +24,8 @@ def test_a_replica_is_moved_in(tmp_path):
     ]
     future.append_as_follower(memoryview(log.read_bytes(0, 1 << 20, upto_offset=30)))
     future.close()
-    source.delete_log("t", 0)
-    source.settle_names()
     target.promote_future("t", 0)
+    source.hand_over("t", 0)
     assert (("t", 0) in source, ("t", 0) in target) == (False, True)
     assert target.topic_id("t", 0) == TOPIC_ID
     moved = target.open_log("t", 0, SMALL)

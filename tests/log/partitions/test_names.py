@@ -2,10 +2,21 @@
 
 import re
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log.partitions.names import is_partition_directory, partition_of
+from log.partitions.names import (
+    DELETE_SUFFIX,
+    FILE_NAME_BYTES_MAX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    aside_name,
+    aside_topic,
+    is_partition_directory,
+    partition_of,
+    put_aside_from,
+)
 
 LEGAL = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})\Z")
 
@@ -31,3 +42,20 @@ def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
     wanted = None if found is None or found[1] in (".", "..") else (found[1], int(found[2]))
     assert partition_of(name) == wanted
     assert is_partition_directory(name) == (wanted is not None)
+
+
+@pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
+@pytest.mark.parametrize("topic", ["t", "a-1.b", "x" * 249])
+def test_a_directory_that_was_put_aside_tells_its_partition(suffix, topic):
+    """As far as the name has room for the topic."""
+    name = aside_name(topic, 7, suffix)
+    assert len(name) <= FILE_NAME_BYTES_MAX
+    assert put_aside_from(name) == (aside_topic(topic, 7, suffix), 7)
+    assert topic.startswith(aside_topic(topic, 7, suffix))
+
+
+@pytest.mark.parametrize(
+    "name", ["t-0", "t-0-delete", f"t-0.{'0' * 32}{FUTURE_SUFFIX}", "t-delete"]
+)
+def test_other_directories_were_not_put_aside(name):
+    assert put_aside_from(name) is None

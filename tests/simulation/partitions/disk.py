@@ -234,7 +234,7 @@ class SimDisk(Files):
     def status(self, path: Path) -> FileStatus:
         found = self._find(path)
         if isinstance(found, Directory):
-            return FileStatus(0, 0, is_regular=False)
+            return FileStatus(0, 0, is_regular=False, is_directory=True)
         return FileStatus(len(found.content), found.modified_ms, is_regular=True)
 
     def set_modified(self, path: Path, modified_ms: int) -> None:

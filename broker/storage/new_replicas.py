@@ -1,0 +1,101 @@
+"""Whether the log of a replica may be made, when no log directory holds it under its name.
+
+That nothing was found does not say that there is nothing: the replica may lie in a directory that is offline or could
+not be read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. What is new comes from the
+controller's metadata. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka,
+KIP-858; stricter, as Kafka takes every replica for new when its broker starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+from pathlib import Path
+
+from log.directories.directory import LogDirectory
+from quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from wire.errors import KafkaError
+
+Key = tuple[str, int]
+
+NOWHERE_YET = (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
+
+
+class Standing(Enum):
+    """What the controller's metadata say of a replica here."""
+
+    # The partition was made, or given to this broker, while this process ran.
+    NEW = "new"
+    # Another broker leads, and this one is neither in the ISR nor in the ELR: nothing depends on its records.
+    SPARE = "spare"
+    # It may be elected with the records that it has.
+    HELD = "held"
+
+    @classmethod
+    def of(cls, state: PartitionImage, node_id: int) -> Standing:
+        """Of a replica that is not new."""
+        is_led_elsewhere = state.leader not in (-1, node_id)
+        counts = node_id in state.isr or node_id in state.elr
+        return cls.SPARE if is_led_elsewhere and not counts else cls.HELD
+
+
+def _copy_of(directory: LogDirectory, key: Key, topic_id: bytes, standing: Standing) -> Path | None:
+    """A directory without the partition's name that may hold records of the replica. Blocks shortly. Raises
+    KafkaError.
+    """
+    if key in directory.futures and _may_be_of(directory, key, topic_id):
+        return directory.futures.directory(*key)
+    # A replica that was given away and comes back finds its old directory, if a power cut undid what told it.
+    return None if standing is Standing.SPARE else directory.aside.copy_of(*key, topic_id)
+
+
+def _may_be_of(directory: LogDirectory, key: Key, topic_id: bytes) -> bool:
+    try:
+        return directory.futures.is_of(*key, topic_id)
+    except KafkaError:
+        directory.health.check()
+        return True  # its partition.metadata is damaged
+
+
+def why_not_made(
+    directories: Collection[LogDirectory],
+    unread: Collection[Path],
+    key: Key,
+    topic_id: bytes,
+    assigned: bytes,
+    standing: Standing,
+) -> str | None:
+    """None if the log may be made. `unread` are the directories that could not be read at the start. Raises
+    KafkaError.
+    """
+    if standing is Standing.NEW:
+        return None
+    name = f"{key[0]}-{key[1]}"
+    online = [one for one in directories if one.offline is None]
+    offline = [one for one in directories if one.offline is not None]
+    for one in online:
+        if (copy := _copy_of(one, key, topic_id, standing)) is not None:
+            return (
+                f"no log of {name} is made, as {copy} may be all that is left of it: bring back the log directory that "
+                f"holds {name}, or rename this one to {name}, or move it away to begin anew"
+            )
+    is_away = assigned not in (UNASSIGNED_DIRECTORY, *(one.directory_id for one in online))
+    if is_away and (offline or unread):
+        return f"{name} may be in a log directory that is offline"
+    if any(key in one or key in one.futures for one in offline):
+        return f"{name} is in a log directory that is offline"
+    if standing is Standing.SPARE:
+        return None
+    if unread:
+        return (
+            f"{name} may be in {', '.join(map(str, unread))}, which could not be read when the broker started: mend "
+            f"it, or take it out of log.dirs, and start the broker again"
+        )
+    for one in online:
+        if one.clean_shutdown and (end := one.high_watermark(*key)) > 0:
+            return (
+                f"{one.path / name} is missing, and records up to offset {end} were committed: put it back; to begin "
+                f"anew without them take its line out of {one.path}/replication-offset-checkpoint while the broker is "
+                f"down"
+            )
+    return None

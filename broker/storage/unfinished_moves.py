@@ -1,0 +1,118 @@
+"""What a crash left of moves between log directories: of each replica exactly one is kept (KAFKA-8069).
+
+A move renames the copy first and the old replica second, so a crash leaves two of one name, and each has everything.
+Releases before this one, and Kafka before 2.4, took the old name away first: then the complete copy is alone. Topic
+ids come before all else, and only the metadata of the cluster says which is the right one. Source:
+`LogManager.recoverAbandonedFutureLogs` of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from broker import events
+from broker.storage.directories import LogDirectories
+from broker.storage.new_replicas import NOWHERE_YET, Standing
+from log.directories.directory import LogDirectory
+from node.runtime.threads import run_blocking
+from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: int) -> None:
+    """Before any log is opened: `topics` are those of the cluster as it is now. What a disk that fails meanwhile
+    leaves undone, the next start does.
+    """
+    await _Moves(directories, topics, node_id).finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    directories: LogDirectories
+    topics: TopicsImage
+    node_id: int
+
+    async def finish(self) -> None:
+        online = self.directories.online
+        twins = {
+            key
+            for one, other in combinations(online, 2)
+            for key in one.partitions() & other.partitions()
+        }
+        for key in sorted(twins):
+            with self.directories.noting_failure(f"{key[0]}-{key[1]} is in two directories"):
+                await self._settle_twins(key)
+        for directory in online:
+            for key in directory.futures:
+                if self.directories.holding(*key) is None:
+                    with self.directories.noting_failure(f"{key[0]}-{key[1]} does not move"):
+                        self._promote(directory, key)
+        for directory in online:
+            with self.directories.noting_failure(f"deletion in {directory.path}"):
+                for index, topic_id, path in await run_blocking(directory.aside.to_be_removed):
+                    self._keep_if_last(directory, index, topic_id, path)
+
+    def _placed(self, topic: TopicImage | None, index: int) -> PartitionImage | None:
+        """None unless this broker has a replica of the partition."""
+        state = None if topic is None else topic.partitions.get(index)
+        return state if state is not None and self.node_id in state.replicas else None
+
+    async def _settle_twins(self, key: Key) -> None:
+        """Those of another topic id are put aside. Of one topic id the one that is ahead stays, the one that the
+        controller knows if both are equal.
+        """
+        topic, index = self.topics.by_name.get(key[0]), key[1]
+        state = self._placed(topic, index)
+        if topic is None or state is None:
+            return  # they are put aside as all that is not this broker's
+        twins = []
+        for one in [one for one in self.directories.online if key in one]:
+            if one.is_of(*key, topic.id):
+                twins.append(one)
+            else:
+                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key[0], index=index)
+                one.put_aside(*key)
+        if len(twins) < 2:
+            return
+        assigned = state.directory_of(self.node_id)
+        ranks = {
+            one: (await run_blocking(one.end_of, *key), one.directory_id == assigned)
+            for one in twins
+        }
+        twins.sort(key=lambda one: ranks[one])
+        for one in twins[:-1]:
+            events.REPLICA_TWICE.log(
+                log, topic=key[0], index=index, directory=twins[-1].path, put_aside=one.path
+            )
+            one.put_aside(*key)
+
+    def _promote(self, directory: LogDirectory, key: Key) -> None:
+        """A copy alone is complete where its source's name was there and is gone. Else it may be a part."""
+        topic = self.topics.by_name.get(key[0])
+        state = self._placed(topic, key[1])
+        if topic is None or state is None or not directory.futures.is_of(*key, topic.id):
+            return
+        assigned = state.directory_of(self.node_id)
+        all_are_read = not self.directories.failed_at_start
+        is_known = assigned in self.directories.online_ids() or (
+            all_are_read and assigned in NOWHERE_YET
+        )
+        if is_known or Standing.of(state, self.node_id) is Standing.SPARE:
+            directory.promote_future(*key)
+
+    def _keep_if_last(
+        self, directory: LogDirectory, index: int, topic_id: bytes, path: Path
+    ) -> None:
+        """A replica whose name is nowhere is not removed because it was about to be."""
+        topic = self.topics.by_id.get(topic_id)
+        state = self._placed(topic, index)
+        if topic is None or state is None or Standing.of(state, self.node_id) is Standing.SPARE:
+            return
+        if self.directories.holding(topic.name, index) is None:
+            directory.aside.keep(path)

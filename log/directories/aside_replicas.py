@@ -1,0 +1,100 @@
+"""The directories of replicas whose name was taken away: `…-delete` and `…-stray`, as an earlier process left them.
+
+Each may be the last copy of a replica: a move between log directories renames its source to `-delete` when the copy has
+taken the name, and the disk with the copy may be away at the next start. So no log that is not new is made while one of
+its topic id lies here. A deletion that the controller ordered leaves no such copy: it takes `partition.metadata` away,
+by which a directory would be known. Kafka keeps no account of this.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from log.directories.topic_ids import topic_id_in
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
+from log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
+from log.partitions.partition_metadata import FILE_NAME
+from wire.errors import KafkaError
+
+
+class AsideReplicas:
+    """By the partition's name, as far as the directory's name holds it. `deleted` are those that are to be removed."""
+
+    def __init__(
+        self, path: Path, files: Files, health: DirectoryHealth, deleted: dict[Path, int | None]
+    ) -> None:
+        self._path = path
+        self._files = files
+        self._health = health
+        self._deleted = deleted
+        self._directories: dict[TopicPartition, list[Path]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._directories)
+
+    def note(self, name: str) -> None:
+        """A directory that an earlier process put aside; other names are passed over."""
+        key = put_aside_from(name)
+        if key is not None:
+            self._directories.setdefault(key, []).append(self._path / name)
+
+    def keep(self, directory: Path) -> None:
+        """It may be the last copy of a replica: nobody removes it."""
+        self._deleted.pop(directory, None)
+
+    def to_be_removed(self) -> list[tuple[int, bytes, Path]]:
+        """Partition, topic id and directory of each that no controller ordered to be removed. Blocks; for a thread.
+        Raises KafkaError.
+        """
+        found = []
+        for (_, partition), directories in sorted(self._directories.items()):
+            for directory in directories:
+                if directory not in self._deleted:
+                    continue
+                topic_id = self._topic_id(directory)
+                if topic_id is not None:
+                    found.append((partition, topic_id, directory))
+        return found
+
+    def copy_of(self, topic: str, partition: int, topic_id: bytes) -> Path | None:
+        """The directory of a replica of that topic id, or of one whose `partition.metadata` does not tell. Blocks
+        shortly. Raises KafkaError.
+        """
+        if not self._directories:
+            return None
+        keys = {
+            (aside_topic(topic, partition, s), partition) for s in (DELETE_SUFFIX, STRAY_SUFFIX)
+        }
+        for key in keys:
+            for directory in self._directories.get(key, ()):
+                if self._may_be_of(directory, topic_id):
+                    return directory
+        return None
+
+    def _may_be_of(self, directory: Path, topic_id: bytes) -> bool:
+        with self._health.guard_names(f"reading {directory}"):
+            try:
+                names = self._files.list_directory(directory)
+            except FileNotFoundError:
+                return False  # removed since
+        if FILE_NAME not in names:
+            return (
+                False  # the controller ordered the deletion, or a crash came before the first flush
+            )
+        return self._topic_id(directory, unknown=topic_id) == topic_id
+
+    def _topic_id(self, directory: Path, unknown: bytes | None = None) -> bytes | None:
+        """`unknown` of a damaged `partition.metadata`. Raises KafkaError: the disk failed."""
+        try:
+            return topic_id_in(directory, self._files, self._health)
+        except KafkaError:
+            self._health.check()
+            return unknown
+
+
+def forget_topic_id(directory: Path, files: Files) -> None:
+    """Says of a directory that is to be removed that nobody will ask for it; no link is followed. Raises OSError."""
+    if files.status(directory).is_directory:
+        files.unlink(directory / FILE_NAME)

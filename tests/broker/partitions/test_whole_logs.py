@@ -1,0 +1,191 @@
+"""P19: a replica that has lost committed records does not lead, and its followers are not cut by it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from log.disk.checkpoints import WRITTEN_LOGS
+from quorum.metadata.image import LOST_DIRECTORY, TopicImage
+from tests.broker.partitions.replicas import append, brokers, until
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode, KafkaError
+
+REPLICAS = (11, 12, 13)
+LOST = ("t", 0, topic_id("t"), LOST_DIRECTORY)
+
+
+def state(leader, epoch, isr=REPLICAS, replicas=REPLICAS, **changes) -> TopicImage:
+    changes = {"leader_epoch": epoch, "partition_epoch": epoch, **changes}
+    return topic("t", partition(replicas, leader, isr=isr, **changes))
+
+
+ALONE = {"replicas": (11,), "isr": (11,)}
+
+
+def restarted(path, *, clean=True, loses=True, **settings):
+    """A broker that led three records, after a restart on whose way its disk lost them; and what it tells then."""
+    harness = open_harness(path, **settings)
+    harness.set_image(state(11, 0, **ALONE))
+    append(harness, b"a", b"b", b"c")
+    harness.flush()
+    harness.directory.save_checkpoints(harness.partitions.watermarks())
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5 if clean else None)
+    if loses:
+        for file in (path / "t-0").glob("0*"):
+            file.unlink()
+        (path / "recovery-point-offset-checkpoint").unlink()
+    again = open_harness(path, **settings)
+    told = []
+    again.directories.on_placed = lambda *placed: told.append(placed)
+    return again, told
+
+
+def leads(harness, epoch=1, **changes) -> int:
+    harness.set_image(state(11, epoch, **{**ALONE, **changes}))
+    return harness.leader().log.log_end_offset
+
+
+def refused(harness, epoch=1, **changes) -> str:
+    with pytest.raises(KafkaError) as error:
+        leads(harness, epoch, **changes)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return error.value.message
+
+
+def test_who_has_less_than_its_checkpointed_watermark_does_not_lead(tmp_path, caplog):
+    harness, told = restarted(tmp_path)
+    assert "ends at offset 0 here, but records up to offset 3 were committed" in refused(harness)
+    assert refused(harness, epoch=2) == refused(harness, epoch=3), "until a human has looked"
+    assert set(told) == {LOST}
+    errors = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert len(errors) == 1, "once"
+
+
+def test_a_human_may_accept_the_loss(tmp_path):
+    harness, _ = restarted(tmp_path)
+    refused(harness)
+    harness.directory.save_checkpoints(harness.partitions.watermarks())
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5)
+    (tmp_path / "t-0" / "damaged").unlink()
+    assert leads(open_harness(tmp_path), epoch=2) == 0
+
+
+def test_an_unclean_election_has_accepted_the_loss(tmp_path):
+    harness, _ = restarted(tmp_path)
+    assert leads(harness, leader_recovery_state=1) == 0
+    assert leads(harness, epoch=2) == 0, "nothing else is known any more"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_lost_nothing_leads(tmp_path, clean):
+    harness, told = restarted(tmp_path, clean=clean, loses=False)
+    assert leads(harness) == 3
+    assert LOST not in told
+
+
+def test_a_crash_takes_nothing_that_was_committed(tmp_path):
+    harness, told = restarted(tmp_path, clean=False)
+    assert (tmp_path / WRITTEN_LOGS).exists()
+    assert "records up to offset 3 were committed" in refused(harness)
+    assert LOST in told
+
+
+def test_a_crash_may_take_what_was_never_flushed(tmp_path):
+    """`trimaran.log.fsync=none`, as Kafka; but a clean end flushes all."""
+    settings = {"trimaran_log_fsync": "none"}
+    harness, _ = restarted(tmp_path / "crash", clean=False, **settings)
+    assert leads(harness) == 0
+    harness, _ = restarted(tmp_path / "clean", **settings)
+    refused(harness)
+
+
+def test_a_crash_of_kafka_may_take_it_too(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.directory.close(broker_epoch=None)
+    (tmp_path / "x").mkdir()
+    harness, _ = restarted(tmp_path / "x", clean=False, loses=False)
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None)
+    for name in (WRITTEN_LOGS, "recovery-point-offset-checkpoint"):
+        (tmp_path / "x" / name).unlink()
+    for file in (tmp_path / "x" / "t-0").glob("0*"):
+        file.unlink()
+    assert leads(open_harness(tmp_path / "x")) == 0
+
+
+def test_who_joins_the_isr_anew_has_all_that_is_committed(tmp_path):
+    """It followed another history meanwhile: after an unclean election that it has not seen."""
+    harness, _ = restarted(tmp_path)
+    harness.set_image(state(12, 1, isr=(12,)))
+    held = harness.partitions.find("t", 0)
+    assert held.open_follower().position().offset == 0
+    assert held.known_end == 3
+    harness.set_image(state(12, 1, isr=(12, 11), partition_epoch=2))
+    assert leads(harness, epoch=3, replicas=REPLICAS) == 0
+
+
+def test_who_is_in_the_isr_by_name_only_does_not_lead(tmp_path):
+    harness, _ = restarted(tmp_path)
+    harness.set_image(state(12, 1, isr=(11, 12)))
+    harness.partitions.find("t", 0).open_follower()
+    assert "up to offset 3 were committed" in refused(harness, epoch=2, replicas=REPLICAS)
+
+
+def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path):
+    harness, _ = restarted(tmp_path, loses=False)
+    harness.set_image(state(12, 1, isr=(11, 12)))
+    follower = harness.partitions.find("t", 0).open_follower()
+    follower.truncate_to(1)
+    assert leads(harness, epoch=2, replicas=REPLICAS) == follower.log.log_end_offset
+
+
+def test_in_one_epoch_no_log_takes_the_place_of_a_longer_one(harness):
+    """Whoever takes the files away, and by whatever mistake."""
+    harness.set_image(state(11, 0))
+    append(harness, b"a")
+    held = harness.partitions.find("t", 0)
+    harness.partitions.reopen([held], lambda: harness.directory.delete_log("t", 0))
+    with pytest.raises(KafkaError, match="ends at offset 0 here"):
+        harness.leader()
+
+
+async def test_a_follower_that_has_more_of_the_epoch_has_it_kept(tmp_path, caplog):
+    """The leader lost records that it gave away in its own epoch."""
+    told = []
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(state(11, 4, (11, 12), (11, 12)))
+        append(cluster[11], b"a")
+        append(cluster[11], b"b")
+        await until(lambda: cluster.partition(12).log.flushed_offset == 2)
+        cluster[11].directories.on_placed = lambda *placed: told.append(placed)
+        cluster[11].leader().log.truncate_to(1)
+        cluster.partition(11).watchers.notify_all()
+        await until(lambda: LOST in told)
+        assert cluster.partition(12).log.log_end_offset == 2
+        assert "t-0 ends at offset 1 here, but records up to offset 2 were committed" in caplog.text
+        with pytest.raises(KafkaError):
+            cluster[11].leader()
+
+
+@pytest.mark.parametrize(("last_epoch", "isr"), [(3, (11, 12)), (4, (11,))])
+def test_only_who_is_in_sync_knows_of_the_same_epoch_what_was_committed(harness, last_epoch, isr):
+    harness.set_image(state(11, 4, isr, (11, 12)))
+    append(harness, b"a")
+    harness.leader().check_not_outrun(12, 9, last_epoch)
+    harness.leader().check_not_outrun(12, 1, 4)
+    append(harness, b"b")
+
+
+def test_nothing_is_appended_where_something_is_missing(harness):
+    harness.set_image(state(11, 4, (11, 12), (11, 12)))
+    append(harness, b"a")
+    with pytest.raises(KafkaError) as error:
+        harness.leader().check_not_outrun(12, 2, 4)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError) as error:
+        append(harness, b"b")
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR

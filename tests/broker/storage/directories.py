@@ -1,0 +1,86 @@
+"""Log directories of one broker, and what lies in them."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from immutables import Map
+
+from broker.storage.directories import LogDirectories
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from quorum.metadata.image import (
+    UNASSIGNED_DIRECTORY,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from tests.cluster.nodes import CLUSTER_ID
+from tests.log.helpers import fill
+
+NODE_ID = 11
+TOPIC_ID, OTHER_ID = b"this" * 4, b"other" * 3 + b"!"
+T0 = ("t", 0)
+
+
+class Disks:
+    """Directories `a`, `b` and `c`; a process has those of them open that it is given."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for number, name in enumerate("abc"):
+            (path / name).mkdir()
+            MetaProperties(CLUSTER_ID, NODE_ID, id_of("abc"[number])).save(path / name)
+        self._open: LogDirectories | None = None
+
+    def start(self, names: str = "abc") -> LogDirectories:
+        """A process that can read the directories `names`; the one before it has died."""
+        self.stop(clean=False)
+        opened = [LogDirectory(self.path / name) for name in names]
+        unread = {self.path / name: "gone" for name in "abc" if name not in names}
+        self._open = LogDirectories(opened, failed_at_start=unread)
+        return self._open
+
+    def stop(self, *, clean: bool = True, high_watermarks=None) -> None:
+        if self._open is not None:
+            epoch = 1 if clean else None
+            self._open.close(broker_epoch=epoch, high_watermarks=high_watermarks or {})
+        self._open = None
+
+    def write(self, name: str, batches: int, topic_id: bytes = TOPIC_ID) -> Path:
+        """Makes `t-0` in a directory, with so many batches of three records, flushed."""
+        directory = LogDirectory(self.path / name)
+        fill(directory.create_log("t", 0, topic_id, LogConfig()), batches).flush()
+        directory.close(broker_epoch=None)
+        return self.path / name / "t-0"
+
+    def rename(self, name: str, suffix: str) -> Path:
+        """Of `t-0` in a directory."""
+        to = self.path / name / f"t-0.{uuid.uuid4().hex}{suffix}"
+        (self.path / name / "t-0").rename(to)
+        return to
+
+
+def id_of(name: str) -> bytes:
+    return name.encode() * 16
+
+
+def image(
+    assigned: bytes = UNASSIGNED_DIRECTORY,
+    topic_id: bytes = TOPIC_ID,
+    **changes,
+) -> TopicsImage:
+    """Topic `t` with one partition, which this broker has alone unless `changes` say otherwise."""
+    state = PartitionImage(
+        **{
+            "replicas": (NODE_ID,),
+            "directories": (assigned,),
+            "isr": (NODE_ID,),
+            "leader": NODE_ID,
+            **changes,
+        }
+    )
+    topic = TopicImage("t", topic_id, Map({0: state}))
+    return TopicsImage(by_name=Map({"t": topic}), by_id=Map({topic_id: topic}))

@@ -1,0 +1,185 @@
+"""P20: a log that is not new is not made while the replica may lie somewhere on this broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.storage.new_replicas import Standing
+from log.config import LogConfig
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
+from wire.errors import ErrorCode, KafkaError
+
+OLD = [Standing.HELD, Standing.SPARE]
+
+
+@pytest.fixture
+def disks(tmp_path):
+    disks = Disks(tmp_path)
+    yield disks
+    disks.stop(clean=False)
+
+
+def refused(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) -> str:
+    """Why no log is made; the controller has others lead then."""
+    placed = []
+    directories.on_placed = lambda *replica: placed.append(replica)
+    for _ in range(3):
+        with pytest.raises(KafkaError) as error:
+            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+        assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not any(T0 in one for one in directories.all)
+    assert not directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
+    assert {replica[3] for replica in placed} <= {LOST_DIRECTORY}
+    return error.value.message
+
+
+def made_in(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) -> str:
+    assert directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
+    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+    assert log.log_end_offset == 0
+    return directories.holding(*T0).path.name
+
+
+@pytest.mark.parametrize(
+    ("suffix", "standing"),
+    [
+        (FUTURE_SUFFIX, Standing.HELD),
+        (DELETE_SUFFIX, Standing.HELD),
+        (STRAY_SUFFIX, Standing.HELD),
+        (FUTURE_SUFFIX, Standing.SPARE),
+    ],
+)
+def test_no_log_is_made_beside_a_copy_of_its_topic_id(disks, caplog, suffix, standing):
+    disks.write("b", 10)
+    copy = disks.rename("b", suffix)
+    directories = disks.start()
+    assert str(copy) in refused(directories, id_of("a"), standing)
+    assert caplog.text.count("is out of service on this broker") == 1, "once for all requests"
+    assert not directories.prefer(*T0, TOPIC_ID, id_of("a"), standing, directories.all[0])
+
+
+@pytest.mark.parametrize("suffix", [FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX])
+def test_a_copy_of_another_topic_id_is_in_nobodys_way(disks, suffix):
+    disks.write("b", 10, OTHER_ID)
+    disks.rename("b", suffix)
+    assert made_in(disks.start(), id_of("a")) == "a"
+
+
+@pytest.mark.parametrize("damage", [b"", b"version: 0\ntopic_id: "])
+def test_a_copy_that_does_not_tell_its_topic_id_may_be_the_one(disks, damage):
+    disks.write("b", 10)
+    copy = disks.rename("b", DELETE_SUFFIX)
+    (copy / "partition.metadata").write_bytes(damage)
+    assert str(copy) in refused(disks.start(), id_of("a"))
+
+
+def test_what_the_controller_had_deleted_is_no_copy(disks):
+    """Reassigned away and back, with a crash after each."""
+    disks.write("a", 10)
+    directories = disks.start()
+    directories.delete_log(*T0, TOPIC_ID)
+    assert made_in(disks.start(), id_of("a")) == "a"
+
+
+@pytest.mark.parametrize("assigned", [id_of("a"), UNASSIGNED_DIRECTORY])
+def test_a_replica_that_counts_may_be_in_a_directory_that_was_not_read(disks, assigned):
+    assert f"{disks.path / 'c'}, which could not be read" in refused(disks.start("ab"), assigned)
+
+
+@pytest.mark.parametrize("assigned", [id_of("c"), LOST_DIRECTORY])
+@pytest.mark.parametrize("standing", OLD)
+def test_a_replica_of_a_directory_that_is_away_is_not_made(disks, caplog, assigned, standing):
+    assert "offline" in refused(disks.start("ab"), assigned, standing)
+    assert not caplog.text, "the controller knows it"
+
+
+@pytest.mark.parametrize("assigned", [id_of("b"), UNASSIGNED_DIRECTORY])
+def test_a_replica_on_which_nothing_depends_is_made_where_it_belongs(disks, assigned):
+    """Others have the records, so it is fetched from them. A power cut may bring back what told of a deletion."""
+    disks.write("b", 10)
+    disks.rename("b", DELETE_SUFFIX)
+    made = made_in(disks.start("ab"), assigned, Standing.SPARE)
+    assert made == ("b" if assigned == id_of("b") else "a")
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize("assigned", [id_of("b"), id_of("c"), UNASSIGNED_DIRECTORY])
+def test_a_new_replica_is_made_whatever_is_offline(disks, names, assigned):
+    disks.write("b", 10)
+    disks.rename("b", DELETE_SUFFIX)
+    directories = disks.start(names)
+    directories.all[-1].health.fail("the disk is gone")
+    expected = names[-2] if assigned == id_of(names[-2]) else "a"
+    assert made_in(directories, assigned, Standing.NEW) == expected
+
+
+def test_a_directory_that_fails_while_running_is_known_by_its_names(disks):
+    disks.write("b", 10)
+    directories = disks.start()
+    directories.all[1].health.fail("the disk is gone")
+    with pytest.raises(KafkaError):
+        directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    assert made_of(directories, ("u", 0)) == "a"
+
+
+def made_of(directories, key) -> str:
+    directories.open_log(*key, TOPIC_ID, LogConfig(), id_of("a"))
+    return directories.holding(*key).path.name
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_is_missing_though_its_records_were_committed_is_not_made(disks, clean):
+    """After a crash the checkpoint may be of a topic that was deleted and made again."""
+    disks.write("a", 10)
+    directories = disks.start()
+    directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    disks.stop(high_watermarks={T0: 30})
+    (disks.path / "a" / "t-0").rename(disks.path / "elsewhere")
+    if not clean:
+        (disks.path / "a" / ".kafka_cleanshutdown").unlink()
+        assert made_in(disks.start(), id_of("a")) == "a"
+        return
+    assert "records up to offset 30 were committed" in refused(disks.start(), id_of("a"))
+
+
+def test_a_name_of_another_topic_is_put_aside_in_each_directory(disks):
+    disks.write("a", 10, OTHER_ID)
+    disks.write("b", 10)
+    disks.write("c", 20, OTHER_ID)
+    directories = disks.start()
+    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    assert log.log_end_offset == 30
+    assert [T0 in one for one in directories.all] == [False, True, False]
+
+
+STATE = PartitionImage(replicas=(11, 12), directories=(), isr=(12,), leader=12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "standing"),
+    [
+        ({}, Standing.SPARE),
+        ({"isr": (11, 12)}, Standing.HELD),
+        ({"elr": (11,)}, Standing.HELD),
+        ({"leader": 11}, Standing.HELD),
+        ({"leader": -1}, Standing.HELD),
+    ],
+)
+def test_the_metadata_say_what_a_replica_is_worth(changes, standing):
+    assert Standing.of(STATE._replace(**changes), 11) is standing
+
+
+def test_a_deleted_replica_in_a_failed_directory_counts_for_nothing_until_it_is_back(disks):
+    disks.write("a", 10)
+    directories = disks.start()
+    directories.all[0].health.fail("the disk is gone")
+    directories.delete_log(*T0, TOPIC_ID)
+    assert directories.holding(*T0) is None
+    log = directories.open_log(*T0, OTHER_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
+    assert directories.holding(*T0).path.name == "b"
+    log.flush()
+    directories = disks.start()
+    assert directories.open_log(*T0, OTHER_ID, LogConfig()).log_end_offset == 0
+    assert [T0 in one for one in directories.all] == [False, True, False]

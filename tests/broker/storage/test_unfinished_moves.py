@@ -1,0 +1,179 @@
+"""P21: what a crash left of moves between log directories, whichever of them can be read at the next start."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+
+import pytest
+from immutables import Map
+
+from broker.storage.unfinished_moves import finish_moves
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicsImage
+from tests.broker.storage.directories import (
+    NODE_ID,
+    OTHER_ID,
+    T0,
+    TOPIC_ID,
+    Disks,
+    id_of,
+    image,
+)
+from tests.log.helpers import batch_bytes
+from wire.errors import KafkaError
+
+RECORDS = 30
+LED_ELSEWHERE = {
+    "replicas": (NODE_ID, 12),
+    "directories": (id_of("c"), id_of("x")),
+    "isr": (12,),
+    "leader": 12,
+}
+
+
+@pytest.fixture
+def disks(tmp_path):
+    disks = Disks(tmp_path)
+    yield disks
+    disks.stop(clean=False)
+
+
+async def start(disks, topics, names="abc"):
+    directories = disks.start(names)
+    await finish_moves(directories, topics, NODE_ID)
+    return directories
+
+
+def end_in(directories):
+    """Where the replica is, and how much of it."""
+    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    return directories.holding(*T0).path.name, log.log_end_offset
+
+
+def leave_copy_alone(disks):
+    """As a crash of an older release does inside the swap: the source has lost its name, the copy has none yet."""
+    disks.write("a", 10)
+    shutil.copytree(disks.path / "a" / "t-0", disks.path / "b" / "t-0")
+    return disks.rename("a", DELETE_SUFFIX), disks.rename("b", FUTURE_SUFFIX)
+
+
+@pytest.mark.parametrize("names", ["abc", "ab"])
+async def test_a_complete_copy_takes_the_name_whichever_other_disk_is_away(disks, names):
+    leave_copy_alone(disks)
+    directories = await start(disks, image(id_of("a")), names)
+    assert end_in(directories) == ("b", RECORDS)
+
+
+async def test_what_is_left_of_the_source_stays_while_the_copy_is_away(disks):
+    """The copy comes back with its disk; until then nothing is made in its place, nor is the source removed."""
+    deleted, _ = leave_copy_alone(disks)
+    directories = await start(disks, image(id_of("a")), "ac")
+    with pytest.raises(KafkaError, match=DELETE_SUFFIX):
+        end_in(directories)
+    await directories.purge()
+    assert (deleted / "partition.metadata").exists()
+    directories = await start(disks, image(id_of("a")))
+    assert end_in(directories) == ("b", RECORDS)
+
+
+@pytest.mark.parametrize("assigned", [id_of("c"), LOST_DIRECTORY, UNASSIGNED_DIRECTORY])
+async def test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away(disks, assigned):
+    disks.write("b", 10)
+    copy = disks.rename("b", FUTURE_SUFFIX)
+    directories = await start(disks, image(assigned), "ab")
+    with pytest.raises(KafkaError, match=FUTURE_SUFFIX):
+        end_in(directories)
+    assert copy.exists()
+
+
+async def test_a_part_is_used_where_others_have_the_rest(disks):
+    disks.write("b", 10)
+    disks.rename("b", FUTURE_SUFFIX)
+    directories = await start(disks, image(**LED_ELSEWHERE), "ab")
+    assert end_in(directories) == ("b", RECORDS)
+
+
+@pytest.mark.parametrize(
+    "topics", [image(topic_id=OTHER_ID), TopicsImage(), image(isr=(12,), replicas=(12,))]
+)
+async def test_a_copy_that_nobody_wants_takes_no_name(disks, topics):
+    disks.write("b", 10)
+    disks.rename("b", FUTURE_SUFFIX)
+    directories = await start(disks, topics)
+    assert directories.holding(*T0) is None
+
+
+@pytest.mark.parametrize("ours", ["a", "b"])
+@pytest.mark.parametrize("batches", [1, 20])
+async def test_of_twins_the_one_of_the_right_topic_id_stays_however_short(disks, ours, batches):
+    """A3: the other one is put aside, whole."""
+    other = "b" if ours == "a" else "a"
+    disks.write(ours, 10)
+    disks.write(other, batches, OTHER_ID)
+    directories = await start(disks, image(id_of("c")))
+    assert end_in(directories) == (ours, RECORDS)
+    [stray] = (disks.path / other).glob(f"*{STRAY_SUFFIX}")
+    assert (stray / f"{0:020d}.log").stat().st_size
+
+
+async def test_twins_without_a_topic_in_the_image_are_both_left(disks):
+    """They are strays like all that is not assigned: neither is better."""
+    disks.write("a", 10)
+    disks.write("b", 20, OTHER_ID)
+    directories = await start(disks, TopicsImage())
+    assert [T0 in one for one in directories.all] == [True, True, False]
+
+
+async def test_of_three_twins_the_two_of_one_topic_id_are_compared(disks):
+    disks.write("a", 30, OTHER_ID)
+    disks.write("b", 10)
+    disks.write("c", 11)
+    directories = await start(disks, image())
+    assert end_in(directories) == ("c", 33)
+    assert [T0 in one for one in directories.all] == [False, False, True]
+
+
+@pytest.mark.parametrize("assigned", ["a", "b"])
+async def test_of_equal_twins_the_one_stays_that_the_controller_knows(disks, assigned):
+    disks.write("a", 10)
+    shutil.copytree(disks.path / "a" / "t-0", disks.path / "b" / "t-0")
+    directories = await start(disks, image(id_of(assigned)))
+    assert [T0 in one for one in directories.all] == [assigned == one for one in "abc"]
+
+
+async def test_the_older_epoch_loses_though_it_is_longer(disks):
+    """The source was away while the copy was cut and went on."""
+    disks.write("a", 20)
+    disks.write("b", 10)
+    directory = LogDirectory(disks.path / "b")
+    log = directory.open_log("t", 0, LogConfig())
+    log.append_as_follower(memoryview(batch_bytes(1, base_offset=RECORDS, leader_epoch=5)))
+    log.flush()
+    directory.close(broker_epoch=1)
+    directories = await start(disks, image(id_of("a")))
+    assert end_in(directories) == ("b", RECORDS + 1)
+
+
+async def test_a_deletion_that_the_controller_ordered_goes_on(disks):
+    disks.write("a", 10)
+    disks.start().delete_log(*T0, TOPIC_ID)
+    directories = await start(disks, image(id_of("a")))
+    await directories.purge()
+    assert not list((disks.path / "a").glob("t-0*"))
+
+
+@pytest.mark.parametrize("name", ["t" * 249, "t" * 200])
+async def test_a_name_that_was_cut_is_known_by_its_topic_id(disks, name):
+    disks.write("a", 10)
+    cut = name[: 255 - len(f"-0.{uuid.uuid4().hex}{DELETE_SUFFIX}")]
+    deleted = disks.path / "a" / f"{cut}-0.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    (disks.path / "a" / "t-0").rename(deleted)
+    topic = image(id_of("a")).by_name["t"]._replace(name=name)
+    topics = TopicsImage(by_name=Map({name: topic}), by_id=Map({TOPIC_ID: topic}))
+    directories = await start(disks, topics)
+    await directories.purge()
+    with pytest.raises(KafkaError, match=str(deleted)):
+        directories.open_log(name, 0, TOPIC_ID, LogConfig(), id_of("a"))

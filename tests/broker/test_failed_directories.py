@@ -1,0 +1,156 @@
+"""A broker some of whose log directories are away: what it serves, what it refuses, and what it finds when they are
+back.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+
+import pytest
+
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY
+from tests.broker.test_end_to_end import in_thread
+from tests.broker.test_failing_moves import read, write
+from tests.broker.test_log_directories import ask
+from tests.cluster.in_process import Cluster, cluster
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.primitives import NIL_UUID
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+RECORDS = 20
+ONE = {"num_partitions": "1", "default_replication_factor": "1"}
+
+
+def settings(path, names: str = "ab") -> dict[str, str]:
+    """The metadata log has a directory of its own, so that the broker goes on whichever of the others fails."""
+    return {
+        "log_dirs": ",".join(str(path / name) for name in names),
+        "metadata_log_dir": str(path / "metadata"),
+    }
+
+
+def state(running: Cluster, name: str = "t"):
+    return running.brokers[11].context.metadata.image.topics.by_name[name].partitions[0]
+
+
+def holding(running: Cluster):
+    return running.brokers[11].context.directories.holding("t", 0)
+
+
+async def placed(running: Cluster) -> None:
+    directory = holding(running).directory_id
+    await running.seen(lambda image: state(running).directory_of(11) == directory)
+
+
+def make_unreadable(directory, *, back: bool = False) -> None:
+    lock = directory / ".lock"
+    if back:
+        lock.rmdir()
+    else:
+        lock.unlink(missing_ok=True)
+        lock.mkdir()
+
+
+async def create(running: Cluster) -> ErrorCode:
+    topic = CreatableTopic(
+        name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    answer = await ask(running, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    return ErrorCode.of(answer.topics[0].error_code)
+
+
+async def delete(running: Cluster) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name="t", topic_id=NIL_UUID)], timeout_ms=10_000
+    )
+    answer = await ask(running, request)
+    assert answer.responses[0].error_code == 0
+    await running.seen(lambda image: "t" not in image.topics.by_name)
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["in use", "at rest"])
+async def test_a_topic_is_made_again_while_the_directory_of_its_namesake_is_offline(
+    tmp_path, caplog, opened
+):
+    """A6: it is served from a good one, at once; and when the failed one is back, topic ids decide."""
+    async with cluster(tmp_path, brokers=0, **ONE) as running:
+        broker = await running.start_broker(11, **settings(tmp_path))
+        await in_thread(write, running.bootstrap, 0, RECORDS)
+        await placed(running)
+        if not opened:
+            await running.stop(11)
+            broker = await running.start_broker(11, **settings(tmp_path))
+        failed = holding(running)
+        failed.health.fail("the cable was pulled")
+        broker.context.directories.storage_failed()
+        await running.seen(lambda image: state(running).leader == -1)
+        await delete(running)
+        caplog.clear()
+        assert await create(running) is ErrorCode.NONE
+        await in_thread(write, running.bootstrap, 100, RECORDS)
+        assert holding(running).offline is None
+        assert await in_thread(read, running.bootstrap, RECORDS) == list(range(100, 120))
+        assert "t-0" not in caplog.text
+        await placed(running)
+        await running.stop(11)
+        await running.start_broker(11, **settings(tmp_path))
+        assert await in_thread(read, running.bootstrap, RECORDS) == list(range(100, 120))
+        assert failed.path != holding(running).path
+
+
+@pytest.mark.parametrize("third", ["read", "away"])
+async def test_a_crash_inside_a_swap_and_another_directory_that_is_away(tmp_path, third):
+    """A2: what an older release leaves when it dies between the two renames."""
+    async with cluster(tmp_path, brokers=0, **ONE) as running:
+        await running.start_broker(11, **settings(tmp_path, "abc"))
+        await in_thread(write, running.bootstrap, 0, RECORDS)
+        await placed(running)
+        source = holding(running).path
+        target, other = (tmp_path / name for name in "abc" if name != source.name)
+        await running.stop(11)
+        shutil.copytree(source / "t-0", target / f"t-0.{uuid.uuid4().hex}{FUTURE_SUFFIX}")
+        (source / "t-0").rename(source / f"t-0.{uuid.uuid4().hex}{DELETE_SUFFIX}")
+        for one in (source, target, other):
+            (one / ".kafka_cleanshutdown").unlink()
+        if third == "away":
+            make_unreadable(other)
+        await running.start_broker(11, **settings(tmp_path, "abc"))
+        assert await in_thread(read, running.bootstrap, RECORDS) == list(range(RECORDS))
+        assert holding(running).path == target
+        await placed(running)
+
+
+async def test_the_only_replica_waits_for_the_directory_that_has_it(tmp_path, caplog):
+    """What the controller knows is older: the crash came before it was told of the move."""
+    async with cluster(tmp_path, brokers=0, **ONE) as running:
+        await running.start_broker(11, **settings(tmp_path))
+        await in_thread(write, running.bootstrap, 0, RECORDS)
+        await placed(running)
+        source = holding(running).path
+        target = tmp_path / ("b" if source.name == "a" else "a")
+        await running.stop(11)
+        (source / "t-0").rename(target / "t-0")
+        for one in (source, target):
+            (one / ".kafka_cleanshutdown").unlink()
+        make_unreadable(target)
+        broker = await running.start_broker(11, **settings(tmp_path))
+        held = broker.context.partitions.find("t", 0)
+        if held.leads:
+            await in_thread(lambda: None)
+            assert not held.is_new
+        assert holding(running) is None
+        with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+            _ = held.log
+        await running.seen(lambda image: state(running).directory_of(11) == LOST_DIRECTORY)
+        assert f"{target}, which could not be read" in caplog.text
+        assert not (source / "t-0").exists()
+        await running.stop(11)
+        make_unreadable(target, back=True)
+        await running.start_broker(11, **settings(tmp_path))
+        await running.seen(lambda image: state(running).leader == 11)
+        assert await in_thread(read, running.bootstrap, RECORDS) == list(range(RECORDS))
