@@ -14,6 +14,7 @@ class Exit(IntEnum):
     CANNOT_CONNECT = 3
     TIMEOUT = 4
     REFUSED = 5
+    TOO_NEW = 6  # a node that met metadata of a later version; it can start when it is upgraded
 
 
 class UserError(Exception):

@@ -16,6 +16,7 @@ from quorum.formatting.storage import FormatError
 from quorum.raft_log.damage import LogDamaged
 from quorum.raft_log.refetch import RefetchMarkDamaged
 from quorum.raft_log.snapshot_format import SnapshotDamaged
+from quorum.raft_log.supported_levels import MetadataTooNew
 from quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.errors import Exit, UserError
 from trimaran.ports import listener_on
@@ -128,6 +129,15 @@ def _of_only_voter(error: Exception) -> UserError:
     )
 
 
+def _of_later_metadata(error: MetadataTooNew) -> UserError:
+    return UserError(
+        "the metadata of this cluster needs a later version of trimaran",
+        str(error),
+        "upgrade trimaran on this node and start it again on the same directory, which was left as it is",
+        exit_code=Exit.TOO_NEW,
+    )
+
+
 def _of_refusal(error: BaseException) -> UserError:
     return UserError(
         "the quorum refused this node",
@@ -173,6 +183,7 @@ _EXPLANATIONS: tuple[tuple[type[BaseException], Callable[..., UserError]], ...] 
     (RefetchMarkDamaged, _of_damage),
     (LogDamaged, _of_only_voter),
     (SnapshotDamaged, _of_only_voter),
+    (MetadataTooNew, _of_later_metadata),
     (WrongCluster, _of_refusal),
     (KafkaError, _of_kafka),
     (OSError, _of_os),

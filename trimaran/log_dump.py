@@ -26,11 +26,11 @@ from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX
 from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
+from trimaran.metadata.records import typed
 from trimaran.record_rows import batch_row
 from wire.as_json import as_json, base64_text
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.records.coordinator import decode_coordinator_record
-from wire.records.metadata import decode_metadata_record
 from wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
@@ -299,8 +299,8 @@ def decode_record(topic: str, record: Record) -> Row | None:
     """The messages in a record of an internal topic, None in others; `error` where they are malformed."""
     try:
         if topic == TOPIC:
-            message = decode_metadata_record(record.value or b"")
-            return {"type": type(message).__name__, "value": as_json(message)}
+            name, payload = typed(record)
+            return {"type": name, "value": payload}
         if topic not in COORDINATOR_RECORDS:
             return None
         found = decode_coordinator_record(topic, record.key or b"", record.value)

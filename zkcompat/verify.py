@@ -55,7 +55,8 @@ class Difference:
 class VerifyReport:
     """`lag_records` is how far the published offset is behind the quorum's newest, `lag_ms` for how long already; None
     where the image is one of the past. `settled` is False when the tree never held still (or nothing was published)
-    within the time limit, and the differences are against the nearest image.
+    within the time limit, and the differences are against the nearest image. `unknown` names the records of a later
+    Kafka, by which image and tree may both be stale.
     """
 
     compared: int
@@ -64,6 +65,7 @@ class VerifyReport:
     lag_ms: int | None
     settled: bool
     differences: tuple[Difference, ...] = field(default=())
+    unknown: str = ""
 
     def count(self, kind: str) -> int:
         return sum(1 for difference in self.differences if difference.kind == kind)
@@ -150,7 +152,15 @@ class Verification:
         """Compares once, with any image; the claim is left out."""
         compared, found = await self._compare(image)
         offset = image.provenance.offset
-        return VerifyReport(compared, offset, None, None, settled=True, differences=tuple(found))
+        return VerifyReport(
+            compared,
+            offset,
+            None,
+            None,
+            settled=True,
+            differences=tuple(found),
+            unknown=image.unknown.text,
+        )
 
     async def attempt(self) -> VerifyReport:
         """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
@@ -170,6 +180,7 @@ class Verification:
             lag_ms=self.feed.lag_ms(after.offset),
             settled=settled,
             differences=tuple(found),
+            unknown=self.feed.image.unknown.text,
         )
 
     def _settled(self, before: Migration, after: Migration) -> bool:

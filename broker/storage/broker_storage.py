@@ -22,6 +22,7 @@ from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
+from quorum.replica.configured import check_metadata
 from wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -69,9 +70,11 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
     """Opens all directories of the configuration; `shared` is open already.
 
     Raises:
-        MetaPropertiesError, DirectoryLocked: the broker cannot start, and why.
+        MetaPropertiesError, DirectoryLocked, MetadataTooNew: the broker cannot start, and why.
         KafkaError: KAFKA_STORAGE_ERROR, the metadata log's directory cannot be read.
     """
+    if shared is None:
+        check_metadata(config)
     opened: dict[Path, LogDirectory] = {} if shared is None else {shared.path: shared}
     failed: dict[Path, str] = {}
     try:

@@ -43,7 +43,14 @@ from quorum.formatting.storage import read_bootstrap
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft_log.last_image import last_image
-from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
+from quorum.replica.configured import (
+    check_metadata,
+    identity_of,
+    open_log,
+    snapshot_of,
+    snapshots_of,
+    timeouts_of,
+)
 from quorum.replica.node import NodeSettings, QuorumNode
 from quorum.serving.accounts import Accounts
 from quorum.serving.altered_connections import AlteredConnections, connections_of
@@ -118,6 +125,7 @@ async def run_controller(
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and
         why.
+        MetadataTooNew: the quorum is at a level that this version does not know; also while it runs.
         StorageFailure: its directory went offline.
         InvariantViolated: it must not go on.
     """
@@ -127,6 +135,7 @@ async def run_controller(
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
     authorizer, policies = authorizer_of(config), policies_of(config)  # before anything is opened
+    check_metadata(config)
     directory = _open_directory(config.metadata_directory, config.node_id)
     accounts = Accounts(config["delegation.token.secret.key"])
     logins = Logins(accounts.find)

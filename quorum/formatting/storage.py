@@ -40,9 +40,14 @@ from quorum.raft_log.snapshot_format import (
     decode_snapshot,
     encode_snapshot,
 )
+from quorum.raft_log.supported_levels import refuse_unknown
 from quorum.raft_log.voter_records import note_snapshot
 from wire.primitives import uuid_to_text
-from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.records.metadata import (
+    UnknownRecord,
+    encode_metadata_record,
+    metadata_record_version,
+)
 from wire.records.security import UserScramCredentialRecord
 from wire.schema import Message
 
@@ -236,6 +241,7 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
 
     Raises:
         SnapshotDamaged: the file is damaged, or cannot be read.
+        MetadataTooNew: it has a record of a later Kafka.
         OSError: the disk failed.
     """
     file = path / BOOTSTRAP
@@ -243,9 +249,15 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
         data = read_small_file(file, files)
         if data is None:
             return bootstrap_records()
-        return list(decode_snapshot(_BOOTSTRAP_ID, data).records)
+        found = decode_snapshot(_BOOTSTRAP_ID, data).records
     except (FileDamaged, SnapshotDamaged) as damage:
         raise SnapshotDamaged(f"{file} is damaged: {damage}") from damage
+    records: list[Message] = []
+    for record in found:
+        if isinstance(record, UnknownRecord):
+            raise refuse_unknown(record, file)
+        records.append(record)
+    return records
 
 
 @dataclass(frozen=True, slots=True)

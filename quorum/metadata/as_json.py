@@ -67,6 +67,17 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
         },
         "producer_ids": {"next_producer_id": image.producer_ids.next_producer_id},
         "voters": [_voter(voter) for voter in sorted(state.voters, key=lambda v: v.id)],
+        "unknown_records": _unknown(state),
+    }
+
+
+def _unknown(state: MetadataState) -> dict[str, Any]:
+    """What a later Kafka has written: the state may be stale by it."""
+    unknown = state.image.unknown
+    return {
+        "count": unknown.count,
+        "first_of_each_type": [kind._asdict() for kind in unknown.kinds],
+        "control_records": state.unknown_control,
     }
 
 

@@ -21,6 +21,7 @@ from quorum.metadata.other_deltas import (
     FeaturesDelta,
     MapDelta,
     ProducerIdsDelta,
+    UnknownDelta,
     quota_key,
 )
 from quorum.metadata.topics_delta import TopicsDelta
@@ -36,12 +37,13 @@ from wire.records import (
     topics,
     transactions,
 )
+from wire.records.metadata import UnknownRecord
 from wire.schema import Message
 
 
 class MetadataDelta:
     """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`, `scram`, `tokens`,
-    `quotas`.
+    `quotas`; `unknown` counts what no part understands.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class MetadataDelta:
         "scram",
         "tokens",
         "topics",
+        "unknown",
     )
 
     def __init__(self, image: MetadataImage) -> None:
@@ -68,8 +71,9 @@ class MetadataDelta:
         self.scram = MapDelta(image.scram)
         self.tokens = MapDelta(image.tokens)
         self.quotas = MapDelta(image.quotas)
+        self.unknown = UnknownDelta(image.unknown)
 
-    def replay(self, record: Message) -> None:
+    def replay(self, record: Message | UnknownRecord) -> None:
         """Takes one record.
 
         Raises:
@@ -89,7 +93,7 @@ class MetadataDelta:
         self.cluster.finish_snapshot()
         self.topics.finish_snapshot()
         self.configs.finish_snapshot()
-        for part in (self.acls, self.scram, self.tokens, self.quotas):
+        for part in (self.acls, self.scram, self.tokens, self.quotas, self.unknown):
             part.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
@@ -105,6 +109,7 @@ class MetadataDelta:
             self.scram.apply(),
             self.tokens.apply(),
             self.quotas.apply(),
+            self.unknown.apply(),
         )
 
 
@@ -112,7 +117,7 @@ def _nothing(_delta: MetadataDelta, _record: Message) -> None:
     """The record moves the log and nothing else."""
 
 
-_REPLAYS: dict[type[Message], Callable[[MetadataDelta, Any], object]] = {
+_REPLAYS: dict[type[Message | UnknownRecord], Callable[[MetadataDelta, Any], object]] = {
     brokers.RegisterBrokerRecord: lambda d, r: d.cluster.register_broker(r),
     brokers.UnregisterBrokerRecord: lambda d, r: d.cluster.unregister_broker(r),
     brokers.FenceBrokerRecord: lambda d, r: d.cluster.fence_broker(r),
@@ -140,4 +145,5 @@ _REPLAYS: dict[type[Message], Callable[[MetadataDelta, Any], object]] = {
     transactions.BeginTransactionRecord: _nothing,
     transactions.EndTransactionRecord: _nothing,
     transactions.AbortTransactionRecord: _nothing,
+    UnknownRecord: lambda d, r: d.unknown.add(r),
 }

@@ -107,6 +107,15 @@ def needs_of(name: str, level: int) -> Mapping[str, int]:
     return FEATURES[name].needs.get(level, {}) if name in FEATURES else {}
 
 
+def newest_known(name: str) -> int:
+    """The highest level of a feature that this version knows, whether it serves it or not; 0 of unknown features."""
+    if name == METADATA_VERSION:
+        return METADATA_VERSION_LEVEL
+    if name == KRAFT_VERSION:
+        return DYNAMIC_QUORUM
+    return max(FEATURES[name].levels) if name in FEATURES else 0
+
+
 def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
     """What the metadata log of a new cluster begins with: metadata.version first, then the other features
     that are on.

@@ -6,12 +6,14 @@ package. ACLs, SCRAM credentials, delegation tokens and client quotas stay the r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from immutables import Map
 
 from wire.endpoint import Endpoint
+from wire.records.metadata import UnknownRecord
 from wire.records.quotas import ClientQuotaRecord
 from wire.records.security import (
     AccessControlEntryRecord,
@@ -189,6 +191,36 @@ class ProducerIdsImage:
     next_producer_id: int = -1
 
 
+# Kinds of unknown records that are named; a release of Kafka adds one or two.
+UNKNOWN_KINDS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRecords:
+    """Records of a later Kafka that an observer has passed over: what they change is not in the image.
+
+    `kinds` has the first of each type and version.
+    """
+
+    count: int = 0
+    kinds: tuple[UnknownRecord, ...] = ()
+
+    def plus(self, count: int, kinds: Iterable[UnknownRecord]) -> UnknownRecords:
+        """So many more, of these kinds among them."""
+        first = {(kind.type, kind.version): kind for kind in self.kinds}
+        for kind in kinds:
+            if len(first) < UNKNOWN_KINDS_MAX:
+                first.setdefault((kind.type, kind.version), kind)
+        return UnknownRecords(self.count + count, tuple(first.values()))
+
+    @property
+    def text(self) -> str:
+        """For people; empty if there are none."""
+        kinds = ", ".join(str(kind) for kind in self.kinds)
+        many = "record" if self.count == 1 else "records"
+        return f"{self.count} {many} of a later Kafka ({kinds})" if self.count else ""
+
+
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
@@ -210,9 +242,10 @@ class MetadataImage:
     scram: ScramImage = field(default_factory=Map)
     tokens: TokensImage = field(default_factory=Map)
     quotas: QuotasImage = field(default_factory=Map)
+    unknown: UnknownRecords = UnknownRecords()
 
     def same_content(self, other: MetadataImage) -> bool:
-        """Equal but for where they come from."""
+        """Equal but for where they come from, and for what neither knows."""
         return (
             self.features == other.features
             and self.cluster == other.cluster

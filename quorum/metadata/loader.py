@@ -16,6 +16,7 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from quorum.metadata.records import delta_from_nothing
 from quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from wire.records.metadata import UnknownRecord
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -87,7 +88,7 @@ class MetadataLoader:
         if batch.ends and not self._in_transaction:
             self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
 
-    def _mark(self, record: Message, before: Provenance) -> None:
+    def _mark(self, record: Message | UnknownRecord, before: Provenance) -> None:
         """A transaction begins, ends or is aborted."""
         match record:
             case BeginTransactionRecord():

@@ -17,11 +17,13 @@ from quorum.metadata.image import (
     FeaturesImage,
     ProducerIdsImage,
     QuotaEntity,
+    UnknownRecords,
 )
 from quorum.metadata.maps import updated
 from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import UnknownRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.quotas import ClientQuotaRecord
 
@@ -120,6 +122,27 @@ class ProducerIdsDelta:
         if self.next_producer_id == self.image.next_producer_id:
             return self.image
         return ProducerIdsImage(self.next_producer_id)
+
+
+class UnknownDelta:
+    """Counts the records of a later Kafka, whose changes are in no other part."""
+
+    __slots__ = ("found", "image")
+
+    def __init__(self, image: UnknownRecords) -> None:
+        self.image = image
+        self.found = UnknownRecords()
+
+    def add(self, record: UnknownRecord) -> None:
+        self.found = self.found.plus(1, (record,))
+
+    def finish_snapshot(self) -> None:
+        self.image = UnknownRecords()
+
+    def apply(self) -> UnknownRecords:
+        return (
+            self.image.plus(self.found.count, self.found.kinds) if self.found.count else self.image
+        )
 
 
 class MapDelta(Generic[K, R]):

@@ -31,7 +31,7 @@ from wire.messages.control import (
     decode_control_value,
 )
 from wire.primitives import NIL_UUID
-from wire.records.metadata import decode_metadata_record
+from wire.records.metadata import UnknownRecord, read_metadata_record
 from wire.schema import Message
 
 
@@ -47,13 +47,23 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class MetadataState:
-    """`leader_id` is that of the last epoch begun, -1 if none is known; `unknown_records` could not be decoded."""
+    """`leader_id` is that of the last epoch begun, -1 if none is known; `unknown_control` counts control records of a
+    later Kafka, and `image.unknown` has the others.
+    """
 
     image: MetadataImage = EMPTY
     voters: tuple[Voter, ...] = ()
     kraft_version: int = 0
     leader_id: int = -1
-    unknown_records: int = 0
+    unknown_control: int = 0
+
+    @property
+    def unknown(self) -> str:
+        """What was left out since only a later Kafka understands it, for people; empty if nothing was."""
+        control = self.unknown_control
+        texts = [self.image.unknown.text] if self.image.unknown.count else []
+        texts += [f"{control} control record{'' if control == 1 else 's'}"] if control else []
+        return " and ".join(texts)
 
 
 class Replay:
@@ -64,7 +74,7 @@ class Replay:
         self._voters: tuple[Voter, ...] = ()
         self._kraft_version = 0
         self._leader_id = -1
-        self._unknown = 0
+        self._unknown_control = 0
         self._next_offset = 0
 
     @property
@@ -72,7 +82,7 @@ class Replay:
         """As of the last offset applied; what an open transaction changes is not in it."""
         image = self._loader.image
         return MetadataState(
-            image, self._voters, self._kraft_version, self._leader_id, self._unknown
+            image, self._voters, self._kraft_version, self._leader_id, self._unknown_control
         )
 
     @property
@@ -95,12 +105,12 @@ class Replay:
             RemoteProtocolError: the bytes are no complete snapshot.
         """
         appended_at_ms, complete = -1, False
-        records: list[Message] = []
+        records: list[Message | UnknownRecord] = []
         for batch in iter_batches(memoryview(data)):
             check_batch(batch)
             for record in decode_records(batch):
                 if not batch.is_control:
-                    records.extend(self._metadata(record))
+                    records.append(read_metadata_record(record.value or b"", record.offset))
                     continue
                 value = self._control(record)
                 if isinstance(value, SnapshotHeaderRecord):
@@ -117,7 +127,7 @@ class Replay:
         Raises:
             RemoteProtocolError: malformed, or it does not fit to what came before.
         """
-        records: list[Message] = []
+        records: list[Message | UnknownRecord] = []
         last_offset = NO_OFFSET
         for record in decode_records(batch):
             if record.offset < self._next_offset or (upto is not None and record.offset >= upto):
@@ -126,7 +136,7 @@ class Replay:
             if batch.is_control:
                 self._control(record)
             else:
-                records.extend(self._metadata(record))
+                records.append(read_metadata_record(record.value or b"", record.offset))
         if last_offset == NO_OFFSET:
             return
         self._loader.apply_committed(
@@ -148,17 +158,10 @@ class Replay:
                 return
             self.apply(batch, upto)
 
-    def _metadata(self, record: Record) -> tuple[Message, ...]:
-        try:
-            return (decode_metadata_record(record.value or b""),)
-        except RemoteProtocolError:
-            self._unknown += 1
-            return ()
-
     def _control(self, record: Record) -> Message | None:
         kind = decode_control_key(record.key or b"")
         if kind is ControlType.UNKNOWN:
-            self._unknown += 1
+            self._unknown_control += 1
             return None
         value = decode_control_value(kind, record.value or b"")
         match value:

@@ -99,6 +99,7 @@ def on_fetch_response(state: State, response: FetchResponse, now: float) -> None
             state.append_fetched(response.records)
         elif response.high_watermark >= 0:
             state.commit(min(response.high_watermark, state.log.end_offset))
+            role = _note_caught_up(state, role, response.high_watermark)
     state.update(_reset_fetch_timeout(state, role, now))
 
 
@@ -121,7 +122,14 @@ def after_append(state: State, high_watermark: int, now: float) -> None:
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
         if isinstance(state.role, Follower):
+            state.update(_note_caught_up(state, state.role, high_watermark))
             update_fetch_timer(state, state.role, now)
+
+
+def _note_caught_up(state: State, role: Follower, high_watermark: int) -> Follower:
+    if role.has_caught_up or state.log.end_offset < high_watermark:
+        return role
+    return role._replace(has_caught_up=True)
 
 
 def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:

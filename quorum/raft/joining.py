@@ -37,7 +37,8 @@ def next_request(state: State, role: Follower, now: float) -> Request | None:
     state.update(role._replace(next_voter_check=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None
-    if state.identity.auto_join and state.log.history.is_dynamic:
+    if state.identity.auto_join and state.log.history.is_dynamic and role.has_caught_up:
+        # what is committed has been looked at: we know every level that the quorum has finalized
         return _join(state)
     return None
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wire.records.metadata import UnknownRecord
 from wire.schema import Message
 
 
@@ -28,7 +29,8 @@ class LeaderAndEpoch:
 class CommittedBatch:
     """One batch of the metadata log below the high watermark, or a piece of it, the last one if `ends`.
 
-    `records` are decoded metadata records, empty for a control batch (which still moves offset and epoch).
+    `records` are decoded metadata records, empty for a control batch (which still moves offset and epoch). Only
+    observers are given an `UnknownRecord`.
     `appended_at_ms` is the wall-clock time the leader wrote into the batch; `size_bytes` that of the whole, 0 in all
     pieces but the last.
     """
@@ -38,7 +40,7 @@ class CommittedBatch:
     epoch: int
     appended_at_ms: int
     size_bytes: int
-    records: Sequence[Message]
+    records: Sequence[Message | UnknownRecord]
     ends: bool = True
 
 
@@ -51,7 +53,7 @@ class LoadedSnapshot:
     end_offset: int
     epoch: int
     appended_at_ms: int
-    records: Sequence[Message]
+    records: Sequence[Message | UnknownRecord]
     begins: bool = True
     ends: bool = True
 

@@ -73,7 +73,7 @@ class Follower(NamedTuple):
     `leader_down`: it resigned or its process is gone; we grant them again.
     `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have
     nothing to say). `resume`: nothing is asked before (after a snapshot was lost). `has_updated_voter`: a leader of a
-    static quorum knows our directory and versions.
+    static quorum knows our directory and versions. `has_caught_up`: our log has reached this leader's high watermark.
     """
 
     epoch: int
@@ -87,6 +87,7 @@ class Follower(NamedTuple):
     resume: float = -inf
     next_voter_check: float = inf
     has_updated_voter: bool = False
+    has_caught_up: bool = False
 
     @property
     def leader_id(self) -> int:

@@ -35,6 +35,7 @@ from quorum.raft_log.recovery_point import RecoveryPoint
 from quorum.raft_log.refetch import RefetchMark
 from quorum.raft_log.snapshot_files import SnapshotFiles
 from quorum.raft_log.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
+from quorum.raft_log.supported_levels import check_levels
 from quorum.raft_log.voter_records import encode_control_batch, note_batch, note_snapshot
 from wire.errors import KafkaError, RemoteProtocolError
 
@@ -201,7 +202,7 @@ class MetadataLog:
     # --- changes
 
     def append_as_leader(self, append: LeaderAppend, now_ms: int) -> None:
-        """Writes all batches with one call."""
+        """Writes all batches with one call. Raises MetadataTooNew, as `append_fetched`."""
         ensure(
             append.base_offset == self.end_offset,
             "proposals go where they were promised",
@@ -214,7 +215,11 @@ class MetadataLog:
         self._note(batches)
 
     def append_fetched(self, records: bytes | memoryview) -> None:
-        """Appends validated batches of a leader."""
+        """Appends validated batches of a leader.
+
+        Raises:
+            MetadataTooNew: they finalize a level that this version does not know.
+        """
         view = memoryview(records)
         base_offset = self.end_offset
         self.log.append_as_follower(view)
@@ -227,8 +232,10 @@ class MetadataLog:
         self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
 
     def _note(self, batches: Iterable[BatchView]) -> None:
+        """A level above ours is in the log by now, so the next start refuses before it votes."""
         for batch in batches:
             note_batch(self.history, batch)
+            check_levels(batch, self.log.directory)
 
     def truncate_to(self, offset: int) -> None:
         self._newest = None
@@ -251,11 +258,18 @@ class MetadataLog:
             self._recovery_point.save()
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
-        """The finished snapshot takes the place of the log; returns files to unlink."""
+        """The finished snapshot takes the place of the log; returns files to unlink.
+
+        Raises:
+            MetadataTooNew: it says a level that this version does not know.
+        """
         self._newest = None
         self.snapshots.added(snapshot_id)
-        note_snapshot(self.history, snapshot_id.offset, self.snapshots.read_all(snapshot_id))
+        data = self.snapshots.read_all(snapshot_id)
+        note_snapshot(self.history, snapshot_id.offset, data)
         self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        for batch in iter_batches(memoryview(data)):
+            check_levels(batch, self.log.directory)
         return self.snapshots.forget_before(snapshot_id)
 
     def clean_before(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> list[Path]:

@@ -10,25 +10,40 @@ from typing import TypeVar
 
 from log.batches.batch import BatchView
 from log.batches.columns import decode_columns
-from wire.records.metadata import decode_metadata_record
+from wire.records.metadata import UnknownRecord, read_metadata_record, unknown_record
 from wire.schema import Message
 
 T = TypeVar("T")
 
 
-def metadata_records(batch: BatchView) -> Iterator[Message]:
-    """The records of a batch, each decoded when it is asked for; of a control batch none.
+def metadata_records(batch: BatchView) -> Iterator[Message | UnknownRecord]:
+    """The records of a batch, each decoded when it is asked for; of a control batch none. A record of a later Kafka is
+    an `UnknownRecord`.
 
     Raises:
-        RemoteProtocolError: malformed, or of a later Kafka.
+        RemoteProtocolError: malformed.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
+    for offset, value in enumerate(metadata_values(batch), batch.base_offset):
+        yield read_metadata_record(value, offset)
+
+
+def unknown_records(batch: BatchView) -> Iterator[UnknownRecord]:
+    """The records of a later Kafka; of the others only the frames are read. Raises as `metadata_records`."""
+    for offset, value in enumerate(metadata_values(batch), batch.base_offset):
+        found = unknown_record(value, offset)
+        if found is not None:
+            yield found
+
+
+def metadata_values(batch: BatchView) -> Iterator[bytes]:
+    """The encoded records of a batch; of a control batch none. Raises as `metadata_records`."""
     if batch.is_control:
         return
     columns = decode_columns([batch])
     data = bytes(columns.data)
     for start, size in zip(columns.value_start, columns.value_size, strict=True):
-        yield decode_metadata_record(data[start : start + max(size, 0)])
+        yield data[start : start + max(size, 0)]
 
 
 def in_pieces(records: Iterable[T], records_max: int) -> Iterator[tuple[list[T], bool]]:

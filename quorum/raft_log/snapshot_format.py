@@ -30,6 +30,7 @@ from wire.messages.control import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
+from wire.records.metadata import UnknownRecord
 from wire.schema import Message
 
 # Records per batch: large enough that headers cost nothing, small enough to read one by one.
@@ -82,7 +83,7 @@ class CheckedSnapshot:
     appended_at_ms: int
     data: Buffer
 
-    def records(self) -> Iterator[Message]:
+    def records(self) -> Iterator[Message | UnknownRecord]:
         """Decoded one by one.
 
         Raises:

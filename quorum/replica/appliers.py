@@ -18,6 +18,8 @@ from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog
 from quorum.raft_log.record_batches import in_pieces, metadata_records
 from quorum.raft_log.snapshot_format import CheckedSnapshot
+from quorum.raft_log.supported_levels import refuse_unknown
+from wire.records.metadata import UnknownRecord
 from wire.schema import Message
 from wire.transport.events import AutoResetEvent, yield_to_loop
 
@@ -144,6 +146,7 @@ class Applier:
         records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
         offset = batch.base_offset
         for piece, ends in in_pieces(records, RECORDS_PER_TURN):
+            self._refuse_unknown(piece)
             last_offset = batch.last_offset if ends else offset + len(piece) - 1
             self._listener.apply_committed(
                 CommittedBatch(
@@ -164,6 +167,17 @@ class Applier:
         self.last_epoch, self.last_appended_at_ms = batch.leader_epoch, batch.max_timestamp
         self.applied.advance(batch.next_offset)
 
+    def _refuse_unknown(self, records: Sequence[Message | UnknownRecord]) -> None:
+        """Who keeps a log takes part in the cluster by it; an observer without one goes on.
+
+        Raises:
+            MetadataTooNew: there is a record of a later Kafka.
+        """
+        if isinstance(self._log, MetadataLog):
+            for record in records:
+                if isinstance(record, UnknownRecord):
+                    raise refuse_unknown(record, self._log.log.directory)
+
     def _load(self, snapshot: CheckedSnapshot) -> Iterator[None]:
         ensure(
             snapshot.id.offset >= self.applied.offset,
@@ -171,6 +185,7 @@ class Applier:
             snapshot.id,
         )
         for piece in snapshot.pieces(RECORDS_PER_TURN):
+            self._refuse_unknown(piece.records)
             self._listener.load_snapshot(piece)
             self._long_lived.add(len(piece.records))
             yield

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
+from quorum.formatting.storage import BOOTSTRAP
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
 from quorum.raft.types import Endpoint as RaftEndpoint
 from quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
+from quorum.raft_log.partition import DIRECTORY_NAME
+from quorum.raft_log.supported_levels import check_directory
 from quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
 from wire.endpoint import Endpoint
 
@@ -86,6 +89,16 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
         retention_bytes=config["metadata.max.retention.bytes"],
         retention_ms=config["metadata.max.retention.ms"],
     )
+
+
+def check_metadata(config: ServerConfig) -> None:
+    """Looks whether we know what the metadata log finalizes; before the directory is opened, which changes it. Blocks.
+
+    Raises:
+        MetadataTooNew: it does not, and which level is above ours.
+    """
+    path = config.metadata_directory
+    check_directory(path / DIRECTORY_NAME, path / BOOTSTRAP)
 
 
 def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:

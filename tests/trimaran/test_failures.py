@@ -8,6 +8,7 @@ from log.directories.directory_lock import DirectoryLocked
 from log.directories.meta_properties import MetaPropertiesError
 from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
+from quorum.raft_log.supported_levels import MetadataTooNew
 from trimaran.client.connect import refused
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
@@ -21,6 +22,7 @@ CAUSES = [
     (DirectoryLocked("d is in use by another process"), "in use", Exit.NO),
     (StorageFailure("d is offline"), "repair", Exit.NO),
     (WrongCluster("this directory is of cluster a"), "cluster a", Exit.REFUSED),
+    (MetadataTooNew("metadata.version is 33"), "upgrade trimaran", Exit.TOO_NEW),
     (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk"), "log.dirs", Exit.NO),
     (FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"), "/nowhere", Exit.NO),
 ]

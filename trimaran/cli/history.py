@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, clock, say, show_rows
+from trimaran.cli.output import Format, clock, say, say_unknown, show_rows
 from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
 
@@ -67,6 +67,7 @@ def partitions(
                 exit_code=Exit.NO,
             )
     show_rows(rows, output, columns=PARTITION_COLUMNS, noun="change")
+    say_unknown(history.unknown)
 
 
 def _partition(text: str) -> tuple[str, int]:
@@ -122,6 +123,7 @@ def configs(
             _ensure_topic_known(history, source, wanted)
             say(f"no config of {resource} was set, as far back as {source.name} reaches")
     show_rows(rows, output, columns=CONFIG_COLUMNS, noun="change")
+    say_unknown(history.unknown)
 
 
 def _ensure_topic_known(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
@@ -231,10 +231,7 @@ def load_state(
         if time_ms is not None:
             at = offset_as_of(source, time_ms)
         state = replay(source, at)
-    if state.unknown_records:
-        say(
-            f"left out {counted(state.unknown_records, 'record')} that only a later Kafka understands"
-        )
+    say_unknown(state.unknown)
     return state
 
 
@@ -282,9 +279,13 @@ def verify(*directories: Path, output: Format = "table") -> int:
         )
     with progress(f"comparing {counted(len(directories), 'metadata log')}"):
         result = verify_directories(directories)
-    if not show_data({"logs": result.logs, "problems": result.problems}, output):
+    if not show_data(
+        {"logs": result.logs, "problems": result.problems, "unknown_records": result.unknown.count},
+        output,
+    ):
         show_rows(result.logs, output)
         for problem in result.problems:
             print(f"\n{problem['problem']}: {problem['where']}")
         print(f"\n{result.compared:,} batches compared, {counted(len(result.problems), 'problem')}")
+    say_unknown(result.unknown.text)
     return Exit.NO if result.problems else Exit.OK

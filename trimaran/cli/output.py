@@ -145,3 +145,9 @@ def say(text: str) -> None:
     """Talk, as opposed to data: stderr; not with `-q`."""
     if not _is_quiet:
         print(text, file=sys.stderr, flush=True)
+
+
+def say_unknown(unknown: str) -> None:
+    """Says that what was shown may be stale, if there are records of a later Kafka (`MetadataState.unknown`)."""
+    if unknown:
+        say(f"this may be stale: left out {unknown}")

@@ -185,6 +185,8 @@ def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
         yield f"no mirror is alive{silent}: is one running? trimaran ps, and its log"
     elif not found.quorum_alive:
         yield "the mirror has no contact with the quorum: trimaran quorum status"
+    if found.mirror is not None and found.mirror.unknown:
+        yield f"the tree may be stale by {found.mirror.unknown}: upgrade trimaran"
 
 
 def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
@@ -216,6 +218,7 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
             "repairs": mirror.repairs,
             "held_back": mirror.quarantined,
             "last_problem": mirror.last_problem or None,
+            "unknown_records": mirror.unknown or None,
         }
     names = [f"{one.host} (process {one.pid}, {one.state})" for one in found.standbys]
     return {**fields, "standbys": names}

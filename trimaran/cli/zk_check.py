@@ -16,7 +16,7 @@ from trimaran.cli.connect import (
     Zookeeper,
     controllers_of,
 )
-from trimaran.cli.output import Format, say, show_data, show_item
+from trimaran.cli.output import Format, say, say_unknown, show_data, show_item
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
@@ -165,3 +165,4 @@ def _show(report: VerifyReport) -> None:
             print(f"  {difference.found or 'no permission to read it'}")
     end = "" if report.settled else "  (the tree kept changing)"
     print(report.summary() + end, flush=True)
+    say_unknown(report.unknown)

@@ -100,6 +100,11 @@ class MetadataLog:
             self._catch_up()
             return self._replay.state
 
+    @property
+    def unknown(self) -> str:
+        """Which records of a later Kafka were passed over, as of what was read last; empty if there were none."""
+        return self._replay.state.unknown
+
     def bounds(self) -> tuple[int, int]:
         """The first and the last offset whose state can be told; both are within."""
         with self._lock:

@@ -221,6 +221,7 @@ def _frame(console: Console, title: str, path: str) -> dict[str, Any]:
         "token": console.token,
         "may_write": console.may_write,
         "has_login": console.login.is_wanted,
+        "unknown_records": console.cluster.log.unknown,
     }
 
 

@@ -14,9 +14,8 @@ from quorum.metadata.epochs import leader_change
 from quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
 from trimaran.words import entity_text
 from wire.as_json import HIDDEN
-from wire.errors import RemoteProtocolError
 from wire.records import brokers, configs, features, misc, quotas, security, topics
-from wire.records.metadata import decode_metadata_record
+from wire.records.metadata import UnknownRecord, read_metadata_record
 from wire.records.sensitive import is_sensitive
 
 if TYPE_CHECKING:
@@ -138,11 +137,7 @@ def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage)
             found.events.append(moment.event("election", subject, text, link="/quorum"))
         return found
     for record in decode_records(batch):
-        try:
-            message = decode_metadata_record(record.value or b"")
-        except RemoteProtocolError:  # of a later Kafka
-            found.is_idle = False
-            continue
+        message = read_metadata_record(record.value or b"", record.offset)
         if isinstance(message, misc.NoOpRecord):
             continue
         found.is_idle = False
@@ -183,6 +178,11 @@ def _follow(found: Happened, moment: _Moment, message: Any) -> None:
 
 def _topic(name: str) -> str:
     return f"/topics/{quote(name, safe='')}"
+
+
+def _unknown(moment: _Moment, record: UnknownRecord) -> Iterator[Event]:
+    text = f"of version {record.version} is of a later Kafka: what it changes is not shown"
+    yield moment.event("unknown", f"record type {record.type}", text, level="warn")
 
 
 def _topic_created(moment: _Moment, record: topics.TopicRecord) -> Iterator[Event]:
@@ -348,4 +348,5 @@ _TELLERS: dict[type, Callable[[_Moment, Any], Iterator[Event]]] = {
     security.UserScramCredentialRecord: _scram,
     security.RemoveUserScramCredentialRecord: _scram_removed,
     quotas.ClientQuotaRecord: _quota,
+    UnknownRecord: _unknown,
 }

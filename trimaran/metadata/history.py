@@ -55,6 +55,11 @@ class History:
         """Whether there is such a topic, as of what was read."""
         return topic in self._replay.state.image.topics.by_name
 
+    @property
+    def unknown(self) -> str:
+        """Which records of a later Kafka were passed over, as of what was read; empty if there were none."""
+        return self._replay.state.unknown
+
     def _batches(self) -> Iterator[tuple[Happened, MetadataImage]]:
         """What each batch says, and the state after it."""
         for batch in self._source.batches(self._replay.next_offset):

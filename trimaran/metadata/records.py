@@ -9,13 +9,21 @@ from log.batches.batch import BatchView
 from log.batches.records import Record, decode_records
 from wire.as_json import as_json
 from wire.messages.control import ControlType, decode_control_key
-from wire.records.metadata import decode_metadata_record
+from wire.records.metadata import UnknownRecord, read_metadata_record
 
 
 def record_rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    """Raises RemoteProtocolError: a malformed record, or one of a later Kafka."""
+    """Raises RemoteProtocolError: a malformed record."""
     for record in decode_records(batch):
         yield record_row(batch, record)
+
+
+def typed(record: Record) -> tuple[str, dict[str, Any]]:
+    """Name and content of a metadata record; one of a later Kafka has its numbers. Raises as `record_rows`."""
+    message = read_metadata_record(record.value or b"", record.offset)
+    if isinstance(message, UnknownRecord):
+        return message.name, {"type": message.type, "version": message.version}
+    return type(message).__name__, as_json(message)
 
 
 def record_row(batch: BatchView, record: Record) -> dict[str, Any]:
@@ -25,8 +33,7 @@ def record_row(batch: BatchView, record: Record) -> dict[str, Any]:
         name = ControlType(key).name if key in set(ControlType) else str(key)
         payload: dict[str, Any] = {}
     else:
-        message = decode_metadata_record(record.value or b"")
-        name, payload = type(message).__name__, as_json(message)
+        name, payload = typed(record)
     return {
         "offset": record.offset,
         "epoch": batch.leader_epoch,

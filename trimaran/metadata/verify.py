@@ -9,20 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from log.inspection.reader import scan_batches
+from quorum.metadata.image import UnknownRecords
 from quorum.metadata.replay import Replay
+from quorum.raft_log.record_batches import unknown_records
 from trimaran.metadata.on_disk import MetadataDirectory
 from wire.errors import KafkaError, RemoteProtocolError
+from wire.records.metadata import UnknownRecord
 
 Row = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Verified:
-    """`logs` has a row a directory; `compared` counts batches that at least two of them have."""
+    """`logs` has a row a directory; `compared` counts batches that at least two of them have. `unknown` are the
+    records of a later Kafka in all logs: the bytes were compared, what they do to a snapshot was not.
+    """
 
     logs: list[Row] = field(default_factory=list)
     problems: list[Row] = field(default_factory=list)
     compared: int = 0
+    unknown: UnknownRecords = field(default_factory=UnknownRecords)
 
 
 def verify_directories(directories: Sequence[Path]) -> Verified:
@@ -50,6 +56,7 @@ def verify_directories(directories: Sequence[Path]) -> Verified:
                     )
                 )
         result.logs.append(log.row())
+        result.unknown = result.unknown.plus(len(log.unknown), log.unknown)
     result.compared = len(shared)
     return result
 
@@ -71,6 +78,7 @@ class _Log:
         self._epoch = 0
         self._torn = 0
         self._snapshots = 0
+        self.unknown: list[UnknownRecord] = []
 
     def row(self) -> Row:
         return {
@@ -90,6 +98,7 @@ class _Log:
             position = 0
             for position, batch in scan_batches(path):
                 self._follow(batch.base_offset, batch.leader_epoch, batch.next_offset)
+                self.unknown += unknown_records(batch)
                 digest = hashlib.blake2b(batch.buffer, digest_size=16).digest()
                 found.append(((batch.base_offset, batch.leader_epoch), digest))
                 position += batch.size

@@ -7,6 +7,7 @@ Source: KIP-631 and Kafka's `MetadataRecordSerde`, `MetadataVersion`.
 
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_uvarint, write_uvarint
@@ -35,6 +36,25 @@ _LEVELS: dict[type[Message], tuple[tuple[int, int], ...]] = {
     PartitionChangeRecord: ((0, 0), (_DIRECTORIES, 1), (_ELIGIBLE_LEADERS, 2)),
     BrokerRegistrationChangeRecord: ((0, 1), (_DIRECTORIES, 2), (_CORDONED_DIRECTORIES, 3)),
 }
+
+
+class UnknownRecord(NamedTuple):
+    """A record of the metadata log whose type, or whose version of a known type, belongs to a later Kafka.
+
+    `offset` is -1 where a single value was read.
+    """
+
+    type: int
+    version: int
+    offset: int = -1
+
+    @property
+    def name(self) -> str:
+        """What stands in the place of a class's name, `UNKNOWN_29`."""
+        return f"UNKNOWN_{self.type}"
+
+    def __str__(self) -> str:
+        return f"type {self.type} version {self.version} at offset {self.offset}"
 
 
 def metadata_record_version(cls: type[Message], metadata_version: int) -> int:
@@ -76,6 +96,32 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
     """
     key, version, pos = _read_frame(view)
     return metadata_decoder(key, version)(view[pos:])
+
+
+def read_metadata_record(view: bytes | memoryview, offset: int = -1) -> Message | UnknownRecord:
+    """As `decode_metadata_record`, but a type or version that is not known is a value.
+
+    Raises:
+        RemoteProtocolError: unknown frame version, or a malformed body.
+    """
+    key, version, pos = _read_frame(view)
+    try:
+        decode = metadata_decoder(key, version)
+    except RemoteProtocolError:
+        return UnknownRecord(key, version, offset)
+    return decode(view[pos:])
+
+
+def unknown_record(view: bytes | memoryview, offset: int = -1) -> UnknownRecord | None:
+    """What `read_metadata_record` gives for a record of a later Kafka, None for others; the body is not read.
+
+    Raises:
+        RemoteProtocolError: unknown frame version, or a malformed frame.
+    """
+    key, version, _ = _read_frame(view)
+    cls = METADATA_RECORDS.get(key)
+    is_known = cls is not None and version in cls.VERSIONS
+    return None if is_known else UnknownRecord(key, version, offset)
 
 
 @cache

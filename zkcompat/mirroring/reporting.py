@@ -101,4 +101,5 @@ class Reporting:
             quarantined=len(self.quarantine),
             refusals=[entry.sentence() for entry in list(self.quarantine)[:REFUSALS_SHOWN]],
             last_problem=status.last_problem,
+            unknown=image.unknown.text,
         )

@@ -19,7 +19,7 @@ class MirrorReport:
     """Times are milliseconds since 1970; `quorum_heard_ms` is when the quorum last said something, -1 never.
 
     `lag_ms` is how old the oldest change is that the tree does not show. `refusals` are sentences, the first of
-    `quarantined`.
+    `quarantined`. `unknown` says which records of a later Kafka the quorum has: the tree may be stale by them.
     """
 
     VERSION: ClassVar = 1
@@ -36,6 +36,7 @@ class MirrorReport:
     quarantined: int
     refusals: Sequence[str]
     last_problem: str
+    unknown: str = ""
 
     @staticmethod
     def path(session_id: int) -> str:
@@ -57,7 +58,8 @@ class MirrorReport:
         if member(members, "version", int) != cls.VERSION:
             raise RemoteProtocolError("a report of a later mirror")
         values: Mapping[str, Any] = {
-            **{name: member(members, name, str) for name in _TEXTS},
+            # A mirror of an earlier version says nothing of unknown records.
+            **{name: member({"unknown": "", **members}, name, str) for name in _TEXTS},
             **{name: _number(members, name) for name in _NUMBERS},
         }
         refusals = tuple(str(one) for one in member(members, "refusals", list))
@@ -72,7 +74,7 @@ def _number(members: dict[str, Any], name: str) -> int:
     return value
 
 
-_TEXTS = ("host", "state", "last_problem")
+_TEXTS = ("host", "state", "last_problem", "unknown")
 _NUMBERS = (
     "pid",
     "told_ms",

@@ -39,7 +39,7 @@ COLUMNS = (
         "kind",
         STRING,
         "topic, partition, broker, controller, voter, config, client_quota, acl, scram, token, feature, producer_ids, "
-        "quorum",
+        "quorum, unknown_records: those of a later Kafka, by which the image may be stale",
     ),
     Column(
         "name",
@@ -137,6 +137,8 @@ def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
     producer_ids = rest["producer_ids"]
     yield row("producer_ids", "", producer_ids, value=str(producer_ids["next_producer_id"]))
     yield row("quorum", "", {"leader_id": rest["leader_id"]}, leader=known(rest["leader_id"]))
+    if state.unknown:
+        yield row("unknown_records", "", rest["unknown_records"], value=state.unknown)
 
 
 def _topic(row: Any, topic: TopicImage) -> Iterator[Row]:

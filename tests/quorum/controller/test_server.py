@@ -13,7 +13,10 @@ from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
 from quorum.controller.server import _advertised, _settings, run_controller
-from quorum.formatting.storage import format_paths
+from quorum.formatting.storage import BOOTSTRAP, format_directories, format_paths
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft_log.snapshot_format import encode_snapshot
+from quorum.raft_log.supported_levels import MetadataTooNew
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
@@ -26,6 +29,8 @@ from wire.messages.alter_partition import (
     BrokerState,
 )
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import encode_metadata_record
 from wire.records.misc import NoOpRecord
 from wire.transport.calls import ConnectionInfo
 
@@ -315,6 +320,20 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
 async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
     with pytest.raises(MetaPropertiesError, match="not formatted"):
         await run_controller(config_of(log_dirs=tmp_path))
+
+
+async def test_a_directory_at_a_later_level_is_refused_before_anything_of_it_is_touched(tmp_path):
+    config = config_of(log_dirs=tmp_path)
+    format_directories(config, CLUSTER_ID)
+    later = FeatureLevelRecord(name="metadata.version", feature_level=33)
+    encoded = [encode_metadata_record(later, 0)]
+    data = encode_snapshot(OffsetAndEpoch(0, 0), encoded, appended_at_ms=1, now_ms=1)
+    (tmp_path / BOOTSTRAP).write_bytes(b"".join(data))
+    LogDirectory(tmp_path).close(broker_epoch=42)
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    with pytest.raises(MetadataTooNew, match=r"33 at offset 1 .* up to 30 \(4\.3-IV0\)"):
+        await run_controller(config)
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ from wire.records.brokers import (
     UnregisterBrokerRecord,
 )
 from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import UnknownRecord
 from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.quotas import ClientQuotaRecord, EntityData
@@ -45,7 +46,7 @@ from wire.records.topics import ClearElrRecord, RemoveTopicRecord
 def test_every_record_type_of_the_log_is_known():
     from quorum.metadata.delta import _REPLAYS
 
-    assert set(METADATA_RECORDS.values()) == set(_REPLAYS)
+    assert {*METADATA_RECORDS.values(), UnknownRecord} == set(_REPLAYS)
 
 
 def test_a_record_that_is_none_is_refused():

@@ -29,7 +29,7 @@ from wire.messages.control import (
     encode_control_value,
 )
 from wire.records.configs import ConfigRecord
-from wire.records.metadata import encode_metadata_record
+from wire.records.metadata import UnknownRecord, encode_metadata_record
 from wire.records.quotas import ClientQuotaRecord, EntityData
 from wire.records.security import (
     AccessControlEntryRecord,
@@ -164,7 +164,10 @@ def unknown(offset):
 
 def test_records_of_a_later_kafka_are_counted_and_left_out():
     replay = replayed(log(unknown, [topic(1)]))
-    assert (replay.state.unknown_records, names(replay), replay.next_offset) == (1, ["t1"], 3)
+    unknown_ = replay.state.image.unknown
+    assert (unknown_.count, names(replay), replay.next_offset) == (1, ["t1"], 3)
+    assert unknown_.kinds == (UnknownRecord(999, 0, 1),)
+    assert state_as_json(replay.state)["unknown_records"]["count"] == 1
 
 
 def test_epochs_and_the_silence_between_them():

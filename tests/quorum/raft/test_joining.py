@@ -45,7 +45,7 @@ def look(talk: Talk) -> None:
     until = talk.raft.role.next_voter_check
     while talk.now < until:
         talk.now = min(talk.now + 1.0, until)
-        talk.answer(fetched())
+        talk.answer(fetched(high_watermark=talk.log.end_offset))
 
 
 @pytest.mark.parametrize(

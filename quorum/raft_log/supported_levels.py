@@ -1,0 +1,127 @@
+"""Refuses a metadata log of a later Kafka: who takes part in a quorum must know every finalized feature level.
+
+A voter at a level that it does not know would lead with an image that lacks what later records say; a broker would
+serve by it. So both look before they take part: at start through what their directory holds, before anything is opened,
+then at each batch that is appended, committed or not. What is uncommitted counts too, since a voter that has it may be
+elected and commit it. Observers that keep no log pass over what they do not know (`UnknownRecord`).
+Source: Kafka's `FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`; it looks when the record is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from log.batches.batch import BatchView, iter_batches
+from log.batches.control_records import read_control_records
+from log.codecs.compression import Compression
+from log.disk.files import REAL_FILES
+from log.inspection.reader import list_segments, scan_batches
+from quorum.metadata.features import newest_known
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
+from quorum.raft_log.record_batches import metadata_values
+from quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
+from wire.errors import KafkaError, RemoteProtocolError
+from wire.messages.control import KRaftVersionRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
+
+# How each encoded level begins. Of a batch without these bytes no record is decoded.
+_FRAME = bytes([FRAME_VERSION, FeatureLevelRecord.KEY, 0])
+
+
+class MetadataTooNew(Exception):
+    """The metadata log needs a later version of trimaran. Nothing is wrong with the directory, which stays as it is."""
+
+
+def check_levels(batch: BatchView, where: object) -> None:
+    """Looks at the feature levels that a whole batch finalizes; `where` is the log, for the error.
+
+    Raises:
+        MetadataTooNew: one of them is above ours.
+        RemoteProtocolError, KafkaError: the batch is malformed.
+    """
+    for name, level, offset in _levels(batch):
+        ours = newest_known(name)
+        if level > ours:
+            raise MetadataTooNew(
+                f"{name} is {_named(name, level)} at offset {offset} of {where}, and this version of trimaran knows "
+                f"{name} up to {_named(name, ours)}"
+            )
+
+
+def refuse_unknown(record: UnknownRecord, where: object) -> MetadataTooNew:
+    """What a node says of a record that no finalized level announced to it."""
+    return MetadataTooNew(
+        f"a metadata record of {record} of {where} belongs to a later Kafka, and this version of trimaran does not "
+        f"know it; it knows {METADATA_VERSION} up to {_named(METADATA_VERSION, newest_known(METADATA_VERSION))}"
+    )
+
+
+def _named(name: str, level: int) -> str:
+    release = release_name(level)
+    is_named = name == METADATA_VERSION and release != str(level)
+    return f"{level} ({release})" if is_named else str(level)
+
+
+def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
+    """Feature, level and offset."""
+    if batch.is_control:
+        for control in read_control_records(batch):
+            if isinstance(control.value, KRaftVersionRecord):
+                yield KRAFT_VERSION, control.value.kraft_version, control.offset
+        return
+    is_plain = batch.compression is Compression.NONE
+    if is_plain and _FRAME not in bytes(batch.buffer):
+        return
+    for offset, value in enumerate(metadata_values(batch), batch.base_offset):
+        if value[:2] == _FRAME[:2]:
+            record = read_metadata_record(value, offset)
+            # Kafka keeps kraft.version in control records, and skips a FeatureLevelRecord of it.
+            if isinstance(record, FeatureLevelRecord) and record.name != KRAFT_VERSION:
+                yield record.name, record.feature_level, offset
+
+
+def check_directory(directory: Path, bootstrap: Path) -> None:
+    """Looks through a metadata log on disk without changing anything: its newest snapshot, the log behind it with its
+    uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. What is damaged is left to who opens it.
+
+    Raises:
+        MetadataTooNew: as `check_levels`.
+    """
+    with suppress(OSError):
+        _check_directory(directory, bootstrap)
+
+
+def _check_directory(directory: Path, bootstrap: Path) -> None:
+    try:
+        names = REAL_FILES.list_directory(directory)
+    except FileNotFoundError:
+        names = []
+    latest = max((one for one in map(parse_snapshot_name, names) if one is not None), default=None)
+    begin = 0 if latest is None else latest.offset
+    if latest is not None:
+        _check(directory / snapshot_name(latest), _batches_of(directory / snapshot_name(latest)))
+    is_empty = begin == 0
+    for segment in list_segments(directory) if names else ():
+        found = (batch for _, batch in scan_batches(segment.path) if batch.base_offset >= begin)
+        is_empty = not _check(Path(segment.path), found) and is_empty
+    if is_empty and bootstrap.exists():
+        _check(bootstrap, _batches_of(bootstrap))
+
+
+def _batches_of(path: Path) -> Iterator[BatchView]:
+    yield from iter_batches(memoryview(REAL_FILES.read_bytes(path)))
+
+
+def _check(path: Path, batches: Iterator[BatchView]) -> bool:
+    """Whether there was a batch of metadata records."""
+    is_any = False
+    try:
+        for batch in batches:
+            check_levels(batch, path)
+            is_any = is_any or not batch.is_control
+    except (RemoteProtocolError, KafkaError):
+        return True
+    return is_any

@@ -1,0 +1,123 @@
+"""A quorum that is upgraded to a later Kafka while nodes of ours follow it: who takes part ends in words, who only
+looks on goes on.
+
+The leader here knows the later level as long as it writes the record, and nobody else does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from log.batches.records import NewRecord, build_batch
+from quorum.metadata import features
+from quorum.metadata.loader import MetadataLoader
+from quorum.raft.types import Identity, Timeouts
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.partition import DIRECTORY_NAME
+from quorum.raft_log.supported_levels import MetadataTooNew, check_directory
+from quorum.replica.node import NodeSettings, QuorumNode
+from tests.cluster.nodes import CLUSTER_ID, until
+from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
+from wire.primitives import write_uvarint
+from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import UnknownRecord, encode_metadata_record
+from wire.records.topics import TopicRecord
+
+PATIENT = Timeouts(fetch=60.0)
+LATER = 33
+UPGRADE = encode_metadata_record(
+    FeatureLevelRecord(name="metadata.version", feature_level=LATER), 0
+)
+TOPIC = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
+
+
+def frame(kind: int, version: int, body: bytes) -> bytes:
+    out = bytearray()
+    for number in (1, kind, version):
+        write_uvarint(out, number)
+    return bytes(out) + body
+
+
+# UnregisterControllerRecord of 4.4 {controllerId}, and a TopicRecord of a version that nobody has yet.
+UNREGISTER = frame(29, 0, b"\0\0\0\x67\0")
+TOPIC_OF_LATER = frame(2, 9, b"whatever")
+
+
+async def write(member: Member, *values: bytes) -> int:
+    """Has the leader write them as one batch; the offset behind it, once that is committed."""
+    records = [NewRecord(None, value, 5) for value in values]
+    node = member.node
+    last = node.propose([None] * len(values), node.leader.value.epoch, build_batch(records))
+    await node.high_watermark.wait_reached(last + 1)
+    return last + 1
+
+
+async def upgraded(cluster: QuorumNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quorum's newest record is of a later level, of which only the leader knew."""
+    leader = await cluster.leader()
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "METADATA_VERSION_LEVEL", LATER)
+        await write(leader, UPGRADE)
+        await until(lambda: all(one.node.log_end_offset == 2 for one in cluster.members.values()))
+
+
+@pytest.mark.parametrize("node_id", [3, 11], ids=["voter", "broker"])
+async def test_who_learns_of_a_later_level_ends_and_refuses_from_then_on(
+    tmp_path: Path, monkeypatch, node_id: int
+) -> None:
+    with (
+        trio.fail_after(20),
+        pytest.RaisesGroup(
+            pytest.RaisesExc(MetadataTooNew, match="metadata.version is 33 at offset 1"),
+            flatten_subgroups=True,
+        ),
+    ):
+        async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
+            await cluster.start(1)
+            await cluster.start(2)
+            await upgraded(cluster, monkeypatch)
+            await cluster.start(node_id)
+            await trio.sleep_forever()
+    directory = tmp_path / f"node-{node_id}" / DIRECTORY_NAME
+    with pytest.raises(MetadataTooNew):
+        check_directory(directory, directory / "none")
+
+
+async def test_who_meets_an_unknown_record_without_a_level_ends_too(tmp_path: Path) -> None:
+    with (
+        trio.fail_after(20),
+        pytest.RaisesGroup(
+            pytest.RaisesExc(MetadataTooNew, match="type 29 version 0 at offset 1 .*"),
+            flatten_subgroups=True,
+        ),
+    ):
+        async with quorum_nodes(tmp_path, 1) as cluster:
+            await cluster.start(1)
+            await write(await cluster.leader(), UNREGISTER)
+            await cluster.start(11)
+            await trio.sleep_forever()
+
+
+async def test_an_observer_without_a_log_goes_on_and_counts_what_it_does_not_know(
+    tmp_path: Path, monkeypatch
+) -> None:
+    with trio.fail_after(20):
+        async with quorum_nodes(tmp_path, 1) as cluster:
+            leader = await cluster.start(1)
+            await upgraded(cluster, monkeypatch)
+            end = await write(leader, UNREGISTER, TOPIC_OF_LATER, UNREGISTER, TOPIC)
+            loader = MetadataLoader()
+            identity = Identity(
+                -1, cluster_id=CLUSTER_ID, bootstrap=(cluster.voters[1]._replace(id=-2),)
+            )
+            node = QuorumNode(NodeSettings(identity), MemoryLog(), loader)
+            await cluster.nursery.start(node.run)
+            await until(lambda: node.applied_offset >= end)
+    image = loader.image
+    assert image.features.metadata_version == LATER
+    assert list(image.topics.by_name) == ["t"]
+    assert image.unknown.count == 3
+    assert image.unknown.kinds == (UnknownRecord(29, 0, 2), UnknownRecord(2, 9, 3))
