@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 PROTOCOL_NUMBERS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
@@ -17,3 +18,41 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     security_protocol: int = 0
+
+
+# What is told is written into the log and every snapshot of it, and is dialled for ever: no name of DNS is longer, and
+# no node listens so often.
+HOST_CHARS_MAX = 255
+LISTENERS_MAX = 32
+_PORT_MAX = 65535
+
+
+class Address(Protocol):
+    """What every message has of an endpoint."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+def endpoints_problem(endpoints: Sequence[Address]) -> str | None:
+    """Why nobody can listen so, or None. The names of listeners are those of a node, whatever their case."""
+    names = [one.name.upper() for one in endpoints]
+    if len(endpoints) > LISTENERS_MAX:
+        return f"there are {len(endpoints)} listeners, and {LISTENERS_MAX} are allowed"
+    if not all(names) or len(set(names)) != len(names):
+        return "the listeners need a name each"
+    if max(map(len, names), default=0) > HOST_CHARS_MAX:
+        return f"the name of a listener has more than {HOST_CHARS_MAX} characters"
+    for one in endpoints:
+        is_host = one.host.isprintable() and " " not in one.host
+        if not 0 < len(one.host) <= HOST_CHARS_MAX or not is_host:
+            return (
+                f"the host of listener {one.name} has 1 to {HOST_CHARS_MAX} characters and no space"
+            )
+        if not 0 < one.port <= _PORT_MAX:
+            return f"the port of listener {one.name} is {one.port}"
+    return None

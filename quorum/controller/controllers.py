@@ -9,6 +9,7 @@ from node.runtime.deferred import Result
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.records import controller_record
+from wire.endpoint import endpoints_problem
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -25,7 +26,7 @@ def register_controller(
     nothing to the log.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, no controller's id, listeners without names or with the same one;
+        KafkaError: INVALID_REGISTRATION, no controller's id, or endpoints at which nobody can listen;
             UNSUPPORTED_VERSION, nodes of the cluster's metadata.version could not read it.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
@@ -37,11 +38,9 @@ def register_controller(
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION, f"{request.controller_id} is no controller's id"
         )
-    names = [one.name for one in request.listeners]
-    if not all(names) or len(set(names)) != len(names):
+    if (why := endpoints_problem(request.listeners)) is not None:
         raise KafkaError(
-            ErrorCode.INVALID_REGISTRATION,
-            f"the listeners of controller {request.controller_id} need a name each",
+            ErrorCode.INVALID_REGISTRATION, f"of controller {request.controller_id} {why}"
         )
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

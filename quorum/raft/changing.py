@@ -1,10 +1,11 @@
 """Rules of a leader that is asked to change the voters, or to make a static quorum dynamic.
 
 One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities
-in force share a voter (R10). A voter to be added is asked for its versions first and must have caught up; the new set
-counts once it is appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHandler`,
-`RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, whose order of checks and
-error codes these are.
+in force share a voter (R10). Whoever is to be added, or says that it listens elsewhere, is asked there first: for its
+versions, then whether it is the controller with that id and directory of this cluster (R16). One to be added must have
+caught up; the new set counts once it is appended, the answer waits for its commit. Source: KIP-853, KAFKA-20661;
+Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`,
+whose order of checks and error codes these are. Kafka asks for the versions alone, so a broker may become a voter.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from quorum.raft.leader_state import PendingChange
 from quorum.raft.messages import (
     AddVoterRequest,
     AddVoterResponse,
+    AnyResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    BeginQuorumEpochResponse,
     ChangeResponse,
     RemoveVoterRequest,
     RemoveVoterResponse,
@@ -27,8 +30,9 @@ from quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
 from quorum.raft.refusals import leader_refusal
 from quorum.raft.roles import Leader
 from quorum.raft.state import State
-from quorum.raft.types import NO_DIRECTORY, Endpoint, ReplicaKey, ensure
+from quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
 from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
+from wire.endpoint import endpoints_problem
 from wire.errors import ErrorCode
 from wire.primitives import uuid_to_text
 
@@ -64,71 +68,140 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
                 ErrorCode.DUPLICATE_VOTER,
                 f"The voter id for {_full(voter.key)} is already part of the set of voters {_keys(voters)}.",
             )
-        peer = state.peer_of(voter)
-        if not state.requests.is_ready(peer, now):
-            raise _Refused(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"New voter {_full(voter.key)} is not ready to receive requests",
-            )
+        change = PendingChange(
+            AddVoterResponse,
+            token,
+            expires=now + state.timeouts.request,
+            voter=voter,
+            ack_when_committed=request.ack_when_committed,
+        )
+        _ask(state, leader, change, now)
     except _Refused as refusal:
         _refuse(state, AddVoterResponse, refusal, token)
-        return
-    leader.leader_state.change = PendingChange(
-        AddVoterResponse,
-        token,
-        expires=now + state.timeouts.request,
-        voter=voter,
-        versions_token=state.send(peer, ApiVersionsRequest(), now),
-        ack_when_committed=request.ack_when_committed,
-    )
 
 
-def on_versions(state: State, token: int, response: ApiVersionsResponse | None, now: float) -> None:
-    """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a
-    change given up.
+# --- the endpoint of a voter
+
+
+def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> None:
+    """Begins to ask the endpoint of the change's voter; what it answers is given to `on_answer`."""
+    assert change.voter is not None
+    peer = state.peer_of(change.voter)._replace(id=ASKED_ID - change.voter.id)
+    if not state.requests.is_ready(peer, now):
+        raise _Refused(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"New voter {_full(change.voter.key)} is not ready to receive requests",
+        )
+    leader.leader_state.change = change
+    change.question = state.send(peer, ApiVersionsRequest(), now)
+
+
+def on_answer(
+    state: State, source: Peer, token: int, response: AnyResponse | None, now: float
+) -> bool:
+    """What the endpoint that is to be a voter's says (None: it cannot be reached). True if it was asked under this
+    token: its words count for nothing else, it may be of another cluster.
     """
     role = state.role
     change = role.leader_state.change if isinstance(role, Leader) else None
-    if change is None or change.versions_token != token or change.voter is None:
-        return
+    if change is None or change.question != token or change.voter is None:
+        return False
     assert isinstance(role, Leader)
-    change.versions_token = None
+    change.question = None
+    if response is not None:
+        state.requests.succeeded(source)
     try:
-        voter = _supporting(state, change.voter, response)
-        if not role.leader_state.has_caught_up(voter.key, now):
-            raise _Refused(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"Aborted add voter operation for {_full(voter.key)} since it is lagging behind",
-            )
+        if isinstance(response, BeginQuorumEpochResponse):
+            _check_identity(state, change.voter, response)
+            _take_over(state, role, change, now)
+            return True
+        versions = response if isinstance(response, ApiVersionsResponse) else None
+        change.voter = _supporting(state, change, versions)
+        if change.response_class is AddVoterResponse:
+            _check_caught_up(role, change.voter, now)
+        change.question = state.send(source, state.announcement(change.voter), now)
     except _Refused as refusal:
         _finish(state, role, refusal.error, refusal.message)
-        return
-    voters = state.voters.add(voter)
-    ensure(voters is not None, "R10 the voter to be added is none yet", voter.key)
-    assert voters is not None
-    change.offset = _append_voters(state, role, voters)
-    if not change.ack_when_committed and change.token is not None:
-        # the change stays pending until it is committed
-        state.reply(change.token, AddVoterResponse())
-        change.token = None
+    return True
 
 
-def _supporting(state: State, voter: Voter, response: ApiVersionsResponse | None) -> Voter:
+def _supporting(state: State, change: PendingChange, response: ApiVersionsResponse | None) -> Voter:
+    assert change.voter is not None
+    verb, voter = _verb(change), change.voter
     error = ErrorCode.BROKER_NOT_AVAILABLE if response is None else ErrorCode.of(response.error)
     if response is None or error:
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}",
+            f"Aborted {verb} voter operation for since API_VERSIONS returned an error {error.name}",
         )
     low, high = response.kraft_versions or (0, 0)
     level = state.log.history.kraft_version
     if not low <= level <= high:
         raise _Refused(
             ErrorCode.INVALID_REQUEST,
-            f"Aborted add voter operation for {_full(voter.key)} since the kraft.version range"
+            f"Aborted {verb} voter operation for {_full(voter.key)} since the kraft.version range"
             f" (min: {low}, max: {high}) doesn't support the finalized version {level}",
         )
+    if change.response_class is UpdateVoterResponse:
+        return voter  # it has told its versions
     return voter._replace(kraft_version_min=low, kraft_version_max=high)
+
+
+def _verb(change: PendingChange) -> str:
+    return "update" if change.response_class is UpdateVoterResponse else "add"
+
+
+def _check_caught_up(leader: Leader, voter: Voter, now: float) -> None:
+    if not leader.leader_state.has_caught_up(voter.key, now):
+        raise _Refused(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"Aborted add voter operation for {_full(voter.key)} since it is lagging behind",
+        )
+
+
+# What the node at the endpoint answers to our announcement when it is not the one that it should be.
+_OTHER_NODES = {
+    ErrorCode.UNSUPPORTED_VERSION: (ErrorCode.INVALID_REQUEST, "is no controller"),
+    ErrorCode.INVALID_VOTER_KEY: (ErrorCode.INVALID_REQUEST, "has another node id or directory id"),
+    ErrorCode.INVALID_REQUEST: (
+        ErrorCode.INVALID_REQUEST,
+        "takes nobody but itself for the leader",
+    ),
+    ErrorCode.INCONSISTENT_CLUSTER_ID: (
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        "belongs to another cluster",
+    ),
+}
+
+
+def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochResponse) -> None:
+    """The node at the endpoint has accepted what only that voter accepts."""
+    error = ErrorCode.of(response.error)
+    if not error:
+        return
+    code, why = _OTHER_NODES.get(error, (ErrorCode.REQUEST_TIMED_OUT, f"answers {error.name}"))
+    peer = state.peer_of(voter)
+    raise _Refused(
+        code, f"The node at {peer.host}:{peer.port} is not voter {_full(voter.key)}: it {why}"
+    )
+
+
+def _take_over(state: State, leader: Leader, change: PendingChange, now: float) -> None:
+    """The endpoint is the voter's: the set with it is written."""
+    assert change.voter is not None
+    if change.response_class is UpdateVoterResponse:
+        error = _write_update(state, leader, change.voter)
+        if not error:
+            leader.leader_state.update_check_quorum(change.voter.key, now)
+        _finish(state, leader, error)
+        return
+    voters = state.voters.add(change.voter)
+    ensure(voters is not None, "R10 the voter to be added is none yet", change.voter.key)
+    assert voters is not None
+    change.offset = _append_voters(state, leader, voters)
+    if not change.ack_when_committed:
+        # the change stays pending until it is committed
+        state.answer_change(change, ErrorCode.NONE)
 
 
 # --- remove
@@ -160,37 +233,59 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
 
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
-    """A voter tells where it listens and what it speaks (KIP-853); written if it is another than is known."""
-    error = _update(state, request, now)
-    state.reply(token, state.make_response(UpdateVoterResponse, error))
+    """A voter tells where it listens and what it speaks (KIP-853). What is new is written once the voter has answered
+    there: of an endpoint where nobody answers, two of three healthy voters could never elect again.
+    """
+    try:
+        is_known = _check_update(state, request, token, now)
+    except _Refused as refusal:
+        state.reply(token, state.make_response(UpdateVoterResponse, refusal.error))
+        return
+    if is_known:
+        state.reply(token, state.make_response(UpdateVoterResponse))
 
 
-def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
+def _check_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> bool:
+    """True if nothing of it is new; else the voter's endpoint is being asked."""
     refusal = leader_refusal(state, request.cluster_id, request.epoch)
     if refusal is not None:
-        return refusal
-    leader = state.role
+        raise _Refused(refusal)
+    leader, key = state.role, request.voter
     assert isinstance(leader, Leader)
     low, high = request.kraft_version_min, request.kraft_version_max
-    is_sane = _is_full(request.voter) and _names_listener(state, request.endpoints)
-    if not is_sane or not 0 <= low <= high:
-        return ErrorCode.INVALID_REQUEST
-    assert request.voter is not None
+    if key is None or not _is_full(key) or key.id == state.key.id or not 0 <= low <= high:
+        raise _Refused(ErrorCode.INVALID_REQUEST)  # and we tell nobody of ourselves
+    _check_endpoints(state, request.endpoints)
     if leader.leader_state.change is not None or leader.leader_state.high_watermark is None:
-        return ErrorCode.REQUEST_TIMED_OUT
+        raise _Refused(ErrorCode.REQUEST_TIMED_OUT)
+    before = _updatable(state, leader)
+    if before is None:
+        raise _Refused(ErrorCode.REQUEST_TIMED_OUT)
+    if not low <= state.log.history.kraft_version <= high:
+        raise _Refused(ErrorCode.INVALID_REQUEST)
+    voter = Voter(key, request.endpoints, low, high)
+    if before.update(voter) is None:
+        raise _Refused(ErrorCode.VOTER_NOT_FOUND)
+    if not before.needs_update(voter):
+        leader.leader_state.update_check_quorum(key, now)
+        return True
+    expires = now + state.timeouts.request
+    _ask(state, leader, PendingChange(UpdateVoterResponse, token, expires, voter), now)
+    return False
+
+
+def _write_update(state: State, leader: Leader, voter: Voter) -> ErrorCode:
+    """The quorum may have become a dynamic one while the voter was asked."""
     before = _updatable(state, leader)
     if before is None:
         return ErrorCode.REQUEST_TIMED_OUT
-    if not low <= state.log.history.kraft_version <= high:
-        return ErrorCode.INVALID_REQUEST
-    voters = before.update(Voter(request.voter, request.endpoints, low, high))
+    voters = before.update(voter)
     if voters is None:
         return ErrorCode.VOTER_NOT_FOUND
     if not state.log.history.is_dynamic:
         leader.leader_state.discovered_voters = voters
-    elif before.needs_update(voters.by_id[request.voter.id]):
+    else:
         _append_voters(state, leader, voters)
-    leader.leader_state.update_check_quorum(request.voter, now)
     return ErrorCode.NONE
 
 
@@ -317,8 +412,10 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
     change = leader.leader_state.change
     assert change is not None
     leader.leader_state.change = None
-    if change.token is not None:
-        state.reply(change.token, change.response_class(error=int(error), message=message))
+    if change.question is not None:
+        # what the endpoint says later is no peer's word
+        state.requests.answered(change.question)
+    state.answer_change(change, error, message)
 
 
 def _refuse(state: State, cls: type[ChangeResponse], refusal: _Refused, token: int) -> None:
@@ -327,6 +424,8 @@ def _refuse(state: State, cls: type[ChangeResponse], refusal: _Refused, token: i
 
 
 def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:
+    if endpoints and (why := endpoints_problem(endpoints)) is not None:
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"The voter's endpoints are invalid: {why}")
     if not _names_listener(state, endpoints):
         listed = ", ".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
         raise _Refused(

@@ -18,7 +18,6 @@ from quorum.raft.messages import (
     AddVoterRequest,
     AnyResponse,
     ApiVersionsRequest,
-    ApiVersionsResponse,
     BeginQuorumEpochRequest,
     ChangeResponse,
     EndQuorumEpochRequest,
@@ -117,7 +116,7 @@ class Raft:
         sent = state.requests.answered(token)
         if sent is not None:
             state.requests.back_off(sent.peer, now)
-            changing.on_versions(state, token, None, now)
+            changing.on_answer(state, sent.peer, token, None, now)
         self._poll(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -301,7 +300,9 @@ class Raft:
         if sent is None:
             return
         source = sent.peer
-        if self._on_response_without_header(token, source, response, now):
+        if changing.on_answer(state, source, token, response, now):
+            return
+        if self._on_response_without_header(source, response, now):
             return
         handled = following.check_response_header(state, source, response, now)
         if handled is False:
@@ -314,17 +315,12 @@ class Raft:
         if handled is None:
             self._on_current_epoch_response(source, response, now)
 
-    def _on_response_without_header(
-        self, token: int, source: Peer, response: AnyResponse, now: float
-    ) -> bool:
+    def _on_response_without_header(self, source: Peer, response: AnyResponse, now: float) -> bool:
         """True for an answer that says nothing about epoch and leader, and is dealt with."""
         state = self._state
         match response:
             case ChangeResponse():
                 joining.on_change_response(state, source, response, now)
-            case ApiVersionsResponse():
-                state.requests.succeeded(source)
-                changing.on_versions(state, token, response, now)
             case UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION):
                 joining.on_update_response(state, now)
             case VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION) if (
@@ -385,7 +381,8 @@ def _first_role(
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
-    can_be_candidate = log.refetch_upto is None and log.history.can_be_candidate(identity.key, None)
+    is_candidate = log.history.can_be_candidate(identity.key, None)
+    can_be_candidate = identity.can_vote and log.refetch_upto is None and is_candidate
     rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
     deadline = soon if can_be_candidate else inf

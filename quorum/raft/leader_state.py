@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.messages import AddVoterResponse, FetchRequest, RemoveVoterResponse
+from quorum.raft.messages import (
+    AddVoterResponse,
+    FetchRequest,
+    RemoveVoterResponse,
+    UpdateVoterResponse,
+)
 from quorum.raft.types import ReplicaKey, Timeouts, ensure
 from quorum.raft.voters import Voter, VoterSet
 
@@ -56,14 +61,14 @@ class PendingChange:
     """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is
     appended.
 
-    `voter` is the one to be added, `versions_token` the token of the question for its versions.
+    `voter` is the one to be added or updated, `question` the token of what its endpoint is asked now.
     """
 
-    response_class: type[AddVoterResponse | RemoveVoterResponse]
+    response_class: type[AddVoterResponse | RemoveVoterResponse | UpdateVoterResponse]
     token: int | None
     expires: float
     voter: Voter | None = None
-    versions_token: int | None = None
+    question: int | None = None
     ack_when_committed: bool = True
     offset: int | None = None
 

@@ -18,7 +18,6 @@ from quorum.raft.leader_state import (
 )
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
-    BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
@@ -256,14 +255,7 @@ def _announce(state: State, leader: Leader, now: float) -> None:
     for voter in leader.leader_state.silent_voters(now):
         peer = state.peer_of(voter)
         if state.requests.is_ready(peer, now):
-            request = BeginQuorumEpochRequest(
-                cluster_id=state.identity.cluster_id,
-                epoch=state.epoch,
-                leader_id=state.identity.node_id,
-                voter=voter.key,
-                endpoints=state.identity.endpoints,
-            )
-            state.send(peer, request, now)
+            state.send(peer, state.announcement(voter), now)
     leader.leader_state.begin_deadline = now + state.timeouts.begin_quorum_epoch
 
 

@@ -10,9 +10,18 @@ from math import inf
 from typing import Any, TypeVar
 
 from quorum.raft import roles
+from quorum.raft.leader_state import PendingChange
 from quorum.raft.linger import Linger
 from quorum.raft.log_view import LogView
-from quorum.raft.messages import AnyResponse, FetchRequest, FetchResponse, Request, Response
+from quorum.raft.messages import (
+    AnyResponse,
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    UpdateVoterResponse,
+)
 from quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
@@ -130,9 +139,11 @@ class State:
 
     @property
     def can_be_candidate(self) -> bool:
-        """See `QuorumHistory.can_be_candidate`."""
-        return self.keeps_promises and self.log.history.can_be_candidate(
-            self.key, self.high_watermark
+        """See `QuorumHistory.can_be_candidate`; never a broker, whatever a set of voters says of it."""
+        return (
+            self.can_vote
+            and self.keeps_promises
+            and self.log.history.can_be_candidate(self.key, self.high_watermark)
         )
 
     @property
@@ -267,9 +278,8 @@ class State:
 
     def _fail_pending(self, leader: Leader) -> None:
         change = leader.leader_state.change
-        if change is not None and change.token is not None:
-            error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.reply(change.token, change.response_class(error=error))
+        if change is not None:
+            self.answer_change(change, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for deferred in leader.leader_state.deferred.values():
             self.reply(
                 deferred.token, self.make_response(FetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -286,6 +296,29 @@ class State:
             leader=self.leader_peer,
             **body,
         )
+
+    def announcement(self, voter: Voter) -> BeginQuorumEpochRequest:
+        """Tells a replica that we lead; only a controller with that id and directory accepts it."""
+        return BeginQuorumEpochRequest(
+            cluster_id=self.identity.cluster_id,
+            epoch=self.epoch,
+            leader_id=self.identity.node_id,
+            voter=voter.key,
+            endpoints=self.identity.endpoints,
+        )
+
+    def answer_change(
+        self, change: PendingChange, error: ErrorCode, message: str | None = None
+    ) -> None:
+        """Answers who asked for a change of voters, unless that was done already."""
+        token, change.token = change.token, None
+        if token is None:
+            return
+        cls = change.response_class
+        if issubclass(cls, UpdateVoterResponse):
+            self.reply(token, self.make_response(cls, error))
+        else:
+            self.reply(token, cls(error=int(error), message=message))
 
     def reply(self, token: int, response: AnyResponse) -> None:
         self._replies.append(Reply(token, response))

@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol
 
 NO_DIRECTORY = bytes(16)
 NO_NODE = -1
+# Ids from here on downwards stand for nodes at endpoints that are to be a voter's: until such a node has said that it
+# is the voter it is nobody, and what was sent to the voter itself goes on.
+ASKED_ID = -(1 << 31)
 
 # An epoch that nobody can have reached by elections from where we are: one election a second for twelve days.
 # A Vote or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.

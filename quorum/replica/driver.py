@@ -53,6 +53,9 @@ INBOX_MAX = 20_000
 # What a peer that does not know the request might have answered.
 _UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
     core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
+    core.BeginQuorumEpochRequest: core.BeginQuorumEpochResponse(
+        error=ErrorCode.UNSUPPORTED_VERSION
+    ),
     core.UpdateVoterRequest: core.UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION),
 }
 Input = Callable[[float], object]

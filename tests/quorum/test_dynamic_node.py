@@ -4,8 +4,11 @@ snapshots.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -13,8 +16,10 @@ from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from node.runtime.clock import now_ms
+from node.runtime.ports import HOST, port_of, reserve
 from quorum.formatting.storage import FirstVoters, format_paths
 from quorum.handlers.add_raft_voter import add_raft_voter
+from quorum.handlers.fetch import fetch
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.raft import messages as core
@@ -25,9 +30,11 @@ from quorum.replica.quorum_state_file import FILE_NAME
 from quorum.replica.snapshot_writer import SnapshotContent
 from tests.cluster.nodes import CLUSTER_ID, until
 from tests.cluster.quorum_nodes import HANDLERS, Member, QuorumNodes
+from wire.errors import ErrorCode
 from wire.records.topics import TopicRecord
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry
+from wire.transport.server import Listener, serve_listener
 
 # A leader gives a change of voters up after `request`; a busy machine may need longer than Kafka's two seconds.
 PATIENT = Timeouts(request=15.0, fetch=10.0)
@@ -39,13 +46,14 @@ class DynamicCluster(QuorumNodes):
 
     voters_at_first = 1
     auto_join = False
+    cluster_id = CLUSTER_ID
 
     def identity(self, node_id: int) -> Identity:
         peer = self.voters[node_id]
         return Identity(
             node_id,
             key(node_id).directory_id,
-            CLUSTER_ID,
+            self.cluster_id,
             bootstrap=tuple(Peer(-2 - i, p.host, p.port) for i, p in self.voters.items()),
             endpoints=(Endpoint("CONTROLLER", peer.host, peer.port),),
             listener="CONTROLLER",
@@ -132,6 +140,85 @@ async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> No
             assert cluster.agree_on(2, 3)
             cluster.close()
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def listening(registry: Registry[Any], context: Any) -> AsyncIterator[int]:
+    """The port of a server of its own."""
+    listener = Listener.bind("CONTROLLER", HOST, 0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_listener, [listener], registry, context)
+        yield listener.address[1]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_voter_is_written_only_where_the_controller_with_its_id_and_directory_answers(
+    tmp_path: Path,
+) -> None:
+    """Updates of voter 2, and additions of node 3: at an address of a broker, of another voter, of another cluster, of
+    nobody, and at last at its own.
+    """
+    dead = reserve()
+    async with trio.open_nursery() as nursery:
+        at_once = replace(PATIENT, retry_backoff=0.0, retry_backoff_max=0.0)
+        cluster = DynamicCluster(tmp_path, nursery, 3, at_once)
+        stranger = DynamicCluster(tmp_path / "other", nursery, 2, PATIENT)
+        stranger.cluster_id = "another-cluster-of-ours"
+        with trio.fail_after(60):
+            for i in (1, 2, 3):
+                await cluster.start(i)
+            other = await stranger.start(2)
+            await cluster.propose("a")
+            assert (await cluster.add(2)).error == 0
+            leader = await cluster.leader()
+            await until(lambda: has_seen_in_step(leader, 3))
+            broker = Registry((fetch,), features=lambda _member: FEATURES)
+            moved, third = cluster.members[2], cluster.members[3]
+            async with (
+                listening(broker, moved) as no_controller,
+                listening(cluster.registry(), moved) as at_2,
+                listening(cluster.registry(), third) as at_3,
+                listening(stranger.registry(), other) as elsewhere,
+            ):
+                wrong = {
+                    no_controller: ErrorCode.INVALID_REQUEST,
+                    elsewhere: ErrorCode.INCONSISTENT_CLUSTER_ID,
+                    port_of(dead): ErrorCode.REQUEST_TIMED_OUT,
+                }
+                answers = {}
+                for port in (*wrong, at_3, at_2):
+                    answer = await leader.node.handle(update(leader, 2, port))()
+                    answers[port] = ErrorCode(answer.error)
+                assert answers == wrong | {
+                    at_3: ErrorCode.INVALID_REQUEST,
+                    at_2: ErrorCode.NONE,
+                }
+                assert leader.node.voters.by_id[2].endpoints[0].port == at_2
+                await leader.node.high_watermark.wait_reached(leader.node.log_end_offset)
+                answers = {}
+                for port in (*wrong, at_2, at_3):
+                    answers[port] = ErrorCode((await cluster.change(addition(3, port))).error)
+                assert answers == wrong | {
+                    at_2: ErrorCode.INVALID_REQUEST,
+                    at_3: ErrorCode.NONE,
+                }
+                assert leader.node.is_leader
+        for one in (cluster, stranger):
+            one.close()
+        dead.close()
+        nursery.cancel_scope.cancel()
+
+
+def addition(node_id: int, port: int) -> core.AddVoterRequest:
+    return core.AddVoterRequest(
+        CLUSTER_ID, key(node_id), endpoints=(Endpoint("CONTROLLER", HOST, port),)
+    )
+
+
+def update(leader: Member, node_id: int, port: int) -> core.UpdateVoterRequest:
+    endpoints = (Endpoint("CONTROLLER", HOST, port),)
+    epoch = leader.node.leader.value.epoch
+    return core.UpdateVoterRequest(CLUSTER_ID, epoch, key(node_id), endpoints, 0, 1)
 
 
 async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> None:

@@ -36,9 +36,11 @@ async def test_voters_that_are_not_taken(tmp_path, changes, code):
 
 
 async def test_a_refusal_that_quotes_a_long_name_is_cut(tmp_path):
-    """A name of the longest size fits a request, and not with words around it."""
-    listener = Listener(name="n" * 0x7FFF, host="127.0.0.1", port=1)
+    """So many names of the longest size are allowed, and not with words around them."""
+    listeners = [
+        Listener(name=f"{n:02}".ljust(255, "n"), host="127.0.0.1", port=1) for n in range(32)
+    ]
     async with asked_dynamic_leader(tmp_path) as one:
-        answer = await one.call(addition(listeners=[listener]))
+        answer = await one.call(addition(listeners=listeners))
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert len(answer.error_message) == MESSAGE_CHARS_MAX + 1

@@ -5,6 +5,7 @@ is heard.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -87,6 +88,13 @@ def update(node_id: int, epoch: int, **changes: object) -> core.UpdateVoterReque
         kraft_version_max=1,
     )
     return plain._replace(**changes)  # type: ignore[arg-type]
+
+
+def agree(talk: Talk, versions: tuple[int, int] = (0, 1)) -> None:
+    """The endpoint that is asked is the voter's."""
+    talk.answer(core.ApiVersionsResponse(kraft_versions=versions))
+    if isinstance(talk.sends[-1], core.BeginQuorumEpochRequest):
+        talk.answer(core.BeginQuorumEpochResponse(epoch=talk.raft.epoch, leader_id=1))
 
 
 @pytest.mark.parametrize(
@@ -220,6 +228,9 @@ def test_a_new_voter_is_asked_for_its_versions(answer, code):
         talk._drain()
     else:
         talk.answer(answer)
+    if code is None:
+        assert 4 not in talk.log.history.voters.by_id, "it is asked who it is first"
+        talk.answer(core.BeginQuorumEpochResponse(epoch=1, leader_id=1))
     answers = [a.error for a in talk.replies if isinstance(a, core.AddVoterResponse)]
     assert answers == ([] if code is None else [code])
     assert (4 in talk.log.history.voters.by_id) == (code is None)
@@ -264,7 +275,7 @@ def test_a_new_voter_that_was_asked_in_vain_is_asked_again_after_the_shortest_pa
     assert talk.ask(add(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is left alone a while"
     talk.now += pause
     assert talk.ask(add(4)) is None
-    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    agree(talk)
     fails()
     talk.now += pause
     assert talk.ask(add(4)) is None
@@ -292,7 +303,7 @@ def test_what_was_answered_early_is_not_answered_again_when_the_epoch_ends():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     talk.ask(add(4, ack_when_committed=False))
-    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    agree(talk)
     talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
     assert not [one for one in talk.replies if isinstance(one, core.AddVoterResponse)]
 
@@ -303,7 +314,7 @@ def test_an_observer_joins_that_has_caught_up_and_is_still_there():
 
     def is_added() -> bool:
         talk.ask(add(2))
-        talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+        agree(talk)
         return 2 in talk.log.history.voters.by_id
 
     talk.ask(everything._replace(fetch_offset=0, last_fetched_epoch=0))
@@ -320,6 +331,7 @@ def test_a_voter_that_tells_of_itself_is_alive():
     talk = leader_of(1, 2, 3)
     talk.now += 1.0
     talk.ask(update(2, 1))
+    agree(talk)
     leader_state = talk.raft.role.leader_state
     assert leader_state.check_deadline == talk.now + leader_state.timeouts.check_quorum
 
@@ -335,7 +347,7 @@ def test_a_new_voter_must_have_caught_up_with_the_directory_that_it_names(direct
     if directory is not None:
         talk.ask(fetched(4, talk, directory))
     talk.ask(add(4))
-    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    agree(talk)
     assert talk.replies[-1].error == ErrorCode.REQUEST_TIMED_OUT
     assert "lagging behind" in talk.replies[-1].message
 
@@ -344,7 +356,7 @@ def test_an_early_answer_comes_with_the_append():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     talk.ask(add(4, ack_when_committed=False))
-    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    agree(talk)
     assert [a.error for a in talk.replies if isinstance(a, core.AddVoterResponse)] == [0]
     assert talk.ask(remove(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is not committed"
 
@@ -381,7 +393,7 @@ def test_a_second_voter_makes_a_leader_mind_its_majority():
     assert talk.raft.role.leader_state.check_deadline == float("inf")
     talk.ask(fetched(2, talk))
     talk.ask(add(2))
-    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    agree(talk)
     assert talk.raft.role.leader_state.check_deadline < float("inf")
     talk.now += 10
     talk.raft.handle_timeout(talk.now)
@@ -402,15 +414,95 @@ def test_a_second_voter_makes_a_leader_mind_its_majority():
         ({"kraft_version_min": -1}, ErrorCode.INVALID_REQUEST),
         ({"kraft_version_min": 1, "kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
         ({"kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
+        ({"voter": key(1)}, ErrorCode.INVALID_REQUEST),
+        ({"endpoints": endpoints(2) * 2}, ErrorCode.INVALID_REQUEST),
+        ({"endpoints": (*endpoints(2), Endpoint("D", "h", 0))}, ErrorCode.INVALID_REQUEST),
+        ({"endpoints": endpoints(2, "h" * 256)}, ErrorCode.INVALID_REQUEST),
+        ({"endpoints": endpoints(2, "h h")}, ErrorCode.INVALID_REQUEST),
+        (
+            {"endpoints": endpoints(2) + tuple(Endpoint(f"L{n}", "h", 1) for n in range(32))},
+            ErrorCode.INVALID_REQUEST,
+        ),
         ({"kraft_version_min": 1}, ErrorCode.NONE),
+        ({"endpoints": endpoints(2, "h" * 255)}, ErrorCode.NONE),
         ({}, ErrorCode.NONE),
     ],
 )
 def test_updates_are_judged(changes, code):
     talk = leader_of(1, 2, 3)
-    assert talk.ask(update(2, 1)._replace(**changes)).error == code
-    moved = talk.log.history.voters.get(2).endpoints == endpoints(2, "moved")
-    assert moved == (code is ErrorCode.NONE)
+    request = update(2, 1)._replace(**changes)
+    refusal = talk.ask(request)
+    if refusal is None:
+        agree(talk)
+        (refusal,) = talk.replies
+        assert talk.log.history.voters.get(2).endpoints == request.endpoints
+    else:
+        assert talk.log.history.voters.get(2).endpoints == endpoints(2)
+    assert refusal.error == code
+
+
+@pytest.mark.parametrize("kind", ["add", "update"])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (None, ErrorCode.REQUEST_TIMED_OUT),
+        (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST),
+        (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST),
+        (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.REQUEST_TIMED_OUT),
+    ],
+)
+def test_an_endpoint_where_another_node_answers_is_not_written(kind, answer, code):
+    """Nor do its epoch and its leader count: it may be of another cluster."""
+    talk = leader_of(1, 2, 3)
+    talk.ask(fetched(4, talk))
+    before = talk.log.end_offset
+    assert talk.ask(add(4) if kind == "add" else update(2, 1)) is None
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    asked = talk.sends[-1]
+    assert (asked.voter, asked.epoch) == (key(4 if kind == "add" else 2), 1)
+    talk.replies.clear()
+    if answer is None:
+        talk.fail(talk.tokens[-1])
+    else:
+        talk.answer(core.BeginQuorumEpochResponse(error=int(answer), epoch=77, leader_id=9))
+    assert [one.error for one in talk.replies] == [code]
+    assert (talk.log.end_offset, talk.raft.epoch) == (before, 1)
+    assert talk.raft.role.leader_state.change is None
+
+
+def test_the_endpoint_of_an_update_that_does_not_answer_is_not_written():
+    talk = leader_of(1, 2, 3)
+    assert talk.ask(update(2, 1)) is None
+    talk.fail(talk.tokens[-1])
+    assert [one.error for one in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert talk.log.history.voters.get(2).endpoints == endpoints(2)
+
+
+def test_what_an_endpoint_says_after_the_change_was_given_up_counts_for_nothing():
+    talk = leader_of(1, 2, 3)
+    assert talk.ask(update(2, 1)) is None
+    talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
+    token = talk.tokens[-1]
+    talk.now += talk.raft._state.timeouts.request - 0.001
+    talk.ask(fetched(2, talk))
+    talk.ask(fetched(3, talk))
+    talk.at(talk.now + 0.001)
+    assert talk.raft.role.leader_state.change is None
+    talk.answer(core.BeginQuorumEpochResponse(error=74, epoch=77, leader_id=9), token)
+    assert talk.raft.epoch == 1
+
+
+def test_a_broker_never_stands_whatever_the_set_of_voters_says():
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=replace(me, is_controller=False, endpoints=()))
+    assert talk.raft.role.deadline == inf
+    talk.at(100.0)
+    assert not [one for one in talk.sends if isinstance(one, core.VoteRequest)]
+    alone = Talk(dynamic(1)[0], me=replace(me, is_controller=False, endpoints=()))
+    alone.at(100.0)
+    assert not isinstance(alone.raft.role, Leader)
 
 
 def test_a_voter_with_another_directory_is_an_observer():
@@ -452,7 +544,9 @@ def test_an_upgrade_needs_the_epoch_and_every_voter():
         talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     for other in (2, 3):
-        assert talk.ask(update(other, 1)).error == 0
+        assert talk.ask(update(other, 1)) is None
+        agree(talk)
+        assert talk.replies[-1].error == 0
     with pytest.raises(UpgradeRefused, match=r"from version 0 to 2$"):
         talk.raft.upgrade_kraft_version(2, 1, validate_only=False)
     talk.raft.upgrade_kraft_version(1, 1, validate_only=True)
@@ -495,6 +589,7 @@ def test_an_upgrade_forgets_nothing_of_who_has_fetched_how_far():
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     for other in (2, 3):
         talk.ask(update(other, 1))
+        agree(talk)
     talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
     talk._drain()
     progress = talk.raft.role.leader_state.voters[2]
