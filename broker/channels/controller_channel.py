@@ -40,7 +40,7 @@ class Controller(Protocol):
 
 class ControllerChannel:
     """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of
-    a controller that refuses connections.
+    a controller that refuses connections where it took them before.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class ControllerChannel:
         self._gone = gone
         self._client_id = client_id
         self._connection: Latest[NodeConnection | None] = Latest(None)
+        self._reached: Address | None = None
 
     async def run(self) -> None:
         """Keeps the connection for ever."""
@@ -78,7 +79,7 @@ class ControllerChannel:
             async with open_node_connection(
                 *address, client_id=self._client_id, security=self._security
             ) as connection:
-                connected = True
+                connected, self._reached = True, address
                 self._connection.set(connection)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._until_leader_changes, leader, nursery.cancel_scope)
@@ -86,7 +87,8 @@ class ControllerChannel:
                     nursery.cancel_scope.cancel()
         except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
             log.debug("no connection to controller %s: %s", leader.leader_id, error)
-            if isinstance(error, ConnectRefused) and leader.leader_id is not None:
+            is_gone = isinstance(error, ConnectRefused) and self._reached == address
+            if is_gone and leader.leader_id is not None:
                 self._gone(leader.leader_id)
         finally:
             self._connection.set(None)

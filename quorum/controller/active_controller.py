@@ -21,6 +21,7 @@ from quorum import events
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
 from quorum.controller.operation_queue import OperationQueue
+from quorum.controller.reachability import Reachability
 from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
@@ -75,8 +76,10 @@ class ActiveController:
         applied_end: int,
         log_end: int,
         session_seconds: float,
+        reachability: Reachability | None = None,
     ) -> None:
         self.epoch = epoch
+        self.reachability = reachability or Reachability()
         self.leases = Leases(session_seconds)
         self.operations = OperationQueue()
         self.image = image

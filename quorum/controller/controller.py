@@ -28,6 +28,7 @@ from quorum.controller.active_controller import ActiveController
 from quorum.controller.active_controller import Node as ActiveNode
 from quorum.controller.index import PartitionIndex
 from quorum.controller.policies import NO_POLICIES, Policies
+from quorum.controller.reachability import Reachability
 from quorum.controller.standby import StandbyIndex
 from quorum.controller.topics import TopicRules
 from quorum.controller.turns import try_to_write
@@ -96,6 +97,8 @@ class Controller:
         self.node: Node | None = None
         self._active: ActiveController | None = None
         self._standby = StandbyIndex(loader)
+        self._reachability = Reachability()
+        loader.add_publisher(self._reachability)
         self._applied_end = 0
         self._rules = TopicRules(settings.config, settings.prng, policies=policies)
 
@@ -161,6 +164,7 @@ class Controller:
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
         active = self.active()
+        self._reachability.heard(broker_id, broker_epoch)
         lease = active.leases.get(broker_id, broker_epoch)
         if lease is None or lease.connection_id == connection.id:
             return
@@ -198,7 +202,9 @@ class Controller:
 
     async def run(self) -> None:
         """Keeps ready to lead until it is cancelled; one that nobody runs begins an epoch later."""
-        await self._standby.run()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._standby.run)
+            nursery.start_soon(self._reachability.run, lambda: self.loader.image)
 
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""
@@ -242,6 +248,7 @@ class Controller:
             applied_end=self._applied_end,
             log_end=self.node.log_end_offset,
             session_seconds=self.settings.session,
+            reachability=self._reachability,
         )
         active.leases.begin(active.image, trio.current_time())
         events.CONTROLLER_ACTIVE.log(log, epoch=epoch, offset=active.next_offset)

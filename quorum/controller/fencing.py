@@ -1,6 +1,6 @@
 """Who fences brokers: their lease has run out, or their process has ended. Tasks of an active controller.
 
-A connection that ends is a sign only; the broker is looked at then (`liveness`). Source: Kafka's
+A connection that ends is a sign only; the broker is looked at then (`reachability`). Source: Kafka's
 `BrokerHeartbeatManager`, which knows leases alone.
 """
 
@@ -17,7 +17,6 @@ from quorum import events
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
 from quorum.controller.index import PARTITIONS_PER_STEP, Key
-from quorum.controller.liveness import broker_is_down
 from quorum.controller.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 from wire.errors import KafkaError
@@ -30,7 +29,7 @@ LATE_SECONDS = 0.1
 # What waits is read within so long. Without it the lease for whose end was waited would be over before anything is
 # read.
 READING_SECONDS = 0.5
-# A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
+# A look costs one connection to each listener.
 PROBE_INTERVAL_SECONDS = 0.25
 
 
@@ -72,10 +71,12 @@ async def suspect_disconnected(active: ActiveController) -> None:
 
 async def _probe(active: ActiveController, broker_id: int, broker_epoch: int) -> None:
     broker = _incarnation(active.image, broker_id, broker_epoch)
-    if broker is None or not await broker_is_down(broker.listeners):
+    if broker is None or not await active.reachability.has_ended(broker):
         return
     lease = active.leases.get(broker_id, broker_epoch)
-    if lease is not None and lease.disconnected:
+    if lease is None or not lease.disconnected:
+        return
+    if trio.current_time() >= lease.expected_by:
         await _fence(active, broker_id, broker_epoch, "its process has ended")
 
 

@@ -9,16 +9,21 @@ Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. Left out: th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 
 NO_OFFSET = -1
+# A broker that lives heartbeats to a new controller within so long: Kafka's every two seconds, ours sooner. That nobody
+# listens for its connections is half a proof, for who has no connection of it that has closed.
+FIRST_HEARTBEAT_SECONDS = 2.5
 
 
 @dataclass(slots=True)
 class Lease:
     """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1
-    if it has not begun; `draining`: there is more to take.
+    if it has not begun; `draining`: there is more to take. Its first heartbeat is `expected_by` then, if
+    none has come yet.
     """
 
     broker_id: int
@@ -29,6 +34,7 @@ class Lease:
     connection_id: int | None = None
     disconnected: bool = False
     draining: bool = False
+    expected_by: float = -inf
 
 
 class Leases:
@@ -44,14 +50,15 @@ class Leases:
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
-                self.extend(broker.id, broker.epoch, now).disconnected = True
+                lease = self.extend(broker.id, broker.epoch, now)
+                lease.disconnected, lease.expected_by = True, now + FIRST_HEARTBEAT_SECONDS
 
     def extend(self, broker_id: int, broker_epoch: int, now: float) -> Lease:
         """Called for every heartbeat, before anything else can fail it."""
         lease = self.get(broker_id, broker_epoch)
         if lease is None:
             lease = self._leases[broker_id] = Lease(broker_id, broker_epoch, 0.0)
-        lease.deadline = now + self._session_seconds
+        lease.deadline, lease.expected_by = now + self._session_seconds, -inf
         return lease
 
     def of(self, broker_id: int) -> Lease | None:

@@ -5,7 +5,9 @@ A refused connection is news from the kernel that nobody listens there; silence 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import trio
 
@@ -18,25 +20,52 @@ CONNECT_SECONDS = 1.0
 # broke.
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
+Address = tuple[str, int]
+"""An IP address and a port: what a host name stands for may change."""
 
-async def broker_is_down(endpoints: Iterable[Endpoint]) -> bool:
-    """True if every endpoint refuses; False if any answers, cannot be reached, or there is none."""
+
+class Look(NamedTuple):
+    """`answered` and `refused` are the addresses that did so; `is_down`: every endpoint refuses, and there is one."""
+
+    answered: frozenset[Address] = frozenset()
+    refused: frozenset[Address] = frozenset()
+    is_down: bool = False
+
+
+async def look_at(endpoints: Iterable[Endpoint]) -> Look:
+    """Connects to each endpoint, and again a moment later as long as one of them does not refuse."""
     listed = list(endpoints)
-    if not listed:
-        return False
-    for pause in PAUSES_SECONDS:
+    answered: set[Address] = set()
+    for pause in PAUSES_SECONDS if listed else ():
         await trio.sleep(pause)
-        if all([await _refuses(endpoint) for endpoint in listed]):
-            return True
-    return False
+        looks = [await _look(endpoint) for endpoint in listed]
+        answered.update(*(one.answered for one in looks))
+        if all(one.is_down for one in looks):
+            refused = frozenset().union(*(one.refused for one in looks))
+            return Look(frozenset(answered), refused, is_down=True)
+    return Look(frozenset(answered))
 
 
-async def _refuses(endpoint: Endpoint) -> bool:
+async def _look(endpoint: Endpoint) -> Look:
     try:
         found = await connect(endpoint.host, endpoint.port, timeout=CONNECT_SECONDS)
     except ConnectRefused:
-        return True
+        return Look(refused=await _addresses_of(endpoint), is_down=True)
     except ConnectionLost:
-        return False
-    found.close()
-    return False
+        return Look()
+    with found:
+        try:
+            host, port = found.getpeername()[:2]
+        except OSError:  # it is closed again already
+            return Look()
+    return Look(answered=frozenset({(host, port)}))
+
+
+async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
+    """All of them have refused; none if the name stands for none any more."""
+    kind = socket.SOCK_STREAM
+    try:
+        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=kind)
+    except (OSError, UnicodeError):
+        return frozenset()
+    return frozenset((str(address[0]), int(address[1])) for *_, address in found)

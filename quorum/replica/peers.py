@@ -1,8 +1,9 @@
 """Connections to the other replicas, and what their breaking tells.
 
 Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one
-breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. Left
-out: backoff; the Raft core decides when to ask again.
+breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. A
+refusal proves that only where a connection was before and none is left: an address may be closed to us alone (NAT).
+Left out: backoff; the Raft core decides when to ask again.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # A line that nobody has used for so long is closed; peers change rarely, so few lines are ever open.
 IDLE_SECONDS = 60.0
+# Addresses that are remembered to have answered: more than a quorum has voters.
+REACHED_MAX = 64
 
 _WIRE: dict[type, type[Message]] = {
     core.AddVoterRequest: AddRaftVoterRequest,
@@ -82,6 +85,7 @@ class Peers:
         self._connect_seconds = connect_seconds
         self._connections: dict[_PeerKey, _PeerConnection] = {}
         self._closed_traffic = ChannelTraffic()
+        self._reached: dict[tuple[str, int], None] = {}
 
     def traffic(self) -> ChannelTraffic:
         """Of all connections since the node runs."""
@@ -124,7 +128,7 @@ class Peers:
         except trio.TooSlowError:
             on_response(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
         except ConnectRefused as error:
-            self._on_peer_down(peer.id)
+            self._refused(peer)
             on_response(error)
         except CALL_ERRORS as error:
             if isinstance(error, ConnectionLost):
@@ -138,7 +142,12 @@ class Peers:
         if peer_connection is None:
             on_broken = partial(self._nursery.start_soon, self._probe, peer)
             peer_connection = _PeerConnection(
-                key, self._client_id, self._connect_seconds, on_broken, self._security
+                key,
+                self._client_id,
+                self._connect_seconds,
+                partial(self._connected, peer.host, peer.port),
+                on_broken,
+                self._security,
             )
             self._connections[key] = peer_connection
             self._nursery.start_soon(self._run_connection, key, peer_connection)
@@ -151,12 +160,25 @@ class Peers:
             del self._connections[key]
             self._closed_traffic.add(peer_connection.traffic())
 
+    def _connected(self, host: str, port: int) -> None:
+        """Bounded: addresses change as seldom as voters do, and any may be named by who asks to become one."""
+        self._reached.pop((host, port), None)
+        self._reached[host, port] = None
+        if len(self._reached) > REACHED_MAX:
+            del self._reached[next(iter(self._reached))]
+
+    def _refused(self, peer: Peer) -> None:
+        address = (peer.host, peer.port)
+        lines = [self._connections.get((*address, is_fetch)) for is_fetch in (True, False)]
+        if address in self._reached and not any(line and line.is_open for line in lines):
+            self._on_peer_down(peer.id)
+
     async def _probe(self, peer: Peer) -> None:
         """A connection broke: is there still a process that listens?"""
         try:
             sock = await connect(peer.host, peer.port, timeout=self._connect_seconds)
         except ConnectRefused:
-            self._on_peer_down(peer.id)
+            self._refused(peer)
         except ConnectionLost:
             pass
         else:
@@ -197,6 +219,7 @@ class _PeerConnection:
         key: _PeerKey,
         client_id: str,
         connect_seconds: float,
+        on_open: Callable[[], object],
         on_broken: Callable[[], object],
         security: ClientSecurity,
     ) -> None:
@@ -204,6 +227,7 @@ class _PeerConnection:
         self._host, self._port, _ = key
         self._client_id = client_id
         self._connect_seconds = connect_seconds
+        self._on_open = on_open
         self._on_broken = on_broken
         self._attempt: _Attempt | None = None
         self._wanted = AutoResetEvent()
@@ -217,6 +241,11 @@ class _PeerConnection:
         if self._attempt is not None and self._attempt.connection is not None:
             total.add(self._attempt.connection.traffic)
         return total
+
+    @property
+    def is_open(self) -> bool:
+        attempt = self._attempt
+        return attempt is not None and attempt.connection is not None and not attempt.is_over
 
     def open_connection(self) -> NodeConnection | None:
         """The connection, if there is one."""
@@ -260,6 +289,7 @@ class _PeerConnection:
                 security=self._security,
             ) as connection:
                 attempt.connection = connection
+                self._on_open()
                 attempt.done.set()
                 await self._until_closed_or_idle(connection)
                 if connection.closed.is_set():

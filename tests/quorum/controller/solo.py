@@ -14,11 +14,12 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.controller import fencing
+from quorum.controller import liveness
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from quorum.controller.liveness import Look
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft.listener import CommittedBatch
@@ -134,10 +135,16 @@ class Solo:
         """Brokers that are, as far as is committed."""
         return [one.id for one in self.image.cluster.brokers.values() if one.fenced]
 
-    async def is_down(self, listeners: Iterable[Endpoint]) -> bool:
-        """As `broker_is_down`."""
+    async def look_at(self, listeners: Iterable[Endpoint]) -> Look:
+        """As the real one."""
         await trio.lowlevel.checkpoint()
-        return all(one.port in self.silent for one in listeners)
+        ports = {one.port for one in listeners}
+        answered, refused = ports - self.silent, ports & self.silent
+        return Look(
+            frozenset(("h", port) for port in answered),
+            frozenset(("h", port) for port in refused),
+            is_down=not answered and bool(refused),
+        )
 
     async def settle(self) -> None:
         """Everything that can be done now is done."""
@@ -147,9 +154,11 @@ class Solo:
 @asynccontextmanager
 async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
     """`records` are committed before it leads. `settings` are those of the controller, without which its tasks that
-    wait for times are idle; `config` has keys of the configuration.
+    wait for times are idle; `config` has keys of the configuration, `silent`
+    ports at which nobody listens.
     """
     log = Log()
+    silent = settings.pop("silent", set())
     idle = {"idle": 0.0, "balance": 0.0, "unclean": 0.0}
     config = config_of(**settings.pop("config", {}))
     controller = Controller(
@@ -158,10 +167,12 @@ async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
     controller.node = log
     controller.apply_committed(log.appended(records, 1))
     found = Solo(controller, log)
+    found.silent |= silent
     async with trio.open_nursery() as nursery:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fencing, "broker_is_down", found.is_down)
+            patch.setattr(liveness, "look_at", found.look_at)
             nursery.start_soon(log.commit, controller)
+            nursery.start_soon(controller._reachability.run, lambda: controller.loader.image)
             nursery.start_soon(controller.lead, EPOCH)
             await found.settle()
             yield found

@@ -5,8 +5,11 @@ import trio
 
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
-from quorum.controller import active_controller, fencing
+from quorum.controller import active_controller, fencing, liveness
 from quorum.controller.fencing import LATE_SECONDS, PROBE_INTERVAL_SECONDS, READING_SECONDS
+from quorum.controller.leases import FIRST_HEARTBEAT_SECONDS
+from quorum.controller.liveness import Look
+from quorum.controller.reachability import LOOK_AGAIN_SECONDS
 from quorum.controller.turns import WRITE_AGAIN_SECONDS
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
@@ -109,23 +112,79 @@ async def test_a_broker_without_a_connection_is_looked_at_again_and_again(autoju
     """It died with the last controller, or its listener was open a moment longer than its connection."""
     async with solo(*RECORDS) as one:
         await trio.sleep(1)
-        assert one.fenced == []
         one.silent.add(9001)
+        await trio.sleep(FIRST_HEARTBEAT_SECONDS - 1 - 0.01)
+        assert one.fenced == [], "it may heartbeat yet"
         await trio.sleep(PROBE_INTERVAL_SECONDS)
         assert one.fenced == [1]
+
+
+async def test_who_never_answered_this_controller_is_left_to_its_lease(autojump_clock):
+    """As behind NAT: a new controller, and each end of a connection, tell nothing of its process."""
+    async with solo(*RECORDS, silent={9001, 9002}) as one:
+        await trio.sleep(3)
+        assert one.fenced == []
+        await one.beat(1)
+        await one.beat(2)
+        one.connection.mark_closed()
+        await trio.sleep(3)
+        assert one.fenced == []
+        one.connection = one.connect(2)
+        await one.beat(1)
+        await trio.sleep(SESSION - 3 + 0.01)
+        assert one.fenced == [2]
+
+
+async def test_what_answers_the_second_time_was_reached_too(autojump_clock):
+    async with solo(features(), broker(1, fenced=True), silent={9001}) as one:
+        await one.beat(1)
+        await trio.sleep(LOOK_AGAIN_SECONDS / 2)
+        one.silent.clear()
+        await one.beat(1)
+        await trio.sleep(LOOK_AGAIN_SECONDS / 2 + 0.01)
+        one.silent.add(9001)
+        one.connection.mark_closed()
+        await trio.sleep(PROBE_INTERVAL_SECONDS / 2)
+        assert one.fenced == [1]
+
+
+async def test_a_heartbeat_disproves_a_refusal_before_it_for_good(autojump_clock):
+    """The broker answered once, and then its mapping of ports went away while it lives."""
+    async with solo(*RECORDS) as one:
+        one.silent.add(9001)
+        await trio.sleep(1)
+        await one.beat(1)  # the first to this controller, whose address refuses by now
+        await trio.sleep(3)
+        one.connection.mark_closed()
+        await trio.sleep(3)
+        assert one.fenced == []
+
+
+async def test_an_incarnation_at_a_new_port_is_known_by_that_one(autojump_clock):
+    async with solo(*RECORDS) as one:
+        await one.beat(1)
+        again = broker(1, epoch=500, port=9101)
+        one.silent |= {9001, 9101}
+        at_once(one.active.write(Result([again], None)))
+        await one.settle()
+        await one.beat(1, epoch=500)
+        one.connection.mark_closed()
+        await trio.sleep(SESSION - 1)
+        assert one.image.cluster.brokers[1].epoch == 500
+        assert one.fenced == []
 
 
 async def test_who_heartbeats_while_it_is_looked_at_is_alive(autojump_clock, monkeypatch):
     looked = trio.Event()
 
-    async def is_down(_listeners):
+    async def look_at(_listeners):
         looked.set()
         await trio.sleep(0.1)
-        return True
+        return Look(refused=frozenset({("h", 9001)}), is_down=True)
 
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
-        monkeypatch.setattr(fencing, "broker_is_down", is_down)
+        monkeypatch.setattr(liveness, "look_at", look_at)
         one.connection.mark_closed()
         await looked.wait()
         one.connection = one.connect(2)

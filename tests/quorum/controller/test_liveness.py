@@ -3,8 +3,9 @@
 import pytest
 import trio
 
+from node.runtime.ports import HOST
 from quorum.controller import liveness
-from quorum.controller.liveness import broker_is_down
+from quorum.controller.liveness import look_at
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.endpoint import Endpoint
 
@@ -12,7 +13,16 @@ from wire.endpoint import Endpoint
 class Socket:
     closed = False
 
-    def close(self):
+    def __init__(self, port):
+        self.port = port
+
+    def getpeername(self):
+        return HOST, self.port
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.closed = True
 
 
@@ -27,7 +37,7 @@ def network(monkeypatch):
         found = answers[port].pop(0) if len(answers[port]) > 1 else answers[port][0]
         if isinstance(found, Exception):
             raise found
-        opened.append(Socket())
+        opened.append(Socket(port))
         return opened[-1]
 
     monkeypatch.setattr(liveness, "connect", connect)
@@ -57,6 +67,30 @@ async def test_a_process_is_gone_when_nobody_listens_where_it_listened(
 ):
     known, opened = network
     known.update(enumerate(map(list, answers)))
-    endpoints = [Endpoint("L", "h", port, 0) for port in known]
-    assert await broker_is_down(endpoints) is is_down
+    endpoints = [Endpoint("L", HOST, port, 0) for port in known]
+    look = await look_at(endpoints)
+    assert look.is_down is is_down
     assert all(one.closed for one in opened)
+    assert look.answered == {(HOST, one.port) for one in opened}
+    assert look.refused == ({(HOST, port) for port in known} if is_down else frozenset())
+
+
+async def test_all_addresses_of_a_name_refuse_or_its_endpoint_does_not(network, monkeypatch):
+    """What the name stood for before is not known to have refused."""
+    known, _ = network
+    known[7] = [REFUSED]
+
+    async def getaddrinfo(host, port, *, type):  # noqa: A002 - as the real one
+        await trio.lowlevel.checkpoint()
+        return [(2, 1, 6, "", ("10.0.0.1", port)), (10, 1, 6, "", ("fd00::1", port, 0, 0))]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", getaddrinfo)
+    look = await look_at([Endpoint("L", "two.test", 7, 0)])
+    assert look.refused == {("10.0.0.1", 7), ("fd00::1", 7)}
+
+
+async def test_a_name_that_stands_for_nothing_refuses_nowhere(network):
+    known, _ = network
+    known[7] = [REFUSED]
+    look = await look_at([Endpoint("L", "\udcff", 7, 0)])
+    assert (look.is_down, look.refused) == (True, frozenset())

@@ -49,7 +49,10 @@ def broker(
         broker_epoch=100 + broker_id if epoch is None else epoch,
         end_points=[
             BrokerEndpoint(
-                name="PLAINTEXT", host="localhost", port=9000 + broker_id, security_protocol=0
+                name="PLAINTEXT",
+                host="localhost",
+                port=more.pop("port", 9000 + broker_id),
+                security_protocol=0,
             )
         ],
         features=[
