@@ -63,6 +63,8 @@ class Checker:
         # what was ever below a leader's high watermark: end offset → fingerprint, and the newest of them
         self.committed: dict[int, int] = {0: GENESIS}
         self.committed_end = 0
+        # by end offset: the epoch whose leader has committed it
+        self.committed_in: dict[int, int] = {}
         # by leader: the epoch in which it last moved the watermark
         self.committed_epoch_seen: dict[int, int] = {}
         self.known: dict[int, int] = {}
@@ -261,7 +263,9 @@ class Checker:
             self.fail("R8", node.id, "applies other data below", end)
 
     def truncates(self, node: SimNode, offset: int) -> None:
-        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash."""
+        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash. Who follows
+        a leader of an epoch before the one that has committed it has no part in that majority, and may.
+        """
         self.count("R7")
         lost = self.promised.get(node.id)
         if lost is not None:
@@ -269,7 +273,9 @@ class Checker:
         if offset < self.known.get(node.id, 0):
             self.fail("R7", node.id, "truncates to", offset, "below", self.known[node.id])
         for entry in node.log.entries:
-            if entry.next > offset and self.committed.get(entry.next) == entry.chain:
+            is_committed = self.committed.get(entry.next) == entry.chain
+            is_late = self.committed_in.get(entry.next, 0) > node.raft.epoch
+            if entry.next > offset and is_committed and not is_late:
                 self.fail("R7", node.id, "truncates the committed", entry, "to", offset)
 
     def crashed(self, node: SimNode) -> None:
@@ -376,6 +382,7 @@ class Checker:
             if entry.next <= self.committed_end:
                 break
             self.committed[entry.next] = entry.chain
+            self.committed_in[entry.next] = node.raft.epoch
         before = self.committed_end
         self.committed_end = offset
         if node.log.chain_at(before) not in (None, self.committed[before]):
@@ -442,6 +449,7 @@ class Checker:
 
     def _changes_to(self, node: SimNode, voters: VoterSet) -> None:
         history = node.log.history
+        self._check_endpoints(node, voters)
         before, after = set(history.voters.ids), set(voters.ids)
         if before == after:
             return
@@ -453,6 +461,16 @@ class Checker:
             self.fail("R10", node.id, "changes voters while those at", offset, "are not committed")
         if self.committed_epoch_seen.get(node.id) != node.raft.epoch:
             self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
+
+    def _check_endpoints(self, node: SimNode, voters: VoterSet) -> None:
+        """R16; who is hostile may answer in another's name."""
+        if node.world.faults.hostile_every:
+            return
+        for voter in voters:
+            self.count("R16")
+            ports = {endpoint.port for endpoint in voter.endpoints}
+            if ports != {voter.id} or not node.world.nodes[voter.id].identity.can_vote:
+                self.fail("R16", node.id, "writes for voter", voter.id, "the endpoints", ports)
 
     def _check_leads_as_voter(self, node: SimNode, role: Leader) -> None:
         """Who is not in the committed set leads no longer."""

@@ -28,6 +28,7 @@ from quorum.replica.node import RECOVERY_POINT_SECONDS
 from tests.simulation.member import Member
 from tests.simulation.snapshots import Content, Damaged, decode, encode
 from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain
+from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -176,6 +177,10 @@ class SimNode:
         if isinstance(message, core.ApiVersionsRequest):
             versions = core.ApiVersionsResponse(kraft_versions=(0, 1))
             self.network.response(self, source, source_life, token, versions)
+            return
+        if isinstance(message, core.BeginQuorumEpochRequest) and not self.identity.can_vote:
+            unserved = core.BeginQuorumEpochResponse(error=int(ErrorCode.UNSUPPORTED_VERSION))
+            self.network.response(self, source, source_life, token, unserved)
             return
         arrived = self._remember(source, source_life, token, message)
         self._guard(self.raft.receive, arrived, message, self.now)

@@ -16,9 +16,11 @@ from unittest import mock
 
 import trio
 
-from quorum.controller import fencing, operation_queue
+from quorum.controller import liveness, operation_queue
+from quorum.controller.liveness import Look
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
+from quorum.raft.types import Endpoint as Listener
 from quorum.raft.types import Timeouts
 from tests.simulation.cast import Cast
 from tests.simulation.checker import Checker, Violation
@@ -42,6 +44,8 @@ STEPS_PER_TURN = 4
 CONTROLLERS_SHARE = 0.05
 # between proposals, of one to three batches
 CLIENT_SECONDS = 0.25
+# of the changes of voters, those that name an endpoint of another node
+WRONG_ENDPOINTS = 0.25
 # between flips of bits in snapshots that are being served
 ROT_SECONDS = 1.5
 # twice what the longest of thousands of runs took
@@ -247,7 +251,9 @@ class World:
             return
         leader, other = self.prng.choice(leaders), self.prng.choice(controllers)
         request: core.Request
-        if other.identity.key in leader.log.history.voters:
+        if not self.faults.hostile_every and self.prng.random() < WRONG_ENDPOINTS:
+            request = self._wrong_endpoint(leader)
+        elif other.identity.key in leader.log.history.voters:
             request = core.RemoveVoterRequest(cluster_id="sim", voter=other.identity.key)
         else:
             request = core.AddVoterRequest(
@@ -257,6 +263,17 @@ class World:
                 ack_when_committed=self.prng.random() < 0.5,
             )
         leader.request(CLIENT, 0, 0, request)
+
+    def _wrong_endpoint(self, leader: SimNode) -> core.Request:
+        """A voter is said to listen where another node does, or a broker to be a controller."""
+        named, there = self.prng.sample(list(self.nodes.values()), 2)
+        if self.prng.random() < 0.3:
+            there = named if not named.identity.can_vote else there
+        endpoints, key = (Listener("C", "sim", there.id),), named.identity.key
+        self.happened["wrong endpoint"] += 1
+        if key in leader.log.history.voters:
+            return core.UpdateVoterRequest("sim", leader.raft.epoch, key, endpoints, 0, 1)
+        return core.AddVoterRequest("sim", key, endpoints)
 
     def told_client(self, response: core.AnyResponse) -> None:
         if isinstance(response, core.ChangeResponse):
@@ -305,21 +322,24 @@ class World:
         return self.tasks.run(
             self._play,
             # the one question that the controller asks by sockets of its own
-            mock.patch.object(fencing, "broker_is_down", self._is_gone),
+            mock.patch.object(liveness, "look_at", self._look_at),
             mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
             # a frozen world would stay for ever
             mock.patch.object(operation_queue, "OBJECTS_PER_STEP", 0),
         )
 
-    async def _is_gone(self, endpoints: Iterable[Endpoint]) -> bool:
+    async def _look_at(self, endpoints: Iterable[Endpoint]) -> Look:
         """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may
         listen there.
         """
         await trio.sleep(0.01)
+        ports = {endpoint.port for endpoint in endpoints}
+        answered = frozenset(("sim", port) for port in ports if self.nodes[port].alive)
         if self.faults.false_gone and self.prng.random() < 0.1:
             self.happened["false gone"] += 1
-            return True
-        return not any(self.nodes[endpoint.port].alive for endpoint in endpoints)
+            answered = frozenset()
+        refused = frozenset(("sim", port) for port in ports) - answered
+        return Look(answered, refused, is_down=not answered)
 
     async def _play(self) -> Result:
         for node in self.nodes.values():

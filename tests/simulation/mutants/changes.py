@@ -11,14 +11,16 @@ from quorum.controller.activation import activation_records
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
 from quorum.raft import changing, following, leader_state, leading, log_view, state
+from quorum.raft import messages as core
 from quorum.raft.ready import ControlBatch, VotersChange
 from quorum.raft.roles import Leader
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey
-from quorum.raft.voters import VoterSet
+from quorum.raft.voters import Voter, VoterSet
 from tests.simulation import member
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import SimLog
+from wire.errors import ErrorCode
 from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
 Patch = AbstractContextManager[Any]
@@ -333,7 +335,24 @@ def _snapshot_loses_configs() -> Patch:
     return mock.patch.object(member.Member, "save", save)
 
 
+def _writes_endpoints_that_another_answers_at() -> Patch:
+    """KAFKA-20661, and what its mending left: the endpoint answers, whoever it is."""
+    return mock.patch.object(changing, "_check_identity")
+
+
+def _takes_brokers_for_controllers() -> Patch:
+    real = changing._check_identity
+
+    def check(raft: state.State, voter: Voter, response: core.BeginQuorumEpochResponse) -> None:
+        if response.error != ErrorCode.UNSUPPORTED_VERSION:
+            real(raft, voter, response)
+
+    return mock.patch.object(changing, "_check_identity", check)
+
+
 CHANGES = (
+    Mutant("endpoints of another are written", _writes_endpoints_that_another_answers_at, ("R16",)),
+    Mutant("brokers become voters", _takes_brokers_for_controllers, ("R16",)),
     Mutant("two voter changes at once", _two_changes_at_once, ("R10", "L1")),
     Mutant("changes voters before its own commit", _changes_before_its_own_commit, ("R10",)),
     Mutant("counts removed voters", _counts_removed_voters, ("R6", "R10", "R11", "L1")),
