@@ -1,5 +1,6 @@
 """What the command line calls, against a real ZooKeeper."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -243,3 +244,11 @@ def test_one_mirror_per_state_directory(tmp_path):
         pass
     with _locked(tmp_path):
         pass
+
+
+def test_a_mirror_tells_of_records_that_it_does_not_understand_and_an_earlier_one_does_not():
+    told = replace(REPORT, unknown="1 record of a later Kafka (type 29 version 0 at offset 4)")
+    assert MirrorReport.decode(told.encode()).unknown == told.unknown
+    members = json.loads(REPORT.encode())
+    del members["unknown"]
+    assert MirrorReport.decode(json.dumps(members).encode()).unknown == ""
