@@ -27,7 +27,7 @@ def test_up_and_ps_print_what_scripts_need(cluster):
         assert [node["role"] for node in found["nodes"]] == ROLES
         for node in found["nodes"]:
             assert {"id", "role", "address", "pid", "dir", "state"} <= node.keys()
-            assert is_alive(node["pid"], None)
+            assert is_alive(node["pid"], node["started"])
     assert found["bootstrap"].count(":") == found["controller_bootstrap"].count(":") == 3
     states = [node["state"] for node in shown["nodes"]]
     assert sorted(states[:3]) == ["follower", "follower", "leader"]

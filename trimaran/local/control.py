@@ -1,20 +1,21 @@
 """The line between the command line and the supervisor: one JSON object a line, over a Unix socket.
 
 Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`.
-A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in the temporary
-directory; `cluster.json` says where it is.
+A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in a private directory of
+this user; `cluster.json` says where it is. Both ends are processes of one user.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import socket
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from trimaran.errors import Exit, UserError
+from trimaran.local.private_files import is_trusted, peer_uid, private_directory
 
 SOCKET_NAME = "supervisor.sock"
 # A command of its own, which wraps the one that is meant: who does not know it does nothing.
@@ -27,20 +28,23 @@ ANSWER_SECONDS_MAX = (
 
 
 def socket_path(data: Path) -> Path:
-    """Where the supervisor of this data directory listens."""
+    """Where the supervisor of this data directory listens. Raises OSError."""
     path = data.resolve() / SOCKET_NAME
     if len(str(path).encode()) <= PATH_BYTES_MAX:
         return path
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"trimaran-{digest}.sock"
+    return private_directory() / f"{digest}.sock"
 
 
 def listen(path: Path) -> socket.socket:
     """Opens the supervisor's end; only this user may talk to it."""
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    server.bind(str(path))
-    path.chmod(0o600)
+    before = os.umask(0o177)  # a socket may be connected to before a later chmod
+    try:
+        server.bind(str(path))
+    finally:
+        os.umask(before)
     server.listen(16)
     server.setblocking(False)
     return server
@@ -72,6 +76,7 @@ def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_SECONDS_MAX)
             connection.connect(path)
+            _check_peer(connection)
             write_line(connection, {"command": DRY_RUN, "of": request} if dry_run else request)
             answer = read_line(connection)
     except OSError as error:
@@ -88,3 +93,10 @@ def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> 
             "trimaran ps shows the nodes and their states",
         )
     return answer
+
+
+def _check_peer(connection: socket.socket) -> None:
+    """Raises PermissionError: the socket is another user's."""
+    uid = peer_uid(connection)
+    if not is_trusted(uid):
+        raise PermissionError(f"a process of another user (uid {uid}) listens there")

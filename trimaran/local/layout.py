@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Self
 
 from node.runtime.ports import HOST, reserve
+from trimaran.local.private_files import write_private
 
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
 )
 STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
+ROLES = frozenset(STOP_ORDER)
 CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
@@ -239,6 +241,5 @@ def escaped(value: str) -> str:
 def write_properties(plan: ClusterPlan, node: NodePlan) -> None:
     """Writes the node's properties file."""
     lines = [f"{key}={escaped(value)}" for key, value in properties_of(plan, node).items()]
-    node.properties_file.write_text(
-        "\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""])
-    )
+    text = "\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""])
+    write_private(node.properties_file, text)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trimaran.errors import Exit, UserError
-from trimaran.local.layout import ClusterPlan, NodePlan
+from trimaran.local.layout import ROLES, ClusterPlan, NodePlan
+from trimaran.local.private_files import reason_for_distrust, write_private
 
 FILE_NAME = "cluster.json"
 TEMPORARY_NAME = FILE_NAME + ".tmp"
@@ -59,9 +59,7 @@ class ClusterState:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None where the kernel does not
-    say.
-    """
+    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None: there is none."""
     fields = _stat_after_name(pid)
     return int(fields[19]) if fields else None
 
@@ -77,52 +75,60 @@ def _stat_after_name(pid: int) -> list[str]:
 
 def is_alive(pid: int, started: int | None) -> bool:
     """Whether this very process still runs: not another one that took its number, nor one that only waits
-    to be reaped.
+    to be reaped. A number without a start time names no process.
     """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return started is None
     fields = _stat_after_name(pid)
-    return not fields or (fields[0] != "Z" and started in (None, int(fields[19])))
+    return bool(fields) and fields[0] != "Z" and int(fields[19]) == started
 
 
 def write(data: Path, state: ClusterState) -> None:
-    """Replaces `cluster.json`."""
+    """Replaces `cluster.json`. Raises OSError."""
     temporary = data / TEMPORARY_NAME
-    temporary.write_text(json.dumps(asdict(state), indent=2) + "\n")
+    write_private(temporary, json.dumps(asdict(state), indent=2) + "\n")
     temporary.replace(data / FILE_NAME)
 
 
 def nearest(data: Path) -> Path:
     """Where the local cluster lies that commands mean: `data`, or its namesake in the nearest directory above that has
-    one, as git finds its repository.
+    one of this user, as git finds its repository.
     """
     path = data.resolve()
     for parent in path.parent.parents:
         if (path / FILE_NAME).exists():
             break
-        if (parent / data.name / FILE_NAME).exists():
-            return parent / data.name
+        found = parent / data.name / FILE_NAME
+        with contextlib.suppress(OSError):
+            if reason_for_distrust(found) is None:
+                return found.parent
     return path
 
 
 def read(data: Path) -> ClusterState:
-    """Reads `cluster.json`; a UserError where there is no cluster, or somebody else wrote the file."""
+    """Reads `cluster.json`.
+
+    Raises:
+        UserError: there is no cluster, or another user, or another program, may have written the file.
+    """
+    path = data / FILE_NAME
     try:
-        return as_seen_now(_parse((data / FILE_NAME).read_text()))
+        reason = reason_for_distrust(path)
+        if reason is not None:
+            raise UserError(
+                f"{path} is not obeyed",
+                f"{reason}, so its processes and addresses may be that user's choice",
+                f"name another directory with --data; or, if it is yours: chown $USER and chmod go-w {data} {path}",
+            )
+        return as_seen_now(_parse(path.read_text()))
     except FileNotFoundError:
         raise UserError(
             f"no local cluster in {data}",
-            f"{data / FILE_NAME} does not exist",
+            f"{path} does not exist",
             f"start one with: trimaran up --data {data}",
             exit_code=Exit.USAGE,
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(
-            f"{data / FILE_NAME} is not what trimaran up wrote",
+            f"{path} is not what trimaran up wrote",
             f"{type(error).__name__}: {error}",
             "restore it from a backup; or delete the directory, and the cluster with it",
         ) from error
@@ -130,8 +136,18 @@ def read(data: Path) -> ClusterState:
 
 def _parse(text: str) -> ClusterState:
     raw = json.loads(text)
-    nodes = tuple(NodeState(**node) for node in raw.pop("nodes"))
+    nodes = tuple(_checked(NodeState(**node)) for node in raw.pop("nodes"))
     return ClusterState(nodes=nodes, **raw)
+
+
+def _checked(node: NodeState) -> NodeState:
+    """A name is part of the paths that `purge` removes. Raises ValueError."""
+    expected = node.role if node.id is None else f"{node.role}-{node.id:d}"
+    if node.role not in ROLES or node.name != expected:
+        raise ValueError(f"no node is called {node.name!r}")
+    if node.pid is not None and node.pid <= 0:
+        raise ValueError(f"{node.pid} is no process")
+    return node
 
 
 def as_seen_now(state: ClusterState) -> ClusterState:

@@ -1,0 +1,71 @@
+"""The files of a local cluster are private: only their user writes them, and only what that user wrote is obeyed.
+
+Commands act on `cluster.json`: they signal its processes, remove its directories and send records to its addresses.
+They find it in directories above the current one as well, where other users may write. The rule is the one of git's
+`safe.directory` (CVE-2022-24765).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+_PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: `struct ucred` of Linux
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the content; nobody else may read it, since settings may hold passwords. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as file:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)  # it may have been made before, and wider
+        file.write(text)
+
+
+def reason_for_distrust(path: Path) -> str | None:
+    """Says why another user may have written this file or its directory; None: none can have. Raises OSError."""
+    for one in (path, path.parent):
+        found = one.stat()
+        if not is_trusted(found.st_uid):
+            return f"{one} belongs to another user (uid {found.st_uid})"
+    if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users may write {path}"
+    mode = path.parent.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        return f"every user may replace files in {path.parent}"
+    return None
+
+
+def is_trusted(uid: int) -> bool:
+    """Whether the user is this one or root, or the one that became root by sudo."""
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID") == str(uid):
+        return True
+    return uid in {0, os.geteuid()}
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Returns the user of the process that listens at the other end of a Unix socket (`SO_PEERCRED`)."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    uid: int = _PEER_CREDENTIALS.unpack(raw)[1]
+    return uid
+
+
+def private_directory() -> Path:
+    """Returns a directory for sockets that no other user can enter or name first; makes it if need be.
+
+    Raises:
+        PermissionError: another user has made it.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(runtime) if runtime and Path(runtime).is_dir() else Path("/tmp")
+    path = base / f"trimaran-{os.geteuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{path} must be a directory of this user with mode 0700; remove it, or set XDG_RUNTIME_DIR"
+        )
+    return path
