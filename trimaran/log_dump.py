@@ -28,7 +28,7 @@ from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.records import typed
 from trimaran.record_rows import batch_row
-from wire.as_json import as_json, base64_text
+from wire.as_json import HIDDEN, as_json, base64_text, holds_secret
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.records.coordinator import decode_coordinator_record
 from wire.records.registry import COORDINATOR_RECORDS
@@ -263,7 +263,17 @@ def rows_of_batch(
             row |= _control_columns(control)
         elif decoded and source.topic is not None:
             row["decoded"] = decode_record(source.topic, record)
+        if source.topic == TOPIC and row["value"] is not None and _may_hold_secret(record):
+            row["value"] = HIDDEN
         yield row
+
+
+def _may_hold_secret(record: Record) -> bool:
+    """Tells it of a record of the metadata log; nobody knows it of one that cannot be decoded."""
+    try:
+        return holds_secret(decode_metadata_record(record.value or b""))
+    except RemoteProtocolError:
+        return True
 
 
 def _control_columns(control: ControlRecord) -> Row:

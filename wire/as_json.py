@@ -60,6 +60,11 @@ def as_json(
     return shown
 
 
+def holds_secret(message: Struct) -> bool:
+    """Whether a metadata record has a field that is hidden; such records have no nested structs with secrets."""
+    return bool(_hidden_in(message))
+
+
 @cache
 def _fields_of(cls: type[Struct]) -> tuple[tuple[Field, Shape], ...]:
     return tuple((field, shape_of(field.annotation)[0]) for field in cls.__fields__)

@@ -16,6 +16,10 @@ from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump
 from trimaran.errors import Exit, UserError
 from trimaran.log_dump import batch_rows, find_sources, record_rows, transactions_of
+from wire.records.configs import ConfigRecord
+from wire.records.metadata import encode_metadata_record
+from wire.records.security import UserScramCredentialRecord
+from wire.records.topics import TopicRecord
 
 NAMES = fixtures.names()
 NEW = [name for name in NAMES if not name.startswith("0.10")]
@@ -242,3 +246,47 @@ def test_a_log_without_transactions_is_stable_to_its_end(tmp_path):
     fill(open_log(tmp_path / "t-0"), 4).close()
     [source], _ = find_sources([tmp_path / "t-0"])
     assert transactions_of(source).stable_offset == 12
+
+
+SECRET = "hunter2-secret"
+
+
+def metadata_log(directory):
+    log = open_log(directory / "__cluster_metadata-0")
+    records = [
+        TopicRecord(name="orders", topic_id=bytes(15) + b"\x01"),
+        ConfigRecord(resource_type=4, resource_name="1", name="ssl.key.password", value=SECRET),
+        ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="7"),
+        UserScramCredentialRecord(
+            name="bob",
+            mechanism=1,
+            salt=b"x",
+            stored_key=SECRET.encode(),
+            server_key=b"y",
+            iterations=4096,
+        ),
+    ]
+    unknown = b"\x01\x7f\x00" + SECRET.encode()  # frame version 1, type 127, version 0
+    values = [*(encode_metadata_record(record, 0) for record in records), unknown]
+    for value in values:
+        append(log, value=value)
+    log.close()
+    return directory / "__cluster_metadata-0"
+
+
+@pytest.mark.parametrize("options", [{}, {"decode": True}])
+@pytest.mark.parametrize("output", ["table", "jsonl", "yaml"])
+def test_secrets_of_the_metadata_log_are_hidden_in_every_format(tmp_path, capsys, output, options):
+    assert dump(metadata_log(tmp_path), output=output, **options) == Exit.OK
+    shown = capsys.readouterr().out
+    assert SECRET not in shown
+    assert base64.b64encode(SECRET.encode()).decode().rstrip("=")[4:-4] not in shown
+    assert "(hidden)" in shown
+
+
+def test_other_metadata_records_are_shown_whole(tmp_path, capsys):
+    _, rows = lines_of(capsys, metadata_log(tmp_path))
+    hidden = [row["offset"] for row in rows if row["value"] == "(hidden)"]
+    assert hidden == [1, 3, 4], "and the record that nobody can decode"
+    assert b"orders" in base64.b64decode(rows[0]["value"])
+    assert b"retention.ms" in base64.b64decode(rows[2]["value"])

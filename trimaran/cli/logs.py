@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import Format, say, show_item
+from trimaran.cli.output import Format, put, say, show_item
 from trimaran.cli.progress import Bar, progress
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
@@ -40,8 +40,9 @@ def dump(
     Nothing is written; the directory may be in use.
 
     Control records (of transactions and of the quorum, never seen by consumers) are marked with their type, such as
-    COMMIT. In JSON the names are the columns of Spark's kafka_log; times are in milliseconds, bytes in base64. Exit
-    code 1 if a path has no log, if a file is damaged or ends within a batch, or if --verify finds a problem.
+    COMMIT. Records of the metadata log with a password or key are shown as (hidden). In JSON the names are the columns
+    of Spark's kafka_log; times are in milliseconds, bytes in base64. Exit code 1 if a path has no log, if a file is
+    damaged or ends within a batch, or if --verify finds a problem.
 
     Args:
         paths: Segments (….log), partition directories (orders-0), or log directories with all their partitions.
@@ -112,12 +113,12 @@ def _print_table(
 
     located = batches_of(source, transactions)
     for segment, batches in groupby(located, key=lambda found: found[0]):
-        print(segment.path)
+        put(segment.path)
         for _, position, batch in batches:
-            print(f"  {_batch_line(position, batch)}")
+            put(f"  {_batch_line(position, batch)}")
             if level == "records":
                 for row in rows_of_batch(source, segment, position, batch, decoded=decode):
-                    print(f"    {_record_line(row)}")
+                    put(f"    {_record_line(row)}")
 
 
 def _batch_line(position: int, batch: BatchView) -> str:
@@ -143,13 +144,16 @@ def _batch_line(position: int, batch: BatchView) -> str:
 
 def _record_line(row: Row) -> str:
     """Offset, time, headers, then key and value, or what they are."""
+    from wire.as_json import HIDDEN
+
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:
         return f"{head}  control {row['control_type']}{_fields_text(row['control'])}"
     headers = "".join(f" {h['key']}={_text(h['value'])}" for h in row["headers"])
     if row.get("decoded") is not None:
         return f"{head}  {_decoded_text(row['decoded'])}{headers}"
-    return f"{head}  {_text(row['key'])} -> {_text(row['value'])}{headers}"
+    value = row["value"] if row["value"] == HIDDEN else _text(row["value"])
+    return f"{head}  {_text(row['key'])} -> {value}{headers}"
 
 
 def _fields_text(fields: dict[str, Any] | None) -> str:
@@ -189,7 +193,7 @@ def _verify(sources: list[Source], output: str) -> int:
         for file, position, what in _problems(sources, bar):
             found += 1
             if not show_item({"file": file, "position": position, "problem": what}, output):
-                print(f"{file}{'' if position is None else f', position {position}'}: {what}")
+                put(f"{file}{'' if position is None else f', position {position}'}: {what}")
     say(f"{counted(len(sources), 'partition')}, {counted(found, 'problem')}")
     return Exit.NO if found else Exit.OK
 
