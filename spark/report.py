@@ -6,12 +6,13 @@ One Spark session, each view read once. `index.html` and `plotly.min.js` are all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark.analyses.analysis import Analysis, Verdict
 from spark.analyses.catalogue import choose
@@ -146,9 +147,35 @@ def figure_html(made: go.Figure) -> str:
     if not made.data:
         words = " ".join(note.text.replace("<br>", " ") for note in made.layout.annotations)
         return f'<p class="nothing">{escape(words)}</p>'
-    html = made.to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
+    html = without_links(made).to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
     kind = "table" if made.data[0].type == "table" else "plot"
     return f'<div class="{kind}">{html}</div>'
+
+
+def without_links(made: go.Figure) -> go.Figure:
+    """The same figure, but markup in the names of topics, groups and clients is text: plotly draws links, and more,
+    of what looks like a tag.
+    """
+    import plotly.graph_objects as go
+
+    return go.Figure(_as_text(made.to_dict()))
+
+
+# The tags that figures themselves use; they have no attributes.
+_FOREIGN_TAG = re.compile(r"<(?!/?(?:b|br|extra)>)")
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return _FOREIGN_TAG.sub("&lt;", value)
+    if isinstance(value, dict):
+        return {key: _as_text(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(one) for one in value]
+    is_array = hasattr(value, "dtype")
+    return (
+        [_as_text(one) for one in value.tolist()] if is_array and value.dtype == object else value
+    )
 
 
 # The time of a row, by view: `since_ms` acts on it.

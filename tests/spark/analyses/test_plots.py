@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -9,7 +10,7 @@ pytest.importorskip("plotly")
 
 from spark.analyses import controller_silence, recovery_waterfall, throughput
 from spark.analyses.analysis import count_text
-from spark.analyses.plots import bars, heat, nothing, over_time, spans, table
+from spark.analyses.plots import bars, figure, heat, nothing, over_time, spans, table
 from spark.report import figure_html
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -122,6 +123,22 @@ def test_words_in_place_of_a_plot_are_text():
         '<div class="table">'
     )
     assert figure_html(bars(["a"], {"n": [1]}, x_title="n")).startswith('<div class="plot">')
+
+
+def test_markup_in_names_is_text():
+    """Plotly makes a link of `<a href>` wherever a text is shown: in labels, in hover text, in cells of tables."""
+    name = '<a href="https://example.com">orders</a>'
+    frame = pd.DataFrame({"topic": [name]})
+    drawn = [
+        bars([name], {name: [1]}, x_title=name, hover=[name]),
+        table(frame, {"topic": name}),
+        figure(title=name).add_scatter(x=[1], y=[1], customdata=np.array([[name]], dtype=object)),
+    ]
+    for one in drawn:
+        html = figure_html(one)
+        assert "orders" in html
+        assert "<a href" not in html
+        assert "\\u003ca href" not in html
 
 
 def test_labels_of_both_axes_stay_apart():
