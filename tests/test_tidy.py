@@ -59,6 +59,24 @@ def test_every_module_says_what_it_is_for(folder):
     assert [p for p, text in said.items() if not text or text.startswith("TODO")] == []
 
 
+# They write files for people to keep, shell code, or text that `output` has printed before.
+PRINTING = {
+    "output.py",
+    "anywhere.py",
+    "completion.py",
+    "config_files.py",
+    "generate.py",
+    "live_names.py",
+}
+
+
+def test_commands_print_through_the_module_that_escapes_control_characters():
+    """Names are chosen by clients: an ESC among them would move the terminal's cursor."""
+    direct = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write\(")
+    found = {p.name for p in sources("trimaran/cli") if direct.search(p.read_text())}
+    assert found == PRINTING
+
+
 def imports(root: Path, package: str) -> dict[str, set[str]]:
     """Every module of a package with the modules of it that its file names, wherever the statement stands."""
     paths = {}

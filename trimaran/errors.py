@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from trimaran.text import one_line
+
 
 class Exit(IntEnum):
     """Exit codes of every command."""
@@ -34,5 +36,6 @@ class UserError(Exception):
         return {"what": self.what, "why": self.why, "fix": self.fix}
 
     def __str__(self) -> str:
-        what, why, fix = (" ".join(text.split()) for text in (self.what, self.why, self.fix))
+        lines = (self.what, self.why, self.fix)
+        what, why, fix = (one_line(" ".join(text.split())) for text in lines)
         return f"error: {what}\n  why: {why}\n  fix: {fix}"

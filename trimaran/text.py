@@ -14,6 +14,13 @@ def one_line(text: str) -> str:
     return "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
+def printable(text: str) -> str:
+    """Several lines with every other character escaped that is not printed; tabs and line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(one if one in "\n\t" or one.isprintable() else _escaped(one) for one in text)
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 

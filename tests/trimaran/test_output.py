@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import yaml
 
-from trimaran.cli.output import be_quiet, show_fields, show_item, show_rows
+from trimaran.cli.output import be_quiet, complain, put, say, show_fields, show_item, show_rows
+from trimaran.errors import UserError
 
 HOSTILE = "c\n\x1b[2Kadmin  Stable\u2028x"
 
@@ -18,6 +20,19 @@ def test_a_cell_forges_no_row(capsys):
     out = capsys.readouterr().out
     assert len(out.splitlines()) == 1
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("show", [say, complain, put])
+def test_talk_and_errors_escape_control_characters_and_keep_lines(capsys, show):
+    show("first\n\tsecond \x1b[2Jgroup \x9b31m \u202e")
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == "first\n\tsecond \\x1b[2Jgroup \\x9b31m \\u202e\n"
+
+
+def test_error_escapes_what_clients_have_chosen():
+    assert str(UserError("group \x1b[2J", "why\n \x07", "fix")) == (
+        "error: group \\x1b[2J\n  why: why \\x07\n  fix: fix"
+    )
 
 
 def test_json_has_it_as_it_is(capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
-from trimaran.cli.output import say, show_json
+from trimaran.cli.output import complain, put, say, show_json
 from trimaran.cli.spark_errors import explained
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
@@ -55,7 +54,7 @@ def analyze(
         show_json([_as_json(one) for one in outcomes])
     elif index is not None:
         say("open the report in a browser:")
-        print(index)
+        put(index)
 
 
 def report_of(data: Path) -> Path:
@@ -123,7 +122,7 @@ class Progress:
         self._done += 1
 
     def line(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        complain(text)
 
     def _speak(self) -> None:
         while not self._over.wait(PROGRESS_SECONDS):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimaran.cli.commands import COMMANDS, WATCHED
+from trimaran.cli.output import complain
 from trimaran.errors import Exit, UserError
 
 WATCH_SECONDS = 2.0
@@ -104,7 +105,7 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
             sys.stdout.write(text)
             sys.stdout.flush()
             if failure is not None:
-                print(failure, file=sys.stderr, flush=True)
+                complain(failure)
             elif until_ok and code == Exit.OK:
                 break
             is_first = False

@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from trimaran.cli import anywhere
 from trimaran.cli.commands import COMMANDS, NOUNS
-from trimaran.cli.output import be_quiet
+from trimaran.cli.output import be_quiet, complain
 from trimaran.errors import Exit, UserError
 
 # A path on the command line is mistyped, or somebody else's.
@@ -134,5 +134,5 @@ def _unforeseen(error: Exception) -> UserError:
 
 
 def _show(error: UserError) -> int:
-    print(error, file=sys.stderr)
+    complain(error)
     return error.exit_code

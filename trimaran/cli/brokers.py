@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
-from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
@@ -45,7 +45,7 @@ def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table
         configs = " ".join(f"{key}={value}" for key, value in found["configs"].items())
         show_fields({**fields, "configs": configs or None}, output)
         if found["log_dirs"]:
-            print()
+            put()
             show_rows(found["log_dirs"], output, columns=DIR_COLUMNS)
     is_well = found["state"] == "active" and all(
         one["state"] == "online" for one in found["log_dirs"]

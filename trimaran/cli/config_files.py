@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import Format, say, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.server import ConfigFile, Overrides
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load, read_file, resolved, variable_of_key
@@ -118,7 +118,7 @@ def explain(
         return
     for index, fields in enumerate(found):
         if index:
-            print()
+            put()
         show_fields({name: value for name, value in fields.items() if value is not None}, output)
 
 

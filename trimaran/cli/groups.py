@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, KafkaFormat, say, show_data, show_rows
+from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
 from trimaran.client.unknown import no_group
@@ -136,12 +136,12 @@ def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], o
     group, members = str(found["group"]), found["members"]
     if output == "kafka":
         _tell_state(found)
-        print(kafka_text.group_offsets(group, offsets))
+        put(kafka_text.group_offsets(group, offsets))
         return
     if show_data({**found, "offsets": offsets}, output):
         return
     behind = counted(total_lag(offsets), "record")
-    print(f"{group}: {found['state']}, {counted(len(members), 'member')}, {behind} behind")
+    put(f"{group}: {found['state']}, {counted(len(members), 'member')}, {behind} behind")
     show_rows(offsets, output, columns=OFFSET_COLUMNS, noun="partition")
 
 
@@ -150,7 +150,7 @@ def _show_members(found: Mapping[str, Any], output: str) -> None:
 
     if output == "kafka":
         _tell_state(found)
-        print(kafka_text.group_members(str(found["group"]), found["members"]))
+        put(kafka_text.group_members(str(found["group"]), found["members"]))
         return
     if show_data(found["members"], output):
         return
@@ -178,7 +178,7 @@ def _show_state(found: Mapping[str, Any], output: str) -> None:
 
     if output == "kafka":
         _tell_state(found)
-        print(kafka_text.group_state(found))
+        put(kafka_text.group_state(found))
         return
     show_rows([{**found, "members": len(found["members"])}], output, columns=STATE_COLUMNS)
 

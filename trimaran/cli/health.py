@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from trimaran.cli import anywhere
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import Format, show_data
+from trimaran.cli.output import Format, put, show_data
 from trimaran.client.brokers import broker_rows
 from trimaran.client.health import WARNING, Reason, count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
@@ -53,9 +53,9 @@ def _once(brokers: Brokers, output: str) -> int:
     with brokers.connected() as client:
         found = _judged(client, brokers.leader_seconds, _of_mirror(brokers))
     if not show_data(found, output):
-        print(found["sentence"])
+        put(found["sentence"])
         for reason in found["reasons"]:
-            print(f"  {reason['level']:<8} {reason['text']}")
+            put(f"  {reason['level']:<8} {reason['text']}")
     return Exit.OK if found["healthy"] else Exit.NO
 
 

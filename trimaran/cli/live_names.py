@@ -25,8 +25,9 @@ def complete_names(arguments: Sequence[str]) -> NoReturn:
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS_MAX)
     try:
-        text = "\n".join(_names(arguments[0], arguments[1:]))
-        print(text, flush=True)
+        names = _names(arguments[0], arguments[1:])
+        # A shell takes a line for a name and prints it as it is; clients choose names of groups.
+        print("\n".join(name for name in names if name.isprintable()), flush=True)
     except Exception:  # noqa: BLE001 - a shell that completes wants no words of us
         os._exit(0)
     os._exit(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
-from trimaran.cli.output import Format, show_item, text_of
+from trimaran.cli.output import Format, put, show_item, text_of
 from trimaran.cli.progress import progress
 from trimaran.client.offsets import LATEST_TIMESTAMP
 from trimaran.client.positions import Position, parse_position
@@ -88,7 +88,7 @@ def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str)
             for name, value in row["payload"].items()
             if value is not None
         )
-        print(
+        put(
             f"{row['offset']:>8} {row['epoch']:>4} {when}  {row['type']:<28} {fields}".rstrip(),
             flush=True,
         )

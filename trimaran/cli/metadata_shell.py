@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.metadata_state import AsOf, At, From, load_state, load_tree
-from trimaran.cli.output import say
+from trimaran.cli.output import complain, put, say
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def tree(
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for line in tree_lines(where, node, levels):
-            print(line)
+            put(line)
     if not found:
         say(f"tree: {name}: no such file or directory")
     return Exit.OK if found else Exit.NO
@@ -115,12 +115,12 @@ def _done(session: MetadataShell, line: str) -> bool:
 
     try:
         for text in session.run(line):
-            print(text)
+            put(text)
     except ShellError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return False
     except UserError as error:
-        print(f"{error.what}: {error.why}", file=sys.stderr)
+        complain(f"{error.what}: {error.why}")
         return False
     return True
 
@@ -135,8 +135,8 @@ def _talk(session: MetadataShell) -> None:
             try:
                 _done(session, input(f"{session.offset} {session.directory}> "))
             except KeyboardInterrupt:  # of the line that is being typed, or of a long answer
-                print()
-    print()
+                put()
+    put()
 
 
 def _complete_with(session: MetadataShell) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, say, say_unknown, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
 from trimaran.words import counted
@@ -142,7 +142,7 @@ def cat(
     files = {where: node for where, node in found if not isinstance(node, Directory)}
     if not show_data(files, output):
         for text in files.values():
-            print(text)
+            put(text)
     for where, node in found:
         if isinstance(node, Directory):
             say(f"cat: {where}: Is a directory")
@@ -177,9 +177,9 @@ def ls(
     if not show_data(listed, output):
         for where, names in listed.items():
             if len(listed) > 1:
-                print(f"{where}:")
+                put(f"{where}:")
             for one in names:
-                print(one)
+                put(one)
     if not found:
         say(f"ls: {name}: no such file or directory.")
     return Exit.OK if found else Exit.NO
@@ -205,7 +205,7 @@ def find(
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for below, _ in walk(where, node):
-            print(below)
+            put(below)
     if not found:
         say(f"find: {name}: no such file or directory.")
     return Exit.OK if found else Exit.NO
@@ -285,7 +285,7 @@ def verify(*directories: Path, output: Format = "table") -> int:
     ):
         show_rows(result.logs, output)
         for problem in result.problems:
-            print(f"\n{problem['problem']}: {problem['where']}")
-        print(f"\n{result.compared:,} batches compared, {counted(len(result.problems), 'problem')}")
+            put(f"\n{problem['problem']}: {problem['where']}")
+        put(f"\n{result.compared:,} batches compared, {counted(len(result.problems), 'problem')}")
     say_unknown(result.unknown.text)
     return Exit.NO if result.problems else Exit.OK

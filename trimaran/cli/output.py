@@ -1,6 +1,7 @@
 """How every command shows what it found: tables for people, JSON and YAML for scripts, and the text of Kafka's tools.
 
-stdout carries data only; everything else goes to stderr (`say`).
+stdout carries data only (`put`); everything else goes to stderr (`say`). Names and texts are chosen by clients and
+peers, so what would move the terminal's cursor is escaped here, for every command.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.text import one_line
+from trimaran.text import one_line, printable
 from trimaran.words import counted
 
 _NAMES = ["-o", "--output"]
@@ -58,7 +59,7 @@ def show_rows(
         kafka: the text of Kafka's tool.
     """
     if output == "kafka" and kafka is not None:
-        print(kafka())
+        put(kafka())
         return
     if show_data(list(rows), output):
         return
@@ -69,9 +70,7 @@ def show_rows(
     if len(rows) > ROWS_OF_A_SCREEN:
         say(counted(len(rows), noun))
     for line in cells:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+        put("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def show_fields(fields: Mapping[str, Any], output: str) -> None:
@@ -80,7 +79,7 @@ def show_fields(fields: Mapping[str, Any], output: str) -> None:
         return
     width = max(len(name) for name in fields)
     for name, value in fields.items():
-        print(f"{name.ljust(width)}  {text_of(value)}")
+        put(f"{name.ljust(width)}  {text_of(value)}")
 
 
 def show_data(value: Any, output: str) -> bool:
@@ -141,13 +140,23 @@ def text_of(value: Any) -> str:
             return one_line(str(value))
 
 
+def put(text: object = "", *, flush: bool = False) -> None:
+    """Prints data that people read to stdout."""
+    print(printable(str(text)), flush=flush)
+
+
 def say(text: str) -> None:
     """Talk, as opposed to data: stderr; not with `-q`."""
     if not _is_quiet:
-        print(text, file=sys.stderr, flush=True)
+        complain(text)
 
 
 def say_unknown(unknown: str) -> None:
     """Says that what was shown may be stale, if there are records of a later Kafka (`MetadataState.unknown`)."""
     if unknown:
         say(f"this may be stale: left out {unknown}")
+
+
+def complain(text: object) -> None:
+    """Prints an error to stderr, with `-q` too."""
+    print(printable(str(text)), file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
-from trimaran.cli.output import Format, KafkaFormat, clock, show_data, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, clock, put, show_data, show_fields, show_rows
 from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.errors import Exit, UserError
 
@@ -26,11 +26,11 @@ def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "tab
 
     found = _described(controllers)
     if output == "kafka":
-        print(kafka_text.quorum_status(found.cluster_id, found.fields, found.rows))
+        put(kafka_text.quorum_status(found.cluster_id, found.fields, found.rows))
         return
     if not show_data({**found.fields, "replicas": found.rows}, output):
         show_fields(found.fields, output)
-        print()
+        put()
         show_rows(found.rows, output, columns=COLUMNS)
 
 

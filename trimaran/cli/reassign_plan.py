@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
-from trimaran.cli.output import say
+from trimaran.cli.output import put, say
 from trimaran.client.partitions import topics_of
 from trimaran.client.unknown import check_topic, ensure_brokers_run
 from trimaran.errors import Exit, UserError
@@ -63,7 +63,7 @@ def plan(
         say(f"to go back: {as_plan(current)}")
     else:
         save_current.write_text(as_plan(current) + "\n")
-    print(as_plan(proposed))
+    put(as_plan(proposed))
 
 
 def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[int, str | None]:

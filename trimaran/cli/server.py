@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from node.config.server import ServerConfig
 from trimaran.cli.connect import DryRun
-from trimaran.cli.output import say
+from trimaran.cli.output import put, say
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load
 from wire.primitives import uuid_to_text
@@ -87,7 +87,7 @@ def storage_random_uuid() -> None:
     """Prints a new cluster id."""
     from quorum.formatting.storage import random_uuid
 
-    print(random_uuid())
+    put(random_uuid())
 
 
 def storage_format(
@@ -238,11 +238,11 @@ def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
     found = inspect_directories(_config(config, override))
     for path, identity in found.identities.items():
         directory_id = uuid_to_text(identity.directory_id)
-        print(
+        put(
             f"{path}: cluster.id={identity.cluster_id} node.id={identity.node_id} directory.id={directory_id}"
         )
     if found.voters is not None:
-        print(f"kraft.version={found.kraft_version} voters={found.voters}")
+        put(f"kraft.version={found.kraft_version} voters={found.voters}")
     for problem in found.problems:
         say(f"problem: {problem}")
     return Exit.NO if found.problems else Exit.OK

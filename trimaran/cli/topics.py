@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import KafkaFormat, say, show_data, show_fields, show_rows
+from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, show_rows
 from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
 from trimaran.client.partitions import (
     is_at_min_isr,
@@ -179,7 +179,7 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "ta
         topic = topic_described(client, name)
         moves = moves_of(client, topic) if output == "kafka" else {}
     if output == "kafka":
-        print(kafka_text.topic_description(topic, moves))
+        put(kafka_text.topic_description(topic, moves))
     elif not show_data(topic, output):
         _show_topic(topic, output)
     return Exit.NO if any(row["leader"] < 0 for row in topic["partitions"]) else Exit.OK
@@ -202,5 +202,5 @@ def _show_topic(topic: dict[str, Any], output: str) -> None:
         },
         output,
     )
-    print()
+    put()
     show_rows(rows, output, columns=PARTITION_COLUMNS, noun="partition")

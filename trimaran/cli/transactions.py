@@ -9,7 +9,7 @@ from cyclopts import Parameter, validators
 
 from node.runtime.clock import now_ms
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
-from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
+from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.client.unknown import check_transactional_id
@@ -123,7 +123,7 @@ def describe(
         "partitions": [f"{one.topic}-{index}" for one in found.topics for index in one.partitions],
     }
     if output == "kafka":
-        print(kafka_text.transaction_description(fields, now_ms()))
+        put(kafka_text.transaction_description(fields, now_ms()))
         return
     show_fields(fields, output)
 

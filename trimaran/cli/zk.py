@@ -19,7 +19,7 @@ from trimaran.cli.connect import (
     controllers_of,
     zookeeper_of,
 )
-from trimaran.cli.output import Format, say, show_data, show_fields
+from trimaran.cli.output import Format, put, say, show_data, show_fields
 from trimaran.cli.progress import progress
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.client.zookeeper_errors import why_no_zookeeper
@@ -170,7 +170,7 @@ def status(
     ):
         show_fields(_status_fields(found), output)
         for refusal in found.mirror.refusals if found.mirror else ():
-            print(f"held back: {one_line(refusal)}")
+            put(f"held back: {one_line(refusal)}")
     for why in _unhealthy(found):
         say(why)
     return Exit.OK if found.mirror_alive and found.quorum_alive else Exit.NO
@@ -259,7 +259,7 @@ def tree(
         for entry in entries:
             mark = " (ephemeral)" if entry.ephemeral else ""
             text = f"(no permission to read it: {entry.refusal})" if entry.refusal else entry.text
-            print(one_line(f"{entry.path}{mark}" + ("" if text is None else f"  {text}")))
+            put(one_line(f"{entry.path}{mark}" + ("" if text is None else f"  {text}")))
     if len(entries) == commands.TREE_ENTRIES_MAX:
         say(f"only the first {len(entries):,} are shown; name a deeper path to see more")
     return Exit.OK if entries else Exit.NO
@@ -290,7 +290,7 @@ def get(
         say(f"{path} does not exist")
         return Exit.NO
     if not show_data(asdict(entry), output):
-        print(entry.text or "")
+        put(entry.text or "")
     return Exit.OK
 
 

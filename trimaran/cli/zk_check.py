@@ -16,7 +16,7 @@ from trimaran.cli.connect import (
     Zookeeper,
     controllers_of,
 )
-from trimaran.cli.output import Format, say, say_unknown, show_data, show_item
+from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_item
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
@@ -130,7 +130,7 @@ def resync(
     rows = [(one.kind.value, one.path, one.sentence) for one in operations]
     if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):
         for operation in operations:
-            print(one_line(operation.sentence))
+            put(one_line(operation.sentence))
     say(f"{counted(len(operations), 'operation')} would be written; nothing was changed")
     return Exit.NO if operations else Exit.OK
 
@@ -157,12 +157,12 @@ def _show_one(report: VerifyReport, output: str) -> None:
 
 def _show(report: VerifyReport) -> None:
     for difference in report.differences:
-        print(f"{difference.kind:<10} {one_line(difference.path)}")
+        put(f"{difference.kind:<10} {one_line(difference.path)}")
         if difference.kind == "different":
             for word, text in (("expected", difference.expected), ("found   ", difference.found)):
-                print(f"  {word} {one_line(str(text))}")
+                put(f"  {word} {one_line(str(text))}")
         elif difference.kind in ("acl", "unreadable"):
-            print(f"  {difference.found or 'no permission to read it'}")
+            put(f"  {difference.found or 'no permission to read it'}")
     end = "" if report.settled else "  (the tree kept changing)"
-    print(report.summary() + end, flush=True)
+    put(report.summary() + end, flush=True)
     say_unknown(report.unknown)
