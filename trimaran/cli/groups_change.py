@@ -12,7 +12,7 @@ from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.changes import check_idle, commit_offsets, within_log
 from trimaran.client.connect import check
 from trimaran.client.group_members import group_described
-from trimaran.client.groups import committed_offsets, offsets_of
+from trimaran.client.groups import committed_offsets, offset_rows
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.client.unknown import check_group
@@ -166,7 +166,7 @@ def _tell_deletion(client: BlockingClient, group: str) -> None:
 
     found = group_described(client, group)
     check_idle(group, ErrorCode.NON_EMPTY_GROUP if found["members"] else ErrorCode.NONE)
-    offsets = offsets_of(client, group, found["type"])
+    offsets = offset_rows(client, group, found["type"])
     say(f"would delete group {group}: {counted(len(offsets), 'offset')}; nothing was changed")
 
 

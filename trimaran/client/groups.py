@@ -61,14 +61,27 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
     }
 
 
-def offsets_of(client: BlockingClient, group: str, kind: str) -> dict[tuple[str, int], int]:
-    """Where a group goes on, whatever it is; `kind` as `group_rows` says it."""
-    ask = _share_offsets if kind.lower() == SHARE else committed_offsets
-    return ask(client, group)
+def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str, Any]]:
+    """Returns a row for each partition where the group continues somewhere, with the lag in records.
+
+    The lag of a share group is its coordinator's (KIP-1226): records behind its start offset may be acknowledged
+    already, so the end of the partition does not tell it.
+    """
+    if kind.lower() != SHARE:
+        return lag_in_records(client, committed_offsets(client, group))
+    described = _share_offsets(client, group)
+    starts = {place: one.start_offset for place, one in described.items()}
+    rows = lag_in_records(client, starts)
+    for row in rows:
+        one = described[row["topic"], row["partition"]]
+        if one.start_offset < 0:  # a member is subscribed, and nothing was delivered yet
+            row["committed"] = None
+        row["lag"] = one.lag if one.lag >= 0 else None
+    return rows
 
 
-def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
-    """Where a share group begins in its partitions (KIP-932); the rest as `committed_offsets`."""
+def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], Any]:
+    """Returns where a share group starts in its partitions (KIP-932)."""
     from wire.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -78,7 +91,7 @@ def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], 
     answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
     check(answer.error_code, answer.error_message)
     return {
-        (topic.topic_name, partition.partition_index): partition.start_offset
+        (topic.topic_name, partition.partition_index): partition
         for topic in answer.topics
         for partition in topic.partitions
     }
@@ -86,10 +99,10 @@ def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], 
 
 def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[str, Any]]:
     """A row of each partition of which something is committed, with the lag in records and in seconds."""
-    rows = lag_in_records(client, offsets_of(client, group, kind))
+    rows = offset_rows(client, group, kind)
     for row in rows:
         row["lag_seconds"] = (
-            age_seconds(client, row["topic"], row["partition"], row["committed"])
+            age_seconds(client, row["topic"], row["partition"], row["committed"] or 0)
             if row["lag"]
             else 0
         )

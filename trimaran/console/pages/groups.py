@@ -9,9 +9,8 @@ from trimaran.client.group_members import group_described
 from trimaran.client.groups import (
     age_seconds,
     group_rows,
-    lag_in_records,
     lag_rows,
-    offsets_of,
+    offset_rows,
     total_lag,
 )
 from trimaran.console.page import NotHere, Page, Question, Row, table
@@ -37,12 +36,12 @@ def view(question: Question) -> dict[str, Any]:
 def _lag(client: BlockingClient, row: Row) -> Row:
     """In records, and the age of the first record that the farthest partition has not consumed."""
     group = row["group"]
-    rows = lag_in_records(client, offsets_of(client, group, row["type"] or ""))
+    rows = offset_rows(client, group, row["type"] or "")
     behind = max(rows, key=lambda one: one["lag"] or 0, default=None)
     seconds = None
     if behind is not None:
         seconds = (
-            age_seconds(client, behind["topic"], behind["partition"], behind["committed"])
+            age_seconds(client, behind["topic"], behind["partition"], behind["committed"] or 0)
             if behind["lag"]
             else 0.0
         )

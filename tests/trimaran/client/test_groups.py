@@ -1,0 +1,58 @@
+"""Lag of groups: of share groups as their coordinator reports it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from trimaran.client import groups
+from wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+END = 100
+
+
+def described(*partitions):
+    topic = DescribeShareGroupOffsetsResponseTopic(
+        topic_name="orders",
+        topic_id=bytes(16),
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index, start_offset=start, leader_epoch=0, lag=lag
+            )
+            for index, start, lag in partitions
+        ],
+    )
+    group = DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])
+    return DescribeShareGroupOffsetsResponse(groups=[group])
+
+
+@pytest.fixture
+def client_of(monkeypatch):
+    """A client that gets one response; every partition ends at offset 100."""
+    monkeypatch.setattr(groups, "end_offsets", lambda _, partitions: dict.fromkeys(partitions, END))
+
+    def build(response):
+        def call(destination, request, version=None):
+            assert isinstance(request, DescribeShareGroupOffsetsRequest)
+            return response
+
+        return SimpleNamespace(call=call)
+
+    return build
+
+
+def test_lag_of_a_share_group_is_the_coordinators(client_of):
+    """Of 60 records behind the start offset 50 are acknowledged out of order."""
+    [row] = groups.offset_rows(client_of(described((0, 40, 10))), "g", "Share")
+    assert (row["committed"], row["end"], row["lag"]) == (40, END, 10)
+
+
+def test_lag_that_the_coordinator_does_not_know_is_unknown(client_of):
+    rows = groups.offset_rows(client_of(described((0, 40, -1), (1, -1, -1))), "g", "share")
+    assert [(row["committed"], row["lag"]) for row in rows] == [(40, None), (None, None)]
+    assert groups.total_lag(rows) == 0
