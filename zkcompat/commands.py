@@ -51,7 +51,11 @@ from zkcompat.znodes.fields import decode_or_none
 from zkcompat.znodes.migration import Migration
 from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
 from zkcompat.znodes.topic_assignment import BROKER_TOPICS
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    UncertainOutcomeError,
+    ZooKeeperTooOldError,
+)
 from zkcompat.zookeeper.keeper import Keeper, open_keeper
 from zkcompat.zookeeper.session_file import SESSION_FILE
 
@@ -62,6 +66,7 @@ __all__ = [
     "WrongClusterError",
     "ZNodeRefusedError",
     "ZooKeeperStatus",
+    "ZooKeeperTooOldError",
     "ZooKeeperUnreachableError",
     "get",
     "run_mirror",
@@ -181,7 +186,7 @@ def run_mirror(
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
 
     `beside` is a block around all of it, whose value is told of the mirror once the quorum was found.
-    Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
+    Raises ValueError, MirrorLockedError, QuorumUnreachableError, WrongClusterError or ZooKeeperTooOldError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)
     config = mirror_config(properties)
@@ -306,21 +311,25 @@ def _entry(path: str, znode: FoundZnode) -> TreeEntry:
 
 
 def with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:
-    """Runs trio with a session. Raises ZooKeeperUnreachableError, ZNodeRefusedError, ValueError."""
+    """Runs trio with a session.
+
+    Raises ZooKeeperUnreachableError, ZNodeRefusedError, ZooKeeperTooOldError, ValueError.
+    """
     config = keeper_config(connect, properties)
 
     async def main() -> T:
         async with open_keeper(config) as keeper:
             if not await keeper.wait_connected(CONNECT_SECONDS):
                 raise ZooKeeperUnreachableError(_why_unreachable(connect, keeper))
-            try:
-                return await use(keeper)
-            except PathRefusedError as error:
-                raise ZNodeRefusedError(f"ZooKeeper at {connect}: {error}") from error
-            except UncertainOutcomeError as error:
-                raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
+            await keeper.require_modern_server()
+            return await use(keeper)
 
-    return _run(main)
+    try:
+        return _run(main)
+    except PathRefusedError as error:
+        raise ZNodeRefusedError(f"ZooKeeper at {connect}: {error}") from error
+    except UncertainOutcomeError as error:
+        raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
 
 def _why_unreachable(connect: str, keeper: Keeper) -> str:

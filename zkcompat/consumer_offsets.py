@@ -22,6 +22,7 @@ from zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
+    UnsuitableZooKeeperError,
 )
 from zkcompat.zookeeper.keeper import Keeper, open_keeper
 from zkcompat.zookeeper.session import KeeperConfig
@@ -110,7 +111,7 @@ class ConsumerOffsets:
                     yield
         except PathRefusedError as error:
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, error.path) from error
-        except (UncertainOutcomeError, trio.TooSlowError) as error:
+        except (UncertainOutcomeError, UnsuitableZooKeeperError, trio.TooSlowError) as error:
             why = str(error) or f"no answer within {SECONDS_MAX:.0f} s"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"ZooKeeper: {why}") from error
 

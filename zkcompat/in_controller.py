@@ -36,8 +36,8 @@ from zkcompat.legacy.settings import obeyed_kinds
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.mirror import Mirror
 from zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
-from zkcompat.mirroring.tenure import WrongClusterError
 from zkcompat.settings import Properties, keeper_config, mirror_config
+from zkcompat.zookeeper.errors import UnsuitableZooKeeperError
 from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.session_file import SESSION_FILE
 
@@ -133,7 +133,7 @@ async def mirror_in_controller(
                 mirror.turn = LeadershipTurn(controller, feed)
                 on_mirror(mirror)
                 await mirror.run()
-        except* WrongClusterError as group:
+        except* UnsuitableZooKeeperError as group:
             events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
         except* Exception:  # the controller is not to end by it  # noqa: BLE001 - it is logged, with its traceback
             events.MIRROR_FAILED.log(log, exc_info=True)

@@ -69,6 +69,13 @@ def explained() -> Iterator[None]:
             str(error),
             "stop it, or give this one another --state",
         ) from error
+    except commands.ZooKeeperTooOldError as error:
+        raise UserError(
+            "this ZooKeeper is too old",
+            str(error),
+            "upgrade its servers to ZooKeeper 3.6 or newer, or name another with -z HOST:PORT",
+            exit_code=Exit.REFUSED,
+        ) from error
     except commands.WrongClusterError as error:
         raise UserError(
             "this ZooKeeper mirrors another cluster",

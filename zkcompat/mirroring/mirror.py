@@ -34,13 +34,16 @@ from zkcompat.mirroring.tenure import (
     Companion,
     MirrorFencedError,
     Tenure,
-    WrongClusterError,
     check_cluster,
 )
 from zkcompat.mirroring.verifier import Verifier
 from zkcompat.mirroring.writer import TreeWriter
 from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    UncertainOutcomeError,
+    UnsuitableZooKeeperError,
+)
 from zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
@@ -107,8 +110,10 @@ class Mirror:
         await self.status.wait_for(wanted)
 
     async def run(self) -> None:
-        """Mirrors until cancelled. Raises WrongClusterError if the tree is another cluster's at the start; where it
-        becomes so later, which may be somebody's mischief, it waits until it is ours again.
+        """Mirrors until cancelled.
+
+        Raises UnsuitableZooKeeperError if the tree is another cluster's, or the server too old, at the start. If it
+        becomes so later, which may be another client's mischief, the mirror waits until that is mended.
         """
         reporting = Reporting(self.feed, self.keeper, self.status, self.quarantine)
         try:
@@ -118,7 +123,7 @@ class Mirror:
                 await self._leader_known()
                 await self._tenures(reporting.admitted)
         except BaseExceptionGroup as group:
-            raise only(group, WrongClusterError) from None
+            raise only(group, UnsuitableZooKeeperError) from None
 
     async def _tenures(self, admitted: trio.Event) -> None:
         connection = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
@@ -127,6 +132,7 @@ class Mirror:
             began = trio.current_time()
             try:
                 await Connecting(self.keeper, self.status).wait()
+                await self.keeper.require_modern_server()
                 await check_cluster(self.keeper, self.cluster_id)
                 admitted.set()
                 await self._wait_turn()
@@ -135,8 +141,8 @@ class Mirror:
             except TurnOverError:
                 events.MIRROR_STANDS_BY.log(log)
                 self.status.tell("standby")
-            except (*_ENDINGS, WrongClusterError) as problem:
-                if isinstance(problem, WrongClusterError) and not admitted.is_set():
+            except (*_ENDINGS, UnsuitableZooKeeperError) as problem:
+                if isinstance(problem, UnsuitableZooKeeperError) and not admitted.is_set():
                     raise
                 if trio.current_time() - began > GOOD_TENURE_SECONDS:
                     connection.succeeded()
@@ -164,9 +170,9 @@ class Mirror:
         event, then = events.MIRROR_INTERRUPTED, "starting over"
         if isinstance(problem, UncertainOutcomeError):
             words, then = f"Lost ZooKeeper at {connect} ({problem})", "trying again"
-        elif isinstance(problem, WrongClusterError):
+        elif isinstance(problem, UnsuitableZooKeeperError):
             event, words = events.MIRROR_WRONG_CLUSTER, str(problem)
-            then = "waiting until it is ours again"
+            then = "waiting until that has changed"
         elif isinstance(problem, PathRefusedError):
             words = f"ZooKeeper at {connect} refuses what the mirror's claim needs, {problem}"
             then = f"give the mirror's user all rights there; trying again in {seconds:.1f} s"

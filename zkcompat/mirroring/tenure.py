@@ -30,6 +30,7 @@ from zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
+    UnsuitableZooKeeperError,
 )
 from zkcompat.zookeeper.keeper import Keeper
 
@@ -47,7 +48,7 @@ _GUARD_PATHS = (ControllerEpoch.PATH, Migration.PATH)
 _OVERTAKEN = ("BadVersion", "NoNode")
 
 
-class WrongClusterError(Exception):
+class WrongClusterError(UnsuitableZooKeeperError):
     """The tree belongs to another Kafka cluster. The operator's fault: wrong `zookeeper.connect` or chroot."""
 
 

@@ -9,6 +9,14 @@ class UncertainOutcomeError(Exception):
     """The connection failed or an answer did not come: whatever was in flight is unknown."""
 
 
+class UnsuitableZooKeeperError(Exception):
+    """This ZooKeeper, or the tree in it, is not one that the mirror can use. The operator's fault."""
+
+
+class ZooKeeperTooOldError(UnsuitableZooKeeperError):
+    """The server does not know a request of ZooKeeper 3.6."""
+
+
 class PathRefusedError(Exception):
     """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
 

@@ -1,6 +1,7 @@
 """What the mirror asks of ZooKeeper in a session: single znodes, whole trees, transactions, watches.
 
-Left out: kazoo's recipes; reading from servers without a majority, which turn us away; ZooKeeper before 3.6.
+Left out: kazoo's recipes; reading from servers without a majority, which turn us away; ZooKeeper before 3.6
+(`require_modern_server`).
 """
 
 from __future__ import annotations
@@ -171,6 +172,13 @@ class Keeper(Session):
             return sorted(await self._answer(asked, path, NoNodeError))
         except NoNodeError:
             return []
+
+    async def require_modern_server(self) -> None:
+        """Raises ZooKeeperTooOldError before anything is written to a server that lacks multi-reads, or watches of
+        whole trees: both came with 3.6, and an older server ends the session at the first.
+        """
+        self._require_connection()
+        await self._answer(self._submit_reads(GET_DATA, ["/"]))
 
     async def read_many(self, paths: Sequence[str]) -> dict[str, FoundZnode]:
         """The znodes of these paths that are there."""

@@ -23,13 +23,18 @@ from kazoo.exceptions import (
     OperationTimeoutError,
     SessionExpiredError,
     SessionMovedError,
+    UnimplementedError,
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
 from node.runtime.threads import run_blocking
 from wire.transport.events import Notifier
 from zkcompat import events
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    UncertainOutcomeError,
+    ZooKeeperTooOldError,
+)
 from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security, make_client
 from zkcompat.zookeeper.session_file import SavedSession
 
@@ -144,7 +149,10 @@ class Session:
             await run_blocking(_stop, client)
 
     async def _answer(self, result: Any, path: str = "", *meant: type[KazooException]) -> Any:
-        """The value of a kazoo result; those of kazoo's errors that are `meant` come out as they are."""
+        """The value of a kazoo result; those of kazoo's errors that are `meant` come out as they are.
+
+        Raises UncertainOutcomeError, ZooKeeperTooOldError, or with a `path` PathRefusedError.
+        """
         done = trio.Event()
         result.rawlink(self._call_soon(done.set))
         # Longer than a session cannot last without its connection being given up.
@@ -156,6 +164,10 @@ class Session:
             return result.get(block=False)
         except meant:
             raise
+        except UnimplementedError as error:
+            raise ZooKeeperTooOldError(
+                f"ZooKeeper at {self.config.connect} is older than 3.6: it lacks a request that the mirror needs"
+            ) from error
         except Exception as error:  # whatever kazoo makes of an answer that is none
             if isinstance(error, KazooException) and type(error) not in _OF_CONNECTION and path:
                 raise PathRefusedError(path, reason_of(error)) from error

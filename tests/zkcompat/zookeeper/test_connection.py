@@ -20,10 +20,16 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
+from wire.errors import KafkaError
 from zkcompat.claim import Step
+from zkcompat.consumer_offsets import open_consumer_offsets
 from zkcompat.znodes.cluster_id import ClusterId
 from zkcompat.zookeeper import kazoo_client
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    UncertainOutcomeError,
+    ZooKeeperTooOldError,
+)
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
 from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.server_process import start_zookeeper
@@ -125,6 +131,42 @@ async def test_another_clusters_id_while_it_runs_is_waited_for_and_written_over_
         await person.transact([Step("set", "/cluster/id", ours)])
         await in_step(mirror, source)
         assert await differences(person, source) == ()
+
+
+def too_old(frame):
+    """ZooKeeper 3.5's answer to a request of 3.6."""
+    return [frame[:12] + struct.pack("!i", -6)]
+
+
+async def test_server_older_than_3_6_is_named(proxy):
+    async with open_keeper(KeeperConfig(proxy.connect, SESSION_MS)) as keeper:
+        assert await keeper.wait_connected(PATIENCE)
+        await keeper.require_modern_server()
+        proxy.harm = too_old
+        with pytest.raises(ZooKeeperTooOldError, match=r"older than 3\.6"):
+            await keeper.require_modern_server()
+
+
+async def test_mirror_ends_at_a_server_older_than_3_6_and_writes_nothing(proxy, connect):
+    through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
+    proxy.harm = lambda frame: (
+        too_old(frame) if len(frame) > 40 or frame[:4] != bytes(4) else [frame]
+    )
+    with trio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as raised:
+        async with running(through, Source(build.broker(1))):
+            await trio.sleep_forever()
+    (error,) = raised.value.exceptions
+    assert isinstance(error, ZooKeeperTooOldError)
+    async with connected(connect) as person:
+        assert await person.read("/") is None
+
+
+async def test_offsets_of_old_consumers_are_refused_at_a_server_older_than_3_6(proxy):
+    async with open_consumer_offsets(KeeperConfig(proxy.connect, SESSION_MS)) as offsets:
+        assert await offsets.keeper.wait_connected(PATIENCE)
+        proxy.harm = too_old
+        with pytest.raises(KafkaError, match=r"older than 3\.6"):
+            await offsets.fetch("group", [("orders", 0)])
 
 
 async def test_an_error_that_fits_another_request_is_a_refusal_like_any(proxy):
