@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import trio
@@ -189,11 +190,23 @@ class Session:
 
         def wake(_: object) -> None:
             try:
-                self._token.run_sync_soon(call)
+                self._token.run_sync_soon(self._guarded, call)
             except trio.RunFinishedError:
                 return
 
         return wake
+
+    def _guarded(self, call: Callable[[], object]) -> None:
+        """Runs a callback of kazoo in the loop of trio, where an exception would end the run as an internal error;
+        the connection is given up instead, and whoever uses it starts over.
+        """
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - it is logged with its traceback
+            events.MIRROR_FAILED.log(log, exc_info=True)
+            self._connected = False
+            self._losses += 1
+            self._changed.notify_all()
 
     def _require_connection(self) -> None:
         # kazoo queues requests while it is disconnected and sends them later; a write must never wait like that.
@@ -204,7 +217,9 @@ class Session:
         """Runs in kazoo's thread."""
         refused = client.client_state == KeeperState.AUTH_FAILED
         try:
-            self._token.run_sync_soon(self._on_state, client, state, refused)
+            self._token.run_sync_soon(
+                self._guarded, partial(self._on_state, client, state, refused)
+            )
         except trio.RunFinishedError:
             return
 
@@ -215,8 +230,10 @@ class Session:
             self._losses += 1
         self._connected = state == KazooState.CONNECTED
         self.is_refused = self.is_refused or refused
-        if self._connected and client.client_id is not None:
-            session_id, password = client.client_id
+        # Read once: kazoo's thread takes it away when the connection drops.
+        client_id = client.client_id
+        if self._connected and client_id is not None:
+            session_id, password = client_id
             events.MIRROR_SESSION.log(log, session=session_id, connect=self.config.connect)
             self.saved = SavedSession(session_id, password)
             self._ours.append(session_id)

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import pytest
 import trio
+from kazoo.protocol.states import KazooState
+from trio.lowlevel import current_trio_token
 
 from tests.chaos.mirror.lying_proxy import LyingProxy
 from tests.zkcompat import build
@@ -31,7 +33,7 @@ from zkcompat.zookeeper.errors import (
     ZooKeeperTooOldError,
 )
 from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
-from zkcompat.zookeeper.keeper import open_keeper
+from zkcompat.zookeeper.keeper import Keeper, open_keeper
 from zkcompat.zookeeper.server_process import start_zookeeper
 from zkcompat.zookeeper.session import KeeperConfig
 
@@ -89,6 +91,39 @@ def lie_and_hang_up(proxy, lie):
         return [lie(frame)]
 
     proxy.harm = harm
+
+
+class DroppedMeanwhile:
+    """A kazoo client whose connection drops, in kazoo's thread, after the first look at its session."""
+
+    def __init__(self):
+        self._ids = [(7, b"password"), None]
+
+    @property
+    def client_id(self):
+        return self._ids.pop(0)
+
+
+async def test_session_that_drops_while_it_is_told_does_not_end_the_run():
+    told = []
+    keeper = Keeper(KeeperConfig("127.0.0.1:1", SESSION_MS), told.append, current_trio_token())
+    keeper._client = client = DroppedMeanwhile()
+    keeper._on_state(client, KazooState.CONNECTED)
+    assert [one.session_id for one in told] == [7]
+
+
+async def test_callback_that_fails_gives_the_connection_up_and_not_the_run(caplog):
+    keeper = Keeper(KeeperConfig("127.0.0.1:1", SESSION_MS), lambda _: None, current_trio_token())
+    keeper._connected = True
+
+    def fail():
+        raise ValueError("of a callback")
+
+    keeper._call_soon(fail)(None)
+    with trio.fail_after(PATIENCE):
+        await keeper.wait_lost(0)
+    assert not keeper.is_connected
+    assert "of a callback" in caplog.text
 
 
 @pytest.fixture
@@ -149,9 +184,8 @@ async def test_server_older_than_3_6_is_named(proxy):
 
 async def test_mirror_ends_at_a_server_older_than_3_6_and_writes_nothing(proxy, connect):
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
-    proxy.harm = lambda frame: (
-        too_old(frame) if len(frame) > 40 or frame[:4] != bytes(4) else [frame]
-    )
+    is_login = bytes(4)  # the protocol version, in the place of a request's number
+    proxy.harm = lambda frame: [frame] if frame[:4] == is_login else too_old(frame)
     with trio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as raised:
         async with running(through, Source(build.broker(1))):
             await trio.sleep_forever()
