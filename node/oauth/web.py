@@ -6,9 +6,12 @@ Only https, and http to this machine; nothing is followed elsewhere, no file is 
 from __future__ import annotations
 
 import ipaddress
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -44,18 +47,29 @@ class Web:
     def _ask(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         import http.client  # two megabytes, for the few nodes that ask anybody
 
-        deadline = time.monotonic() + self.seconds_max
+        deadline = _Deadline(self.seconds_max)
         connection, path = self._connection(url)
+        connection._create_connection = deadline.connect  # type: ignore[attr-defined] # noqa: SLF001
         try:
-            connection.request(method, path, body, {"Accept": "application/json", **headers})
-            response = connection.getresponse()
-            if response.status != http.client.OK:
-                raise WebError(f"the identity provider answers with status {response.status}")
-            return self._read(response, deadline)
+            with deadline:
+                connection.request(method, path, body, {"Accept": "application/json", **headers})
+                response = connection.getresponse()
+                if response.status != http.client.OK:
+                    raise WebError(f"the identity provider answers with status {response.status}")
+                data = self._read(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
+            if deadline.has_passed:
+                raise WebError(f"{connection.host}: {self._too_slow}") from error
             raise WebError(f"no answer from {connection.host}: {error}") from error
         finally:
             connection.close()
+        if deadline.has_passed:  # what was read until then may be a part
+            raise WebError(f"{connection.host}: {self._too_slow}")
+        return data
+
+    @property
+    def _too_slow(self) -> str:
+        return f"the answer takes longer than {self.seconds_max:g} s"
 
     def _connection(self, url: str) -> tuple[http.client.HTTPConnection, str]:
         import http.client
@@ -72,15 +86,60 @@ class Web:
         )
         return secured, path
 
-    def _read(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
         data = bytearray()
         while piece := response.read1(_PIECE_BYTES):
             data += piece
             if len(data) > self.bytes_max:
                 raise WebError(f"the answer is larger than {self.bytes_max} bytes")
-            if time.monotonic() > deadline:
-                raise WebError(f"the answer takes longer than {self.seconds_max:g} s")
         return bytes(data)
+
+
+class _Deadline:
+    """Bounds the whole exchange: a time-out of a socket begins anew with each byte, so a peer that drips is waited for
+    without end. At the deadline the socket is shut down, which wakes the thread that reads or writes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._timer = threading.Timer(seconds, self._pass)
+        self._timer.daemon = True
+        self._socket: socket.socket | None = None
+        self.has_passed = False
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()  # it may be at the socket
+        if self._socket is not None:
+            self._socket.close()
+
+    def connect(self, address: tuple[str, int], timeout: float, *_: object) -> socket.socket:
+        """Connects to one of the addresses of a host, all of them within the deadline. Raises OSError."""
+        failure = OSError("it has no address")
+        for family, kind, protocol, _name, where in socket.getaddrinfo(
+            *address, type=socket.SOCK_STREAM
+        ):
+            made = socket.socket(family, kind, protocol)
+            try:
+                made.settimeout(max(0.001, self._end - time.monotonic()))
+                made.connect(where)
+            except OSError as error:
+                made.close()
+                failure = error
+                continue
+            made.settimeout(timeout)
+            self._socket = made.dup()  # TLS takes the first one's descriptor away
+            return made
+        raise failure
+
+    def _pass(self) -> None:
+        self.has_passed = True
+        if self._socket is not None:
+            with suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def check_url(url: str) -> None:

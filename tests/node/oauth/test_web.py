@@ -1,0 +1,89 @@
+"""Requests to an identity provider end in time, whatever it sends and however slowly."""
+
+import socket
+import ssl
+import threading
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from node.oauth.web import Web, WebError
+from tests.certificates import Certificates
+
+SECONDS = 0.3
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@contextmanager
+def dripping(begin, drip, tls=None):
+    """A server that sends `begin`, then `drip` again and again, each time long before a time-out of the socket."""
+    ended = threading.Event()
+
+    def serve():
+        connection, _ = listener.accept()
+        if tls is not None:
+            connection = tls.wrap_socket(connection, server_side=True)
+        with suppress(OSError), connection:
+            connection.recv(4096)
+            connection.sendall(begin)
+            while not ended.wait(SECONDS / 10):
+                connection.sendall(drip)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("begin", "drip"),
+    [
+        (b"", b""),
+        (b"HTTP/1.1 200 OK", b"K"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Drip: 1\r\n"),
+        (HEAD, b"{"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"{"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["silence", "status", "headers", "body", "body-without-length", "continues"],
+)
+@pytest.mark.parametrize("secured", [False, True])
+def test_provider_that_drips_is_given_up(begin, drip, secured, tmp_path):
+    certificates = Certificates()
+    server = client = None
+    if secured:
+        pem = tmp_path / "server.pem"
+        pem.write_text("".join(certificates.server))
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(pem)
+        client = ssl.create_default_context(cadata=certificates.ca)
+    scheme = "https" if secured else "http"
+    with (
+        dripping(begin, drip, server) as port,
+        pytest.raises(WebError, match=r"longer than 0\.3 s|HTTP|headers|timed out"),
+    ):
+        Web(tls=client, seconds_max=SECONDS).get(f"{scheme}://localhost:{port}/jwks")
+
+
+def test_provider_that_does_not_finish_the_tls_handshake_is_given_up():
+    with (
+        dripping(b"\x16\x03\x03", b"\x00") as port,
+        pytest.raises(WebError),
+    ):
+        Web(seconds_max=SECONDS).get(f"https://localhost:{port}/jwks")
+
+
+def test_whole_answer_in_time_is_taken():
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"") as port:
+        assert Web(seconds_max=5.0).get(f"http://localhost:{port}/jwks") == b"{}"
+
+
+def test_provider_that_is_not_there_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(WebError, match="no answer from 127"):
+        Web(seconds_max=SECONDS).get(f"http://127.0.0.1:{port}/jwks")
