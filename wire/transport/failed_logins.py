@@ -7,6 +7,7 @@ share with a guesser serves them as before. Time is seconds of any clock, passed
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -45,10 +46,16 @@ class FailedLogins:
 
 
 def _network(address: str) -> str:
-    """Of IPv6 everybody has 2^64 addresses: the half that one is given counts."""
-    if ":" not in address:
+    """Returns what counts as one peer: an IPv4 address, or the /64 of an IPv6 address, which one host may use whole."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
         return address
-    return ":".join(address.split(":")[:4])
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(parsed) >> 64 << 64))
 
 
 @dataclass(slots=True)

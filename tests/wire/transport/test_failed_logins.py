@@ -1,5 +1,7 @@
 """Failures of one address are held back longer and longer; others are not."""
 
+import pytest
+
 from wire.transport.failed_logins import (
     ADDRESSES_MAX,
     DELAY_SECONDS_MAX,
@@ -36,6 +38,36 @@ def test_a_network_of_ipv6_is_one_address():
     failed.delay("2001:db8:1:2:3:4:5:6", 0.1, 0.0)
     assert failed.delay("2001:db8:1:2:ffff::1", 0.1, 0.0) == 0.2
     assert failed.delay("2001:db8:1:3::1", 0.1, 0.0) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2001:db8::1", "2001:db8::2"),
+        ("2001:db8::1", "2001:0db8:0:0:ffff::1"),
+        ("2001:db8:0:1::", "2001:DB8:0:1:ffff:ffff:ffff:ffff"),
+        ("fe80::1%eth0", "fe80::2%eth1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_forms_of_one_network_are_one_peer(first, second):
+    failed = FailedLogins()
+    failed.delay(first, 0.1, 0.0)
+    assert failed.delay(second, 0.1, 0.0) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2001:db8:0:1::", "2001:db8:0:2::"),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2"),
+        ("::1", "::ffff:0.0.0.1"),
+    ],
+)
+def test_other_networks_are_other_peers(first, second):
+    failed = FailedLogins()
+    failed.delay(first, 0.1, 0.0)
+    assert failed.delay(second, 0.1, 0.0) == 0.1
 
 
 def test_an_operator_may_have_no_delay_or_a_longer_one():
