@@ -12,7 +12,6 @@ from trimaran.console.login import (
     PATH,
     Login,
     LoginNeeded,
-    TooManyGuesses,
     login_needed,
     way_back,
     way_to_login,
@@ -31,7 +30,7 @@ _OPEN = {("POST", PATH)} | {
     for method in ("GET", "HEAD")
     for path in (PATH, PLOTLY, "/static/console.css", "/static/icon.svg")
 }
-_STATUS = {LoginNeeded: 401, TooManyGuesses: 429, Forged: 403}
+_STATUS = {LoginNeeded: 401, Forged: 403}
 
 
 class Gate:
@@ -44,12 +43,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (scope["method"], scope["path"]) not in _OPEN:
             request = Request(scope, receive)
-            try:
-                is_known = self._login.knows(request.headers, address_of(request))
-            except TooManyGuesses as error:
-                await _told(error)(scope, receive, send)
-                return
-            if not is_known:
+            if not await self._login.knows(request.headers, address_of(request)):
                 await _ask(request)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -76,8 +70,6 @@ def _told(error: UserError) -> Response:
     told = JSONResponse({"error": error.as_json()}, status_code=_status_of(error))
     if isinstance(error, LoginNeeded):
         told.headers["www-authenticate"] = "Bearer"
-    if isinstance(error, TooManyGuesses):
-        told.headers["retry-after"] = "60"
     return told
 
 
@@ -94,7 +86,7 @@ async def log_in(login: Login, request: Request) -> Response:
         return _page(wanted, None)
     try:
         fields = await fields_of(request)
-        if not login.is_right(fields.get("password", ""), address_of(request)):
+        if not await login.is_right(fields.get("password", ""), address_of(request)):
             raise wrong_password()
     except UserError as error:
         return _page(wanted, error)

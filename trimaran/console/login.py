@@ -15,26 +15,25 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
 
+import trio
+
 from trimaran.errors import Exit, UserError
+from wire.transport.failed_logins import FailedLogins
 
 PATH = "/login"
 # A working day; then the password is asked for again.
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
-# At ten guesses a minute twelve letters are never found; a person who mistypes is not stopped.
+# Nobody guesses one of twelve letters, as long as wrong ones are answered late.
 PASSWORD_CHARACTERS_MIN = 12
-GUESSES_MAX = 10
-GUESS_SECONDS = 60.0
-# Addresses whose wrong guesses are remembered; the oldest is forgotten first.
-GUESSERS_MAX = 1_000
+# How late the first wrong one of an address is answered; each further one doubles it.
+WRONG_SECONDS = 0.1
+# Wrong ones that are held back at a time; more wait for their turn.
+HELD_MAX = 100
 
 
 class LoginNeeded(UserError):
     """Nobody has logged in, or with another password: 401."""
-
-
-class TooManyGuesses(UserError):
-    """From this address: 429."""
 
 
 @dataclass(slots=True)
@@ -45,35 +44,33 @@ class Login:
     cookie: str = "trimaran-console"
     is_secure: bool = False  # served with TLS, so that browsers send the cookie on no other way
     _sessions: MutableMapping[str, float] = field(default_factory=dict)  # until when, by digest
-    _guesses: MutableMapping[str, tuple[int, float]] = field(default_factory=dict)  # since when
+    _failed: FailedLogins = field(default_factory=FailedLogins)
+    _held: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HELD_MAX))
 
     @property
     def is_wanted(self) -> bool:
         return bool(self.password)
 
-    def knows(self, headers: Mapping[str, str], address: str) -> bool:
-        """Whether a request is of somebody who has logged in. Raises TooManyGuesses."""
+    async def knows(self, headers: Mapping[str, str], address: str) -> bool:
+        """Whether a request is of somebody who has logged in. The answer to a wrong password comes late."""
         if not self.password:
             return True
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.is_right(given.strip(), address)
+            return await self.is_right(given.strip(), address)
         until = self._sessions.get(_digest(self._session_in(headers)), 0.0)
         return until > time.monotonic()
 
-    def is_right(self, given: str, address: str) -> bool:
-        """Compares in constant time. Raises TooManyGuesses where `address` has guessed too often."""
-        count, since = self._guesses.pop(address, (0, time.monotonic()))
-        if time.monotonic() - since > GUESS_SECONDS:
-            count, since = 0, time.monotonic()
-        if count >= GUESSES_MAX:
-            self._guesses[address] = (count, since)
-            raise _too_many()
+    async def is_right(self, given: str, address: str) -> bool:
+        """Compares in constant time. A wrong password is held back, the longer the more often `address` was wrong.
+
+        The right one never waits: behind a proxy all clients have one address, and a guesser must lock nobody out.
+        """
         if hmac.compare_digest(_digest(given), _digest(self.password)):
             return True
-        self._guesses[address] = (count + 1, since)
-        if len(self._guesses) > GUESSERS_MAX:
-            del self._guesses[next(iter(self._guesses))]
+        seconds = self._failed.delay(address, WRONG_SECONDS, time.monotonic())
+        async with self._held:
+            await trio.sleep(seconds)
         return False
 
     def open_session(self) -> str:
@@ -136,15 +133,6 @@ def wrong_password() -> LoginNeeded:
         "this is not the password",
         "the console was started with another one",
         "write it again; who started the console knows it",
-        exit_code=Exit.REFUSED,
-    )
-
-
-def _too_many() -> TooManyGuesses:
-    return TooManyGuesses(
-        "too many wrong passwords came from your address",
-        f"at most {GUESSES_MAX} a minute are looked at",
-        "wait a minute, then write the right one",
         exit_code=Exit.REFUSED,
     )
 
