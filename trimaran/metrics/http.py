@@ -1,14 +1,16 @@
 """A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
 
-Bounds: so many connections at a time, more are closed at once; h11's 16 KiB for a request line with its headers, and
-no body; so long for a request to arrive and for its answer to be taken.
+Bounds: so many connections at a time, and a new one takes the place of one that waits for a request, so that idle
+peers keep no probe out; h11's 16 KiB for a request line with its headers, and no body; so long for a request to arrive
+and for its answer to be taken.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import h11
 import trio
@@ -48,32 +50,70 @@ Respond = Callable[[Request], Awaitable[Response]]
 
 async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
     """Serves until it is cancelled; an answer that fails is a 500, and told in the log."""
-    connections = 0
+    places = _Places()
     limited_log = LimitedLog(log)
 
     async def serve(stream: trio.SocketStream) -> None:
-        nonlocal connections
         async with stream:
-            if connections >= CONNECTIONS_MAX:
-                limited_log.log(events.METRICS_FULL, connections=connections)
+            if not places.make_room():
+                limited_log.log(events.METRICS_FULL, connections=len(places.open))
                 return
-            connections += 1
+            connection = _Connection(stream, respond, limited_log, places)
+            places.open[connection] = _address_of(stream)
             try:
-                await _Connection(stream, respond, limited_log).serve()
+                with connection.scope:
+                    await connection.serve()
             except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 pass  # the peer is gone
             finally:
-                connections -= 1
+                places.leave(connection)
 
     await trio.serve_listeners(serve, [listener])
+
+
+def _address_of(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:  # the peer is gone already
+        return ""
+
+
+@dataclass(slots=True)
+class _Places:
+    """The open connections with their peers' addresses, and those that wait for a request, longest first."""
+
+    open: dict[_Connection, str] = field(default_factory=dict)
+    waiting: dict[_Connection, None] = field(default_factory=dict)
+
+    def make_room(self) -> bool:
+        """Ends the connection that has waited longest, of the address that has most; False: all are being answered."""
+        if len(self.open) < CONNECTIONS_MAX:
+            return True
+        counts = Counter(self.open.values())
+        victim = max(self.waiting, key=lambda one: counts[self.open[one]], default=None)
+        if victim is None:
+            return False
+        victim.scope.cancel()
+        self.leave(victim)
+        return True
+
+    def leave(self, connection: _Connection) -> None:
+        self.open.pop(connection, None)
+        self.waiting.pop(connection, None)
 
 
 class _Connection:
     """One request after the other."""
 
     def __init__(
-        self, stream: trio.SocketStream, respond: Respond, limited_log: LimitedLog
+        self,
+        stream: trio.SocketStream,
+        respond: Respond,
+        limited_log: LimitedLog,
+        places: _Places,
     ) -> None:
+        self.scope = trio.CancelScope()
+        self._places = places
         self._stream = stream
         self._respond = respond
         self._log = limited_log
@@ -86,6 +126,7 @@ class _Connection:
         while going_on:
             going_on = False
             with trio.move_on_after(REQUEST_SECONDS):
+                self._places.waiting[self] = None
                 response = await self._next_answer()
                 if response is None:
                     return
@@ -105,6 +146,8 @@ class _Connection:
                 return _error(413, "a request has no body here")
         except h11.RemoteProtocolError as error:
             return _error(error.error_status_hint, str(error))
+        finally:
+            self._places.waiting.pop(self, None)
         self._wants_head_only = request.method == b"HEAD"
         if request.method not in (b"GET", b"HEAD"):
             return _error(405, "only GET and HEAD are served here")

@@ -1,6 +1,6 @@
 """The HTTP server of metrics, over sockets: what scrapers, browsers and strangers send."""
 
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 import trio
@@ -16,10 +16,10 @@ async def _respond(request):
 
 
 @asynccontextmanager
-async def serving():
+async def serving(respond=_respond):
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_http, listener, _respond)
+        nursery.start_soon(serve_http, listener, respond)
         yield listener.socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 
@@ -83,18 +83,68 @@ async def test_who_hangs_up_in_the_middle_costs_nothing():
         assert b"200" in await _ask(port, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
 
 
-async def test_connections_beyond_the_bound_are_closed_at_once(monkeypatch):
-    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
-    async with serving() as port, await trio.open_tcp_stream("127.0.0.1", port) as first:
-        await first.send_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost:"])
+async def test_idle_connections_keep_no_probe_out(sent):
+    """A supervisor that is not answered restarts the node."""
+    async with serving() as port, AsyncExitStack() as idle:
+        for _ in range(http.CONNECTIONS_MAX):
+            stream = await idle.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port))
+            await stream.send_all(sent)
+        for _ in range(3):
+            assert b"200" in await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
+async def test_connection_that_waits_longest_makes_room(monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
+    request = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+    async with (
+        serving() as port,
+        await trio.open_tcp_stream("127.0.0.1", port) as first,
+        await trio.open_tcp_stream("127.0.0.1", port) as second,
+    ):
+        for stream in (first, second, first):  # the first has asked last
+            await stream.send_all(request)
+            assert b"200" in await stream.receive_some()
+        assert b"200" in await _ask(port, request)
+        assert await second.receive_some() == b""
+        await first.send_all(request)
         assert b"200" in await first.receive_some()
+
+
+def test_address_with_most_connections_makes_room(monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
+    places = http._Places()
+    made = [http._Connection(None, _respond, None, places) for _ in range(3)]
+    places.open = dict(zip(made, ("kubelet", "scanner", "scanner"), strict=True))
+    places.waiting = dict.fromkeys(made)
+    assert places.make_room()
+    assert list(places.open) == [made[0], made[2]]
+
+
+async def test_connections_that_are_being_answered_are_not_ended(monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    begun, may_end = trio.Event(), trio.Event()
+
+    async def slow(request):
+        begun.set()
+        await may_end.wait()
+        return Response(200, b"late\n")
+
+    async with (
+        serving(slow) as port,
+        await trio.open_tcp_stream("127.0.0.1", port) as first,
+    ):
+        await first.send_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+        await begun.wait()
         async with await trio.open_tcp_stream("127.0.0.1", port) as second:
             assert await second.receive_some() == b""
+        may_end.set()
+        assert b"200" in await first.receive_some()
 
 
 async def test_who_sends_nothing_is_let_go(autojump_clock):
     ours, theirs = trio.testing.memory_stream_pair()
     with trio.fail_after(http.REQUEST_SECONDS + 1):
-        await http._Connection(ours, _respond, None).serve()
+        await http._Connection(ours, _respond, None, http._Places()).serve()
     await ours.aclose()
     assert await theirs.receive_some() == b""
