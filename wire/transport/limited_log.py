@@ -1,4 +1,4 @@
-"""Named lines of the log that a hostile peer can cause: one a kind in a while, with a count of those left out.
+"""Named lines of the log that a hostile peer can cause: a few of a kind in a while, with a count of those left out.
 
 Left out: what is logged once by our own doing; that goes to the logger directly.
 """
@@ -20,10 +20,18 @@ _INTERVAL_SECONDS = 10.0
 class LimitedLog:
     """Kinds are events and names of our own code, so their number is bounded."""
 
-    def __init__(self, logger: logging.Logger, interval_seconds: float = _INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger,
+        interval_seconds: float = _INTERVAL_SECONDS,
+        *,
+        lines_max: int = 1,
+    ) -> None:
+        """`lines_max` of a kind are written in an interval, which begins with its first line."""
         self._logger = logger
         self._interval_seconds = interval_seconds
-        # event and `of` -> (when the last line was written, how many were left out since)
+        self._lines_max = lines_max
+        # event and `of` -> (beginning of its interval, lines of it that were written, or were to be)
         self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
 
     def log(
@@ -38,11 +46,14 @@ class LimitedLog:
         kinds of one event apart.
         """
         kind, now = (event.name, of), trio.current_time()
-        last, left_out = self._kinds.get(kind, (-math.inf, 0))
-        if now - last < self._interval_seconds:
-            self._kinds[kind] = (last, left_out + 1)
+        began, lines = self._kinds.get(kind, (-math.inf, 0))
+        left_out = 0
+        if now - began >= self._interval_seconds:
+            left_out = max(0, lines - self._lines_max)
+            began, lines = now, 0
+        self._kinds[kind] = (began, lines + 1)
+        if lines >= self._lines_max:
             return
-        self._kinds[kind] = (now, 0)
         if left_out:
             more = " (and %(left_out)d more such since the last line)"
             event = replace(event, text=event.text + more)

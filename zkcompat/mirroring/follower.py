@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import trio
 
 from quorum.metadata.image import MetadataImage
+from wire.transport.limited_log import LimitedLog
 from zkcompat import events
 from zkcompat.changes import Changes
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.pace import cpu_seconds
 from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import Slice, Visit, visit_entities, visit_tree
+from zkcompat.mirroring.slices import (
+    Slice,
+    Visit,
+    read_entities,
+    visit_entities,
+    visit_tree,
+)
 from zkcompat.mirroring.status import MirrorStatus
 from zkcompat.mirroring.tenure import Tenure
-from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
+from zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
 from zkcompat.operations import Operation
 from zkcompat.repair import repair
 from zkcompat.sections.section import Section
@@ -48,6 +55,7 @@ class Follower:
     quarantine: Quarantine
     status: MirrorStatus
     _retrying: bool = False
+    _limited: LimitedLog = field(default_factory=lambda: LimitedLog(log, lines_max=LINES_MAX))
 
     async def compare_all(self) -> None:
         """Makes the whole tree equal to the newest image; from then on it is known."""
@@ -186,7 +194,7 @@ class Follower:
             if written and self.tenure.shown is not None:
                 self.status.repairs += 1
                 if not dirty:
-                    events.MIRROR_MENDED.log(log, operations=written, paths=_some(wrong))
+                    self._limited.log(events.MIRROR_MENDED, operations=written, paths=_some(wrong))
             self._settled(piece)
             return
 
@@ -222,7 +230,7 @@ class Follower:
 async def _again(tenure: Tenure, piece: Slice) -> Slice:
     roots = [root for name in piece.names for root in piece.section.roots(name)]
     singles = [path for name in piece.names for path in piece.section.singles(name)]
-    return replace(piece, found=await tenure.keeper.read_tree(roots, singles))
+    return replace(piece, found=await read_entities(tenure.keeper, roots, singles))
 
 
 def _noting(operations: Iterable[Operation], paths: list[str]) -> Iterator[Operation]:

@@ -16,6 +16,9 @@ from zkcompat.zookeeper.keeper import Keeper
 # Read in a few milliseconds; an entity that has more by itself is a slice of its own.
 ZNODES_IN_SLICE = 1000
 ENTITIES_IN_SLICE = 200
+# Kafka's layout has five below an entity's root. A level is a round trip or two, and another client may make a chain of
+# thousands; what lies deeper is not looked for, so the znode above it cannot be deleted, and is held back.
+LEVELS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,14 @@ async def visit_entities(
         there = [name for name in part if standing is None or name in standing]
         roots = [root for name in there for root in section.roots(name)]
         singles = [path for name in part for path in section.singles(name)]
-        await visit(Slice(section, part, await keeper.read_tree(roots, singles)))
+        await visit(Slice(section, part, await read_entities(keeper, roots, singles)))
+
+
+async def read_entities(
+    keeper: Keeper, roots: Iterable[str], singles: Iterable[str]
+) -> dict[str, FoundZnode]:
+    """The znodes of entities, down to `LEVELS_MAX`."""
+    return await keeper.read_tree(roots, singles, levels_max=LEVELS_MAX)
 
 
 def _portions(section: Section, names: Iterable[str], image: MetadataImage) -> Iterator[list[str]]:

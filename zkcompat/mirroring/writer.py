@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from quorum.metadata.image import MetadataImage
+from wire.transport.limited_log import LimitedLog
 from zkcompat import events
 from zkcompat.claim import step_of
 from zkcompat.mirroring.quarantine import HeldBack, Quarantine
@@ -23,6 +24,8 @@ from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 
+# Of one kind within ten seconds: what another client does to many znodes must not fill the log.
+LINES_MAX = 10
 _TREE_DIFFERS = ("NoNode", "NodeExists", "NotEmpty", "BadVersion")
 
 
@@ -64,6 +67,7 @@ class TreeWriter:
     quarantine: Quarantine
     batch_operations: int
     steps: int = 0
+    _limited: LimitedLog = field(default_factory=lambda: LimitedLog(log, lines_max=LINES_MAX))
 
     async def write(
         self,
@@ -171,7 +175,7 @@ class TreeWriter:
     def _refuse(self, operation: Operation, reason: str) -> None:
         entry = self.quarantine.refused(operation, reason)
         if entry.attempts == 1:
-            events.MIRROR_HELD_BACK.log(log, refusal=entry.sentence())
+            self._limited.log(events.MIRROR_HELD_BACK, refusal=entry.sentence())
 
     async def _resolved(self, batch: list[Operation], held: HeldBack) -> list[Operation]:
         """Keys of others are kept; what becomes secret is hidden before it is written, or left out."""

@@ -187,18 +187,28 @@ class Keeper(Session):
         return found
 
     async def read_tree(
-        self, roots: Iterable[str], singles: Iterable[str], *, znodes_max: int | None = None
+        self,
+        roots: Iterable[str],
+        singles: Iterable[str],
+        *,
+        znodes_max: int | None = None,
+        levels_max: int | None = None,
     ) -> dict[str, FoundZnode]:
         """The znodes `singles`, and `roots` with everything below; what vanishes meanwhile is left out. Below what must
-        not be read nothing is found. Of more than `znodes_max` those that are the least deep.
+        not be read nothing is found. Of more than `znodes_max`, or below `levels_max` levels, those that are the least
+        deep.
         """
         found: dict[str, FoundZnode] = {}
         inside = set(roots)
         bare = set(singles) - inside
         level = list(dict.fromkeys([*bare, *inside]))
+        levels = 0
         while level:
             parents = await self._read_level(level, found)
             inner = [path for path in parents if path not in bare]
+            levels += 1
+            if levels == levels_max:
+                break
             level = [path for path in await self._children_of(inner) if path not in found]
             if znodes_max is not None:
                 level = level[: znodes_max - len(found)]

@@ -25,12 +25,12 @@ async def test_a_change_waits_for_one_slice_of_a_comparison(connect, monkeypatch
         await in_step(mirror, source)
         read_tree = Keeper.read_tree
 
-        async def noting(keeper, roots, singles):
+        async def noting(keeper, roots, singles, **bounds):
             if keeper is mirror.keeper:
                 published.append(mirror.status.published_offset == source.offset)
                 if len(published) == 1:
                     source.say(build.config(2, "topic-1", "retention.ms", "5"))
-            return await read_tree(keeper, roots, singles)
+            return await read_tree(keeper, roots, singles, **bounds)
 
         monkeypatch.setattr(Keeper, "read_tree", noting)
         client = person._client

@@ -19,7 +19,10 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.mirroring.quarantine import HeldBack, Quarantine
+from zkcompat.mirroring.slices import LEVELS_MAX
+from zkcompat.mirroring.writer import LINES_MAX
 from zkcompat.operations import Kind, Operation
+from zkcompat.zookeeper.keeper import Keeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -125,6 +128,52 @@ async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
             ["/brokers/topics/locked", "/brokers/topics/locked/child"], "extra"
         )
         assert mirror.status.claims == 1
+
+
+async def test_chain_of_strange_znodes_delays_nothing(connect, monkeypatch):
+    """Each level is a round trip: thousands would hold all other changes back for a minute."""
+    source = Source(build.broker(1), *topics(1))
+    asked = []
+    read_level = Keeper._read_level
+
+    async def counted(keeper, level, found):
+        asked.append(max(path.count("/") for path in level))
+        return await read_level(keeper, level, found)
+
+    async with connected(connect) as other:
+        for path in ("/", "/brokers", "/brokers/topics"):
+            await other.ensure(path, None)
+        path = "/brokers/topics/strange"
+        for _ in range(60):
+            await other.ensure(path, None)
+            path += "/a"
+        monkeypatch.setattr(Keeper, "_read_level", counted)
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            source.say(build.config(2, "topic-1", "retention.ms", "1"))
+            await in_step(mirror, source)
+            assert max(asked) == len(["brokers", "topics", "strange"]) + LEVELS_MAX - 1
+            assert mirror.status.claims == 1
+            assert [(one.action, one.reason) for one in mirror.quarantine] == [
+                ("delete", "NotEmpty")
+            ]
+
+
+async def test_many_strange_znodes_cause_few_lines(connect, caplog):
+    source = Source(build.broker(1), *topics(1))
+    async with connected(connect, auth=OTHER) as other:
+        for path in ("/", "/brokers", "/brokers/topics"):
+            await other.ensure(path, None)
+        at_once = other._client.transaction()
+        for number in range(100):
+            at_once.create(f"/brokers/topics/strange-{number}", acl=MAY_READ)
+            at_once.create(f"/brokers/topics/strange-{number}/child")
+        await other._answer(at_once.commit_async())
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            assert len(mirror.quarantine) == 100
+    held_back = [one for one in caplog.records if one.msg.startswith("Left out")]
+    assert 0 < len(held_back) <= LINES_MAX
 
 
 async def test_reports_that_may_not_be_written_are_said(connect, caplog):
