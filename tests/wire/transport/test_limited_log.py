@@ -42,7 +42,7 @@ async def test_several_lines_of_an_interval_may_be_written(autojump_clock, lines
     for number in range(2):
         limited.log(FAILED, reason=number)
         await trio.sleep(4.0)
-    for number in range(3):
+    for _ in range(3):
         limited.log(FAILED, reason="left out")
     assert lines() == ["Failed: 0", "Failed: 1"]
     await trio.sleep(2.0)
