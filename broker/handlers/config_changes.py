@@ -14,6 +14,7 @@ from node.config.config_def import ConfigError
 from node.config.loggers import Operation as ConfigOperation
 from node.config.loggers import alter_loggers
 from node.config.server_keys import SERVER_CONFIGS
+from node.runtime.threads import run_blocking
 from node.runtime.turns import in_turns
 from quorum.controller.config_checks import CORDONED
 from quorum.controller.configs import NONE, resource_of
@@ -60,6 +61,7 @@ async def altered(
         may_alter_loggers=may(ctx, call, Action(Operation.ALTER_CONFIGS)),
     )
     await in_turns(answering, RESOURCES_PER_TURN)
+    await _check_own_listeners(request.resources, ctx, answered)
     own, left = await run_apart(_parted, request.resources, answered, respond)
     if left:
         response = await ctx.forwarder.forward(request.replace(resources=left), call, type(own))
@@ -119,7 +121,6 @@ def _is_done_here(
     if kind == BROKER_RESOURCE and name:
         _check_is_us(name, node_id)
         _check_cordoned(resource, ctx)
-        _check_listeners(resource, ctx)
     return False
 
 
@@ -149,10 +150,23 @@ def _check_cordoned(resource: Resource, ctx: Context) -> None:
         raise _invalid(error.answer) from error
 
 
-def _check_listeners(resource: Resource, ctx: Context) -> None:
-    """That certificates can be read, and users, with which our listeners would go on: the controller has no files of
-    ours.
+async def _check_own_listeners(
+    resources: Sequence[Resource], ctx: Context, answered: dict[ConfigResource, KafkaError]
+) -> None:
+    """Refuses configs of this node with which its listeners could not go on: the controller has no files of ours. One
+    resource at most is this node's. The files that it names are read in a thread.
     """
+    for resource in resources:
+        kind, name = key = resource_of(resource)
+        if key not in answered and kind == BROKER_RESOURCE and name:
+            try:
+                await run_blocking(_check_listeners, resource, ctx)
+            except KafkaError as error:
+                answered[key] = error
+
+
+def _check_listeners(resource: Resource, ctx: Context) -> None:
+    """Reads certificates and users, with which our listeners would go on."""
     configs = ctx.metadata.image.configs
     changes: dict[str, str | None] = {}
     if isinstance(resource, alter_configs.AlterConfigsResource):  # says all that there shall be

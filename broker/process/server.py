@@ -140,7 +140,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
         await nursery.start(ctx.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
-        nursery.start_soon(parts.altered.watch_files)
+        nursery.start_soon(parts.altered.run)
         nursery.start_soon(parts.connections.book.run)
         nursery.start_soon(check_suspects, ctx.partitions)
         server: Server = await nursery.start(_serve, parts)

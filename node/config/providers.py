@@ -17,6 +17,7 @@ import javaproperties
 
 from node.config.config_def import ConfigError
 from node.config.server import Setting
+from wire.security.small_files import read_small_file
 
 S = TypeVar("S", bound=Setting)
 Lookup = Callable[[str, str], str]
@@ -141,11 +142,7 @@ def _read(path: str, allowed: str) -> str:
     if places and not any(os.path.commonpath([real, place]) == place for place in places):
         raise ProviderError(f"{path} is outside allowed.paths")
     try:
-        with open(real, "rb") as file:
-            data = file.read(_FILE_BYTES_MAX + 1)
-        if len(data) > _FILE_BYTES_MAX:
-            raise ProviderError(f"{path} is larger than {_FILE_BYTES_MAX} bytes")
-        return data.decode()
+        return read_small_file(real, _FILE_BYTES_MAX).decode()
     except OSError as error:
         raise ProviderError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:

@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from node import events
 from node.oauth.web import BYTES_MAX, Web, WebError, check_url
+from wire.security.small_files import read_small_file
 
 log = logging.getLogger(__name__)
 
@@ -124,13 +124,9 @@ def _read(url: str, web: Web) -> bytes:
         except WebError as error:
             raise KeySetError(str(error)) from error
     try:
-        with Path(unquote(urlsplit(url).path)).open("rb") as file:
-            data = file.read(BYTES_MAX + 1)
+        return read_small_file(unquote(urlsplit(url).path), BYTES_MAX)
     except OSError as error:
         raise KeySetError(error.strerror or str(error)) from error
-    if len(data) > BYTES_MAX:
-        raise KeySetError(f"the file is larger than {BYTES_MAX} bytes")
-    return data
 
 
 def parse_keys(data: bytes) -> Keys:

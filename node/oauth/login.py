@@ -20,6 +20,7 @@ from node.oauth.web import BYTES_MAX, Web, WebError
 from wire.client.errors import AuthenticationRefused
 from wire.security.exchange import Tokens
 from wire.security.oauthbearer import MECHANISM, client_tokens
+from wire.security.small_files import read_small_file
 
 # Part of a token's life after which another one is fetched (`sasl.login.refresh.window.factor`).
 _FRESH = 0.8
@@ -95,10 +96,9 @@ def from_file(path: Path) -> Retrieve:
 
     def retrieve() -> Fetched:
         try:
-            with path.open("rb") as file:
-                token = file.read(BYTES_MAX).decode("ascii").strip()
+            token = read_small_file(path, BYTES_MAX).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise AuthenticationRefused(f"there is no token in {path}") from error
+            raise AuthenticationRefused(f"there is no token in {path}: {error}") from error
         return Fetched(token)
 
     return retrieve

@@ -258,7 +258,7 @@ async def _run(
             nursery.start_soon(parts.connections.book.run)
             server: Server = await nursery.start(_serve, parts)
             nursery.start_soon(parts.registrar.run)
-            nursery.start_soon(parts.altered.watch_files)
+            nursery.start_soon(parts.altered.run)
             task_status.started(_running(parts, server))
             events.CONTROLLER_STARTED.log(log, node=parts.config.node_id)
             await stop.wait()

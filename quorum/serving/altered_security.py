@@ -18,11 +18,13 @@ from node.config.config_def import ConfigError
 from node.config.security import controller_security, listener_security
 from node.config.server import LISTENER_PREFIX, ServerConfig
 from node.logins import Logins
+from node.runtime.threads import run_blocking
 from quorum import events
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from quorum.metadata.loader import Manifest
-from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
+from wire.transport.events import AutoResetEvent
 from wire.transport.server import Listener
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ _FILES = ("ssl.keystore.location", "ssl.truststore.location", "trimaran.ssl.crl.
 
 
 class AlteredSecurity:
-    """A `Publisher`. Reads small files on the loop, when somebody alters `listener.name.…` of this node."""
+    """A `Publisher`. Acts when somebody alters `listener.name.…` of this node; files are read in a thread."""
 
     def __init__(
         self,
@@ -51,53 +53,82 @@ class AlteredSecurity:
         # As altered by now.
         self._in_use = config
         self._signatures = self._look()
+        self._changed: set[str] = set()  # keys that were altered since `_in_use`
+        self._configs = ConfigsImage()
+        self._wanted = AutoResetEvent()
+        self._one_at_a_time = trio.Lock()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         changes = delta.configs.changed.get((BROKER_RESOURCE, str(self._config.node_id)), {})
         changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
         if changed:
-            self._apply(changed, image.configs)
+            self._changed |= changed
+            self._configs = image.configs
+            self._wanted.set()
 
-    def _apply(self, changed: set[str], configs: ConfigsImage) -> None:
-        try:
-            config = altered(self._config, configs)
-            concerned = [
-                listener
-                for listener in self._listeners
-                if any(name.startswith(_prefix(listener.name)) for name in changed)
-            ]
-            self._renew(config, concerned)
-            self._in_use = config
-            self._signatures = self._look()
-        except ConfigError as error:
-            events.SECURITY_CONFIG_INVALID.log(log, error=error)
+    async def run(self) -> None:
+        """Obeys what was altered, and looks at the files of listeners, for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_files)
+            while True:
+                await self._wanted.wait()
+                await self.obey()
 
-    def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
+    async def obey(self) -> None:
+        """Goes over to what was published."""
+        async with self._one_at_a_time:
+            changed, self._changed = self._changed, set()
+            if not changed:
+                return
+            try:
+                config = altered(self._config, self._configs)
+                concerned = [
+                    listener
+                    for listener in self._listeners
+                    if any(name.startswith(_prefix(listener.name)) for name in changed)
+                ]
+                await self._renew(config, concerned)
+                self._in_use = config
+                self._signatures = self._look()
+            except ConfigError as error:
+                events.SECURITY_CONFIG_INVALID.log(log, error=error)
+
+    async def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
         """All of it, or nothing where something cannot be used. Raises ConfigError."""
-        secured = [(one, listener_security(config, one.name, self._logins)) for one in listeners]
-        clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
+        secured, clients = await run_blocking(self._read, config, listeners)
         for listener, security in secured:
             listener.security = security
             events.SECURITY_ALTERED.log(log, listener=listener.name)
         for client, new in clients:
             client.tls, client.sasl = new.tls, new.sasl
 
-    async def watch_files(self) -> None:
-        """Looks at the files of listeners, for ever, and reads those again that have changed."""
+    def _read(
+        self, config: ServerConfig, listeners: Sequence[Listener]
+    ) -> tuple[
+        list[tuple[Listener, ListenerSecurity]], list[tuple[ClientSecurity, ClientSecurity]]
+    ]:
+        """What listeners and clients shall use. For a thread. Raises ConfigError."""
+        secured = [(one, listener_security(config, one.name, self._logins)) for one in listeners]
+        clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
+        return secured, clients
+
+    async def _watch_files(self) -> None:
+        """Reads files again that have changed."""
         seconds = self._config["trimaran.ssl.reload.interval.ms"] / 1000
         while seconds:
             await trio.sleep(seconds)
-            self.read_changed_files()
+            await self.read_changed_files()
 
-    def read_changed_files(self) -> None:
+    async def read_changed_files(self) -> None:
         """One look. A file that cannot be used leaves what there was, until it changes again."""
-        before, self._signatures = self._signatures, self._look()
-        if before == self._signatures:
-            return
-        try:
-            self._renew(self._in_use, self._listeners)
-        except ConfigError as error:
-            events.SECURITY_INVALID.log(log, error=error)
+        async with self._one_at_a_time:
+            before, self._signatures = self._signatures, self._look()
+            if before == self._signatures:
+                return
+            try:
+                await self._renew(self._in_use, self._listeners)
+            except ConfigError as error:
+                events.SECURITY_INVALID.log(log, error=error)
 
     def _look(self) -> dict[str, object]:
         """Of each file that listeners name what tells that it was written anew."""
@@ -131,7 +162,10 @@ def with_listeners(config: ServerConfig, texts: Mapping[str, str]) -> ServerConf
 def check_altered(
     config: ServerConfig, configs: ConfigsImage, changes: Mapping[str, str | None]
 ) -> None:
-    """Raises ConfigError if a listener could not work with `changes` of this node's configs."""
+    """Reads the files that they name, so it belongs into a thread.
+
+    Raises ConfigError if a listener could not work with `changes` of this node's configs.
+    """
     changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
     if not changed:
         return

@@ -1,7 +1,10 @@
 """What a node shows to others changes with the certificate of the listener by which it reaches them."""
 
+import time
+
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, inter_broker_security, listener_security
@@ -17,6 +20,7 @@ from wire.security.listener import PLAINTEXT
 from wire.transport.server import Listener
 
 THIS = (4, "1")
+LOCATION = "listener.name.controller.ssl.keystore.location"
 
 
 @pytest.fixture
@@ -38,15 +42,24 @@ def node(tmp_path):
     )
 
 
-def publish(publisher, *records):
+async def publish(publisher, *records):
     image = image_of(*records)
     delta = MetadataDelta(EMPTY)
     for record in records:
         delta.configs.set_config(record)
     publisher.publish(delta, image, Manifest(image.provenance))
+    await publisher.obey()
 
 
-def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path):
+async def renewed(listener, before):
+    """A thread reads the file, of which a clock that jumps knows nothing."""
+    deadline = time.monotonic() + 5
+    while listener.security is before:
+        assert time.monotonic() < deadline
+        await trio.lowlevel.checkpoint()
+
+
+async def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     client = controller_security(node)
     before = listener.security.tls, client.tls
@@ -54,22 +67,22 @@ def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path):
         node, [listener], [(client, controller_security), (PLAINTEXT, inter_broker_security)]
     )
     location = "listener.name.controller.ssl.keystore.location"
-    publish(publisher, altered(location, str(tmp_path / "new.pem"), (4, "2")))
-    publish(publisher, altered("log.retention.ms", "5", THIS))
+    await publish(publisher, altered(location, str(tmp_path / "new.pem"), (4, "2")))
+    await publish(publisher, altered("log.retention.ms", "5", THIS))
     assert (listener.security.tls, client.tls) == before
-    publish(publisher, altered(location, str(tmp_path / "new.pem"), THIS))
+    await publish(publisher, altered(location, str(tmp_path / "new.pem"), THIS))
     assert listener.security.tls not in (None, before[0])
     assert client.tls not in (None, before[1])
     assert PLAINTEXT.tls is None
 
 
-def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, caplog):
+async def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, caplog):
     """Whoever asks a controller is not checked against the files of this node."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     before = listener.security
     publisher = AlteredSecurity(node, [listener], [])
     location = "listener.name.controller.ssl.keystore.location"
-    publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
+    await publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
     assert listener.security is before
     (line,) = [
         one.message for one in caplog.records if one.name == "quorum.serving.altered_security"
@@ -78,24 +91,41 @@ def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, ca
     assert "the previous one stays in use" in line
 
 
-def test_files_that_change_are_read_again(node, tmp_path, caplog):
+async def test_files_that_change_are_read_again(node, tmp_path, caplog):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     client = controller_security(node)
     publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
     first = listener.security.tls, client.tls
-    publisher.read_changed_files()
+    await publisher.read_changed_files()
     assert (listener.security.tls, client.tls) == first
     (tmp_path / "new.pem").replace(tmp_path / "node.pem")
-    publisher.read_changed_files()
+    await publisher.read_changed_files()
     second = listener.security.tls, client.tls
     assert not set(first) & set(second)
     (tmp_path / "ca.pem").write_text("half a fi")
-    publisher.read_changed_files()
+    await publisher.read_changed_files()
     assert (listener.security.tls, client.tls) == second
     assert "the previous one stays in use" in caplog.text
     (tmp_path / "ca.pem").unlink()
-    publisher.read_changed_files()
+    await publisher.read_changed_files()
     assert (listener.security.tls, client.tls) == second
+
+
+async def test_publishing_reads_no_file(node, tmp_path):
+    """A FIFO, or a disk that does not answer, must not hold the loop."""
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    before = listener.security
+    publisher = AlteredSecurity(node, [listener], [])
+    image = image_of(altered(LOCATION, str(tmp_path / "new.pem"), THIS))
+    delta = MetadataDelta(EMPTY)
+    delta.configs.set_config(altered(LOCATION, str(tmp_path / "new.pem"), THIS))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publisher.run)
+        await wait_all_tasks_blocked()
+        publisher.publish(delta, image, Manifest(image.provenance))
+        assert listener.security is before
+        await renewed(listener, before)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock):
@@ -103,10 +133,10 @@ async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock)
     publisher = AlteredSecurity(node, [listener], [])
     before = listener.security
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(publisher.watch_files)
+        nursery.start_soon(publisher.run)
         (tmp_path / "new.pem").replace(tmp_path / "node.pem")
         await trio.sleep(11)
-        assert listener.security is not before
+        await renewed(listener, before)
         nursery.cancel_scope.cancel()
 
 

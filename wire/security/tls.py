@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from wire.security.jks import MAGIC, JksError, pem_of_jks
+from wire.security.small_files import read_small_file
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -238,12 +238,12 @@ def _read_store(
 ) -> str:
     """The PEM text of a store; `key_password` opens a private key of JKS, else `password` does."""
     try:
-        data = Path(location).read_bytes()
+        data = read_small_file(location)
     except OSError as error:
         raise TlsError(
             f"{prefix}.location",
             f"{location}: {error.strerror}",
-            "name a file that this process may read",
+            "name a regular file that this process may read",
         ) from error
     if kind == "JKS" and data.startswith(MAGIC):
         try:

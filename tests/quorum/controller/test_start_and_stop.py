@@ -120,7 +120,7 @@ async def test_nobody_listens_where_it_could_not_start(tmp_path):
 async def test_it_looks_at_the_files_of_its_listeners_again_and_again(tmp_path, monkeypatch):
     looks, enough = [], trio.Event()
 
-    def look(self):
+    async def look(self):
         looks.append(self)
         if len(looks) > 2:
             enough.set()

@@ -1,0 +1,57 @@
+"""Files that settings name: only regular ones are read, and only so much of them."""
+
+import os
+import socket
+
+import pytest
+
+from tests.checks import check_each
+from wire.security.small_files import read_small_file
+from wire.security.tls import TlsError, TlsSettings, client_context
+
+
+def test_regular_file_is_read_whole(tmp_path):
+    (tmp_path / "store").write_bytes(b"0123456789")
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    assert read_small_file(tmp_path / "store", 10) == b"0123456789"
+    assert read_small_file(str(tmp_path / "link")) == b"0123456789"
+
+
+def test_file_that_grows_without_end_is_refused(tmp_path):
+    (tmp_path / "store").write_bytes(b"0123456789")
+    with pytest.raises(OSError, match="larger than 9 bytes"):
+        read_small_file(tmp_path / "store", 9)
+
+
+@pytest.fixture
+def others(tmp_path):
+    """What is no regular file."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "directory").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        yield [
+            tmp_path / "fifo",
+            tmp_path / "directory",
+            tmp_path / "socket",
+            "/dev/zero",
+            "/dev/null",
+        ]
+
+
+def test_whatever_is_no_regular_file_is_refused_at_once(others):
+    def is_refused(path):
+        with pytest.raises(OSError, match=r"regular file|No such device"):
+            read_small_file(path)
+
+    check_each(others, is_refused)
+
+
+def test_store_that_is_no_regular_file_is_named_with_its_key(others):
+    def is_refused(path):
+        with pytest.raises(TlsError) as caught:
+            client_context(TlsSettings(truststore_type="PEM", truststore_location=str(path)))
+        assert caught.value.key == "ssl.truststore.location"
+        assert str(path) in caught.value.why
+
+    check_each(others, is_refused)

@@ -1,0 +1,36 @@
+"""Reads a small file that a setting names: a store, a token, a set of keys.
+
+Clients may name such a path (`ssl.keystore.location` of a listener is a dynamic config), so it may be a FIFO, which
+nobody writes to, or a device without end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+# A truststore with all public authorities has 250 KiB.
+SMALL_FILE_BYTES_MAX = 4 << 20
+
+
+def read_small_file(path: str | Path, bytes_max: int = SMALL_FILE_BYTES_MAX) -> bytes:
+    """The whole content of a regular file. May block while its disk does, so it belongs into a thread.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or has more than `bytes_max` bytes; `strerror` says which.
+    """
+    # Without O_NONBLOCK the opening of a FIFO waits until somebody writes to it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        data = bytearray()
+        while piece := os.read(descriptor, bytes_max + 1 - len(data)):
+            data += piece
+    finally:
+        os.close(descriptor)
+    if len(data) > bytes_max:
+        raise OSError(errno.EFBIG, f"it is larger than {bytes_max} bytes", str(path))
+    return bytes(data)
