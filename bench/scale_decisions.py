@@ -17,6 +17,7 @@ import trio
 
 from bench.scale_steps import LongestStep
 from quorum.controller.server import RunningController
+from quorum.metadata.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
@@ -65,7 +66,12 @@ class Brokers:
                 Listener(name="PLAINTEXT", host="h", port=9000 + broker_id, security_protocol=0)
             ],
             features=[
-                Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+                Feature(
+                    name=one.name,
+                    min_supported_version=one.min_level,
+                    max_supported_version=one.max_level,
+                )
+                for one in REGISTERED_FEATURES
             ],
             rack=None,
             log_dirs=[uid(500 + broker_id)],
