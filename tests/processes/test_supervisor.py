@@ -209,11 +209,12 @@ def test_who_interrupts_up_has_no_cluster(tmp_path, number):
     starting = begin(tmp_path, "-d", *NEVER_READY)
     nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
     starting.send_signal(number)
-    _, said = starting.communicate(timeout=30)
+    _, said = starting.communicate(timeout=90)  # each role has 15 seconds to stop
     assert starting.returncode == 128 + number, said
     assert not alive(nodes)
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"supervisor.lock", "supervisor.log", "controller-1.log", "broker-11.log"}
+    of_nodes = {"controller-1.log", "broker-11.log"}  # a node that was ended early has none yet
+    assert left - of_nodes == {"supervisor.lock", "supervisor.log"}
 
 
 def all_begun(data):
