@@ -104,7 +104,7 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
         row["lag_seconds"] = (
             age_seconds(client, row["topic"], row["partition"], row["committed"] or 0)
             if row["lag"]
-            else 0
+            else row["lag"]
         )
     return rows
 
