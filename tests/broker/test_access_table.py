@@ -1,0 +1,508 @@
+"""The rights that each request needs, as Apache Kafka asks for them: exactly these are enough, and no neighbour is.
+
+`RIGHTS` is written by hand from Kafka's `KafkaApis` and `ControllerApis`, for `docs/access.md` is made of our own
+declarations. Each request of each version is sent with each sufficient set of rights, with one right less, and with
+one right replaced by every other operation on the same kind of resource.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+import trio
+
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import AclIndex, Authorizer
+from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.broker.test_denied import REFUSALS, TITLES, answer, codes
+from tests.interop.authorization.answers import comparable
+from tests.interop.authorization.requests import (
+    BROKER,
+    GROUP,
+    LISTENERS,
+    LOGGER,
+    METRICS,
+    TOPIC,
+    World,
+    request_of,
+)
+from tests.test_access import OPEN, REGISTRIES
+from wire.errors import ErrorCode
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from wire.transport.access import BY_CONTROLLER, needs_of
+
+Op, Kind = Operation, ResourceType
+USER = "nobody"
+INTERNAL_TOPICS = {
+    f"{topic}_{key}": "1"
+    for topic in ("offsets_topic", "transaction_state_log")
+    for key in ("replication_factor", "num_partitions")
+} | {"transaction_state_log_min_isr": "1"}
+OPERATIONS = set(Op) - {Op.UNKNOWN, Op.ANY, Op.ALL}
+# An operation is allowed by these, too (`AclEntry` of Kafka).
+IMPLIED_BY = {
+    Op.DESCRIBE: {Op.READ, Op.WRITE, Op.DELETE, Op.ALTER},
+    Op.DESCRIBE_CONFIGS: {Op.ALTER_CONFIGS},
+}
+
+Right = tuple[Operation, ResourceType]
+Rights = frozenset[Right]
+
+
+def sets(*alternatives: set[Right]) -> tuple[Rights, ...]:
+    return tuple(map(frozenset, alternatives))
+
+
+def on(kind: ResourceType, *operations: Operation) -> tuple[Rights, ...]:
+    """Each of the operations alone is enough."""
+    return sets(*({(one, kind)} for one in operations))
+
+
+class Fixed(World):
+    """Draws nothing: one topic, one group and one transactional id; `choice` is the index into what else there is."""
+
+    def __init__(self, ids, choice=0, flags=False):
+        super().__init__(None)
+        self.ids, self._choice, self._flags = ids, choice, flags
+
+    def topics(self, most=3, known=False):
+        return ["orders"]
+
+    def groups(self):
+        return ["readers"]
+
+    def transactions(self):
+        return ["tx"]
+
+    def one(self, pool):
+        return pool[self._choice % len(pool)]
+
+    def flag(self):
+        return self._flags
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request of an API. `needs` may be a function of the version; without rights a `listed` field is empty."""
+
+    needs: tuple[Rights, ...] | Callable[[int], tuple[Rights, ...]]
+    choice: int = 0
+    flags: bool = False
+    build: Callable[[World, int], dict] | None = None
+    listed: str = ""
+    versions: range = range(1000)
+
+    def sufficient(self, version: int) -> tuple[Rights, ...]:
+        return self.needs if isinstance(self.needs, tuple) else self.needs(version)
+
+
+def case(kind: ResourceType, *operations: Operation, **more) -> list[Case]:
+    return [Case(on(kind, *operations), **more)]
+
+
+def resources(kind: int, name: str, value: tuple[str, str] | None = None):
+    one = {"resource_type": kind, "resource_name": name}
+    if value is not None:
+        one["configs"] = [{"name": value[0], "value": value[1]}]
+        return lambda _w, _version: {"resources": [one], "validate_only": True}
+    return lambda _w, _version: {"resources": [one]}
+
+
+def of_configs(operation: Operation, *, altered: bool, loggers: bool = False) -> list[Case]:
+    """Configs of topics and groups are theirs, all others the cluster's."""
+    settings = {
+        (TOPIC, "orders", Kind.TOPIC): ("retention.ms", "1000"),
+        (GROUP, "readers", Kind.GROUP): ("consumer.session.timeout.ms", "50000"),
+        (BROKER, "11", Kind.CLUSTER): ("log.cleaner.threads", "1"),
+        (BROKER, "", Kind.CLUSTER): ("log.cleaner.threads", "1"),
+        (METRICS, "metrics", Kind.CLUSTER): ("interval.ms", "1000"),
+    }
+    if loggers:
+        settings[LOGGER, "11", Kind.CLUSTER] = ("kafka", "INFO")
+    return [
+        Case(on(kind, operation), build=resources(number, name, value if altered else None))
+        for (number, name, kind), value in settings.items()
+    ]
+
+
+def fetch(w, version):
+    """Behind the end, so that no records come."""
+    values = LISTENERS["CLIENTS"]["Fetch"](w, version)
+    for topic in values["topics"]:
+        topic["partitions"][0]["fetch_offset"] = 1_000_000
+    return values
+
+
+READ_GROUP, WRITE_TX = (Op.READ, Kind.GROUP), (Op.WRITE, Kind.TRANSACTIONAL_ID)
+CLUSTER_ACTION = case(Kind.CLUSTER, Op.CLUSTER_ACTION)
+ALTER = case(Kind.CLUSTER, Op.ALTER)
+DESCRIBE = case(Kind.CLUSTER, Op.DESCRIBE)
+RIGHTS: dict[str, dict[str, list[Case]]] = {
+    "CLIENTS": {
+        "Produce": [
+            Case(on(Kind.TOPIC, Op.WRITE)),
+            Case(
+                sets({WRITE_TX, (Op.WRITE, Kind.TOPIC)}),
+                choice=1,
+                flags=True,
+                versions=range(3, 100),
+            ),
+        ],
+        "Fetch": [
+            Case(on(Kind.TOPIC, Op.READ), build=fetch),
+        ],
+        "ListOffsets": case(Kind.TOPIC, Op.DESCRIBE),
+        "Metadata": [
+            Case(on(Kind.TOPIC, Op.DESCRIBE), build=lambda w, v: {"topics": [{"name": "orders"}]}),
+            Case(
+                on(Kind.TOPIC, Op.DESCRIBE),
+                build=lambda w, v: {"topics": [{"name": None, "topic_id": w.id("orders")}]},
+                versions=range(12, 100),
+            ),
+            Case(
+                on(Kind.TOPIC, Op.DESCRIBE),
+                build=lambda w, v: {"topics": None if v else []},
+                listed="topics",
+            ),
+        ],
+        "OffsetCommit": [Case(sets({READ_GROUP, (Op.READ, Kind.TOPIC)}))],
+        "OffsetFetch": [Case(sets({(Op.DESCRIBE, Kind.GROUP), (Op.DESCRIBE, Kind.TOPIC)}))],
+        "FindCoordinator": [
+            Case(on(Kind.GROUP, Op.DESCRIBE)),
+            Case(on(Kind.TRANSACTIONAL_ID, Op.DESCRIBE), choice=1, versions=range(1, 100)),
+        ],
+        "JoinGroup": case(Kind.GROUP, Op.READ),
+        "Heartbeat": case(Kind.GROUP, Op.READ),
+        "LeaveGroup": case(Kind.GROUP, Op.READ),
+        "SyncGroup": case(Kind.GROUP, Op.READ),
+        "DescribeGroups": case(Kind.GROUP, Op.DESCRIBE),
+        "ListGroups": [
+            Case(sets({(Op.DESCRIBE, Kind.GROUP)}, {(Op.DESCRIBE, Kind.CLUSTER)}), listed="groups")
+        ],
+        "DeleteRecords": case(Kind.TOPIC, Op.DELETE),
+        "InitProducerId": [
+            Case(sets({(Op.IDEMPOTENT_WRITE, Kind.CLUSTER)}, {(Op.WRITE, Kind.TOPIC)})),
+            Case(sets({WRITE_TX}), choice=2),
+        ],
+        "OffsetForLeaderEpoch": [
+            Case(sets({(Op.DESCRIBE, Kind.TOPIC)}, {(Op.CLUSTER_ACTION, Kind.CLUSTER)}))
+        ],
+        "AddPartitionsToTxn": [
+            Case(
+                lambda version: (
+                    sets({WRITE_TX, (Op.WRITE, Kind.TOPIC)})
+                    if version < 4
+                    else on(Kind.CLUSTER, Op.CLUSTER_ACTION)
+                )
+            )
+        ],
+        "AddOffsetsToTxn": [Case(sets({WRITE_TX, READ_GROUP}))],
+        "EndTxn": [Case(sets({WRITE_TX}))],
+        "WriteTxnMarkers": case(Kind.CLUSTER, Op.ALTER, Op.CLUSTER_ACTION),
+        "TxnOffsetCommit": [Case(sets({WRITE_TX, READ_GROUP, (Op.READ, Kind.TOPIC)}))],
+        "DescribeAcls": DESCRIBE,
+        "DescribeConfigs": of_configs(Op.DESCRIBE_CONFIGS, altered=False, loggers=True),
+        "IncrementalAlterConfigs": [
+            Case(
+                on(Kind.CLUSTER, Op.ALTER_CONFIGS),
+                build=resources(LOGGER, "11", ("kafka", "INFO")),
+            )
+        ],
+        "AlterReplicaLogDirs": ALTER,
+        "DescribeLogDirs": case(Kind.CLUSTER, Op.DESCRIBE, listed="results"),
+        "DeleteGroups": case(Kind.GROUP, Op.DELETE),
+        "OffsetDelete": [Case(sets({(Op.DELETE, Kind.GROUP), (Op.READ, Kind.TOPIC)}))],
+        "DescribeClientQuotas": case(Kind.CLUSTER, Op.DESCRIBE_CONFIGS),
+        "DescribeUserScramCredentials": DESCRIBE,
+        "DescribeProducers": [
+            Case(
+                on(Kind.TOPIC, Op.READ),
+                build=lambda w, v: {"topics": [{"name": "orders", "partition_indexes": [0]}]},
+            )
+        ],
+        "DescribeTransactions": case(Kind.TRANSACTIONAL_ID, Op.DESCRIBE),
+        "ConsumerGroupHeartbeat": [
+            Case(sets({READ_GROUP})),
+            Case(sets({READ_GROUP, (Op.DESCRIBE, Kind.TOPIC)}), choice=1),
+        ],
+        "ConsumerGroupDescribe": [
+            Case(on(Kind.GROUP, Op.DESCRIBE), build=lambda w, v: {"group_ids": ["readers"]})
+        ],
+        "ListConfigResources": case(Kind.CLUSTER, Op.DESCRIBE_CONFIGS),
+        "DescribeTopicPartitions": [
+            Case(
+                on(Kind.TOPIC, Op.DESCRIBE),
+                build=lambda w, v: {
+                    "topics": [{"name": "orders"}],
+                    "response_partition_limit": 10,
+                },
+            ),
+            Case(
+                on(Kind.TOPIC, Op.DESCRIBE),
+                build=lambda w, v: {"topics": [], "response_partition_limit": 10},
+                listed="topics",
+            ),
+        ],
+    },
+    "ADMINS": {
+        "CreateTopics": [Case(sets({(Op.CREATE, Kind.TOPIC)}, {(Op.CREATE, Kind.CLUSTER)}))],
+        "DeleteTopics": [
+            # Names that no topic has: those who may look for them are told so.
+            Case(
+                sets({(Op.DESCRIBE, Kind.TOPIC)}, {(Op.DELETE, Kind.CLUSTER)}),
+                build=lambda w, v: {"topic_names": ["none", "neither"]},
+                versions=range(6),
+            ),
+            Case(
+                sets({(Op.DELETE, Kind.TOPIC)}, {(Op.DELETE, Kind.CLUSTER)}),
+                versions=range(6, 100),
+            ),
+        ],
+        "DescribeAcls": DESCRIBE,
+        "CreateAcls": ALTER,
+        "DeleteAcls": ALTER,
+        "DescribeConfigs": of_configs(Op.DESCRIBE_CONFIGS, altered=False),
+        "AlterConfigs": of_configs(Op.ALTER_CONFIGS, altered=True),
+        "IncrementalAlterConfigs": of_configs(Op.ALTER_CONFIGS, altered=True),
+        "CreatePartitions": case(Kind.TOPIC, Op.ALTER),
+        "ElectLeaders": ALTER,
+        "AlterPartitionReassignments": ALTER,
+        "ListPartitionReassignments": DESCRIBE,
+        "AlterClientQuotas": case(Kind.CLUSTER, Op.ALTER_CONFIGS),
+        "AlterUserScramCredentials": ALTER,
+        "DescribeQuorum": DESCRIBE,
+        "UpdateFeatures": ALTER,
+        "UnregisterBroker": ALTER,
+        "AddRaftVoter": ALTER,
+        "RemoveRaftVoter": ALTER,
+        "DescribeCluster": ALTER,
+        **dict.fromkeys(
+            (
+                "AllocateProducerIds",
+                "AlterPartition",
+                "AssignReplicasToDirs",
+                "BeginQuorumEpoch",
+                "BrokerHeartbeat",
+                "BrokerRegistration",
+                "ControllerRegistration",
+                "EndQuorumEpoch",
+                "Envelope",
+                "Fetch",
+                "FetchSnapshot",
+                "UpdateRaftVoter",
+                "Vote",
+            ),
+            CLUSTER_ACTION,
+        ),
+    },
+}
+# Judged by what there is, not by the request alone: see `tests/broker/handlers/test_access.py` and those of tokens. A
+# follower's Fetch is refused whatever its rights, unless it is of the broker that it names: `test_fetch_access.py`.
+ELSEWHERE = {
+    "CLIENTS": {"DescribeDelegationToken", "ListTransactions"},
+    "ADMINS": {"CreateDelegationToken"},
+}
+
+
+def test_every_api_has_its_rights():
+    for listener, title in TITLES.items():
+        judged = {
+            handled.request.__name__.removesuffix("Request")
+            for handled in REGISTRIES[title].handled().values()
+            if needs_of(handled.access) != (BY_CONTROLLER,)
+        }
+        assert judged == RIGHTS[listener].keys() | ELSEWHERE[listener] | OPEN[title]
+
+
+def allows(granted: Rights, needed: Rights) -> bool:
+    return all(
+        any(
+            kind == wanted_kind and (operation == wanted or operation in IMPLIED_BY.get(wanted, ()))
+            for operation, kind in granted
+        )
+        for wanted, wanted_kind in needed
+    )
+
+
+def grants(sufficient: tuple[Rights, ...]):
+    """Sets of rights to try: each that is enough, one right less, and each neighbour in its place."""
+    yield frozenset()
+    for rights in sufficient:
+        yield rights
+        for one in rights:
+            rest = rights - {one}
+            yield rest
+            for operation in OPERATIONS - {one[0]}:
+                yield rest | {(operation, one[1])}
+
+
+def authorizer_of(rights: Rights, names: dict[ResourceType, str] | None = None) -> Authorizer:
+    """`names`: the one resource of a kind that the rights are about; of other kinds all."""
+    made = Authorizer(["User:ANONYMOUS"])
+    made._index = AclIndex.of(
+        Acl(
+            kind,
+            (names or {}).get(kind, "*"),
+            PatternType.LITERAL,
+            f"User:{USER}",
+            "*",
+            operation,
+            Permission.ALLOW,
+        )
+        for operation, kind in rights
+    )
+    made.complete_initial_load()
+    made.epoch = next(_epochs)  # answers are kept for as long as ACLs are the same
+    return made
+
+
+_epochs = itertools.count(1)
+
+
+def is_refused(told, listed: str) -> bool:
+    assert told != "closed"
+    if listed:
+        return not dict(told)[listed]
+    return bool(REFUSALS & set(codes(told)))
+
+
+@pytest.fixture
+async def contexts(tmp_path):
+    """Of a broker that coordinates a group with an offset and a transactional id, and of the controller."""
+    async with asked(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
+        await one.create("orders", "secret")
+        ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
+        for kind, key in ((0, "readers"), (1, "tx")):
+            await found(one, kind, key)
+        world = Fixed(ids)
+        await done(one, request_of("OffsetCommit", LISTENERS["CLIENTS"], 8, world, 1), 8)
+        await done(
+            one, InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), 4
+        )
+        (controller,) = one.cluster.controllers.values()
+        yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
+
+
+async def found(one, kind, key):
+    with trio.fail_after(20):
+        while True:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            (coordinator,) = (await one.call(request)).coordinators
+            if not coordinator.error_code:
+                return
+
+
+async def done(one, request, version):
+    """Asks until the coordinator is loaded."""
+    with trio.fail_after(20):
+        while set(codes(comparable(await one.call(request, version), {}))) != {ErrorCode.NONE}:
+            await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("listener", RIGHTS)
+async def test_exactly_the_rights_that_kafka_asks_for_are_enough(contexts, listener):
+    contexts, ids = contexts
+    registry = REGISTRIES[TITLES[listener]]
+    by_name = {
+        one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+    }
+    wrong, asked_for = [], 0
+    for name, cases in RIGHTS[listener].items():
+        served = registry.api_versions()[by_name[name].request.KEY]
+        for number, one in enumerate(cases):
+            builders = {name: one.build or LISTENERS[listener][name]}
+            world = Fixed(ids, one.choice, one.flags)
+            for version in range(max(served.low, one.versions.start), served.high + 1):
+                if version not in one.versions:
+                    continue
+                sufficient = one.sufficient(version)
+                request = request_of(name, builders, version, world, name)
+                for rights in dict.fromkeys(grants(sufficient)):
+                    context = replace(contexts[listener], authorizer=authorizer_of(rights))
+                    told = comparable(await answer(registry, context, request, version), {})
+                    is_enough = any(allows(rights, needed) for needed in sufficient)
+                    asked_for += 1
+                    if is_refused(told, one.listed) == is_enough:
+                        names = sorted(f"{one.name} {kind.name}" for one, kind in rights)
+                        wrong.append((name, number, version, names, is_enough, told))
+    assert not wrong, "\n".join(map(str, wrong[:20]))
+    assert asked_for > 1000
+
+
+class Two(Fixed):
+    """Two of each."""
+
+    def topics(self, most=3, known=False):
+        return ["orders", "secret"]
+
+    def groups(self):
+        return ["readers", "ghosts"]
+
+    def transactions(self):
+        return ["tx", "nothing"]
+
+
+FIRST = {Kind.TOPIC: "orders", Kind.GROUP: "readers", Kind.TRANSACTIONAL_ID: "tx"}
+SECOND = ("secret", "ghosts", "nothing")
+# The request has one item, or is refused as a whole.
+OF_ONE_ITEM = {
+    "AddOffsetsToTxn",
+    "AlterConfigs",
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "CreateTopics",
+    "DeleteGroups",
+    "DescribeConfigs",
+    "DescribeProducers",
+    "EndTxn",
+    "Heartbeat",
+    "IncrementalAlterConfigs",
+    "InitProducerId",
+    "JoinGroup",
+    "LeaveGroup",
+    "SyncGroup",
+}
+
+
+def items(told):
+    """Each named item, innermost first, with whether it is refused."""
+    inner = [one for _, value in told if isinstance(value, tuple) for one in value]
+    inside = [found for one in inner if isinstance(one, tuple) for found in items(one)]
+    yield from inside
+    names = {value for _, value in told if value in (*FIRST.values(), *SECOND)}
+    is_refused = not inside and bool(REFUSALS & set(codes(told)))
+    is_refused = is_refused or any(key == "error_code" and code in REFUSALS for key, code in told)
+    yield from ((name, is_refused) for name in names)
+
+
+async def test_of_two_items_only_the_one_that_the_rights_are_about_is_served(contexts):
+    contexts, ids = contexts
+    names = {topic_id: name for name, topic_id in ids.items()}
+    wrong, served = [], set()
+    for listener, rights_of in RIGHTS.items():
+        registry = REGISTRIES[TITLES[listener]]
+        by_name = {
+            one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+        }
+        for name, cases in rights_of.items():
+            versions = registry.api_versions()[by_name[name].request.KEY]
+            for one in cases if name not in OF_ONE_ITEM else ():
+                builders = {name: one.build or LISTENERS[listener][name]}
+                for version in range(max(versions.low, one.versions.start), versions.high + 1):
+                    (needed, *_) = one.sufficient(version)
+                    if version not in one.versions or not FIRST.keys() & {k for _, k in needed}:
+                        continue
+                    world = Two(ids, one.choice, one.flags)
+                    request = request_of(name, builders, version, world, name)
+                    context = replace(contexts[listener], authorizer=authorizer_of(needed, FIRST))
+                    told = comparable(await answer(registry, context, request, version), names)
+                    found = set(items(told))
+                    served |= {name for one, is_refused in found if not is_refused}
+                    for item, is_refused in found:
+                        if is_refused != (item in SECOND):
+                            wrong.append((name, version, item, is_refused, told))
+    assert not wrong, "\n".join(map(str, wrong[:20]))
+    assert len(served) > 12, served
