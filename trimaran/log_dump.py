@@ -31,6 +31,7 @@ from trimaran.record_rows import batch_row
 from wire.as_json import HIDDEN, as_json, base64_text, holds_secret
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.records.coordinator import decode_coordinator_record
+from wire.records.metadata import UnknownRecord, read_metadata_record
 from wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
@@ -271,9 +272,10 @@ def rows_of_batch(
 def _may_hold_secret(record: Record) -> bool:
     """Tells it of a record of the metadata log; nobody knows it of one that cannot be decoded."""
     try:
-        return holds_secret(decode_metadata_record(record.value or b""))
+        found = read_metadata_record(record.value or b"", record.offset)
     except RemoteProtocolError:
         return True
+    return isinstance(found, UnknownRecord) or holds_secret(found)
 
 
 def _control_columns(control: ControlRecord) -> Row:

@@ -187,9 +187,9 @@ class Lifecycle:
         if not lacking:
             return code.name
         return (
-            f"{code.name}: the cluster has finalized {lacking}; take that back with `kafka-features downgrade "
-            f"--feature NAME=LEVEL`, "
-            "or format a new cluster with `--feature NAME=LEVEL`"
+            f"{code.name}: the cluster has finalized {lacking}; upgrade trimaran, or lower the level with "
+            "`kafka-features downgrade --feature NAME=LEVEL` where Apache Kafka allows it (seldom metadata.version), "
+            "or format a new cluster with `--release-version` or `--feature NAME=LEVEL`"
         )
 
     async def _ask_registration(self, seconds: float) -> tuple[ErrorCode, int]:

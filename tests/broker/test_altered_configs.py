@@ -103,7 +103,7 @@ def der(pair: tuple[str, str]) -> bytes:
     return ssl.PEM_cert_to_DER_cert(first.strip())
 
 
-async def shows(one, certificate):
+async def check_shows(one, certificate):
     """Waits until new connections get it: the broker reads the file in a thread, behind the answer."""
     with trio.fail_after(SECONDS):
         while await one.certificate() != der(certificate):
@@ -117,7 +117,7 @@ async def test_new_connections_get_the_altered_certificate_and_open_ones_stay(tm
             new = one.certificates.issue("localhost", "127.0.0.1")
             result = await one.alter(**{KEYSTORE: one.write("new.pem", new)})
             assert result.error_code == 0
-            await shows(one, new)
+            await check_shows(one, new)
             await before.call(MetadataRequest(topics=[]), timeout=20)
 
 
@@ -130,7 +130,7 @@ async def test_the_same_location_set_again_has_the_file_read_again(tmp_path):
         offset = one.running.context.metadata.image.provenance.offset
         await one.alter(**{KEYSTORE: location})
         await one.seen(lambda image: image.provenance.offset > offset)
-        await shows(one, newer)
+        await check_shows(one, newer)
 
 
 async def test_altered_users_are_those_of_new_connections(tmp_path):

@@ -51,7 +51,7 @@ async def publish(publisher, *records):
     await publisher.obey()
 
 
-async def renewed(listener, before):
+async def check_renewed(listener, before):
     """A thread reads the file, of which a clock that jumps knows nothing."""
     deadline = time.monotonic() + 5
     while listener.security is before:
@@ -124,7 +124,7 @@ async def test_publishing_reads_no_file(node, tmp_path):
         await wait_all_tasks_blocked()
         publisher.publish(delta, image, Manifest(image.provenance))
         assert listener.security is before
-        await renewed(listener, before)
+        await check_renewed(listener, before)
         nursery.cancel_scope.cancel()
 
 
@@ -136,7 +136,7 @@ async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock)
         nursery.start_soon(publisher.run)
         (tmp_path / "new.pem").replace(tmp_path / "node.pem")
         await trio.sleep(11)
-        await renewed(listener, before)
+        await check_renewed(listener, before)
         nursery.cancel_scope.cancel()
 
 
