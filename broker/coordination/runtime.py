@@ -15,7 +15,7 @@ import trio
 from broker import events
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.shard import CoordinatorShard, Producer
-from broker.coordination.shard_epoch import ShardEpoch
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.coordination.spec import CoordinatorSpec
 from log.producers.marker import EndMarker
 from node.runtime.latest import Latest
@@ -44,6 +44,8 @@ class CoordinatorRuntime(Generic[S, R]):
         self._current: dict[int, Latest[ShardEpoch[S, R] | None]] = {}
         self._new: list[Latest[ShardEpoch[S, R] | None]] = []
         self._begun = AutoResetEvent()
+        # Whether one may be loading: looked up only then.
+        self._may_load = False
 
     # -- leadership
 
@@ -51,6 +53,7 @@ class CoordinatorRuntime(Generic[S, R]):
         """Begins to load the shard of a partition."""
         epoch = ShardEpoch(self.spec, partition_index, leader)
         self._epochs[partition_index] = epoch
+        self._may_load = True
         current = self._current.get(partition_index)
         if current is not None:
             current.set(epoch)
@@ -100,6 +103,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 await current.wait_not(epoch)
             if current.value is epoch:
                 again = self._epochs[epoch.partition_index] = epoch.again()
+                self._may_load = True
                 current.set(again)
 
     # -- finding
@@ -108,6 +112,13 @@ class CoordinatorRuntime(Generic[S, R]):
     def epochs(self) -> Collection[ShardEpoch[S, R]]:
         """One for each partition that is led here."""
         return self._epochs.values()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the shard of some partition that is led here is being loaded."""
+        if self._may_load:
+            self._may_load = any(one.state is ShardState.LOADING for one in self.epochs)
+        return self._may_load
 
     def epoch_of(self, partition_index: int) -> ShardEpoch[S, R]:
         """The shard of a partition, which may still be loading.

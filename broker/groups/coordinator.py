@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from uuid import uuid4
 
+import trio
+
 from broker.coordination.partitioning import partition_for
 from broker.coordination.ports import AppendInfo
 from broker.coordination.responses import CompletableResponse, PendingResponse
@@ -55,6 +57,10 @@ from wire.primitives import NIL_UUID
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000
+
+# For the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so that one which is
+# answered COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
+LOADED_SECONDS_MAX = 1.0
 
 DEFAULTS = ConsumerGroupSettings()
 
@@ -114,6 +120,16 @@ class GroupCoordinator:
         epoch = self.runtime.epoch_of(self.partition_of(group_id))
         epoch.active()
         return epoch
+
+    async def wait_loaded(self, group_ids: Iterable[str] | None = None) -> None:
+        """Returns when the shards of these groups, or of all, serve or will not, and after `LOADED_SECONDS_MAX`."""
+        if not self.runtime.is_loading:
+            return
+        asked = None if group_ids is None else set(map(self.partition_of, group_ids))
+        with trio.move_on_after(LOADED_SECONDS_MAX):
+            for epoch in list(self.runtime.epochs):
+                if asked is None or epoch.partition_index in asked:
+                    await epoch.wait_loaded()
 
     # -- members
 

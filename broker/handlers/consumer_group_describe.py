@@ -12,6 +12,7 @@ from broker.groups.consumer import describe
 from broker.groups.consumer.group import ConsumerGroup
 from broker.handlers.consumer_group_heartbeat import check_served
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from quorum.serving.authorization import may_with_topic
 from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
@@ -52,6 +53,7 @@ def _fail(
     slices=Slices("group_ids", "groups"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: request.group_ids, _fail)
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: Context, call: Call
 ) -> ConsumerGroupDescribeResponse | DeferredResponse[ConsumerGroupDescribeResponse]:

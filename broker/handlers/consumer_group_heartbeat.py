@@ -13,6 +13,7 @@ from uuid import uuid4
 from broker.coordination.responses import respond
 from broker.groups.consumer.groups import ConsumerHeartbeat
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from node.runtime.steps import pieces
 from quorum.metadata.features import GROUP_VERSION
 from quorum.serving.authorization import may_with_topic
@@ -53,6 +54,7 @@ def _fail(
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,), _fail)
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
 ) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:

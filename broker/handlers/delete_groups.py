@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from broker.coordination.responses import PendingResponse
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -32,6 +33,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
     slices=Slices("groups_names", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: request.groups_names, _fail)
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call
 ) -> DeferredResponse[DeleteGroupsResponse]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from broker.groups.describe import described
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -32,6 +33,7 @@ def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> Des
     slices=Slices("groups", "groups"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: request.groups, _fail)
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call
 ) -> DescribeGroupsResponse:

@@ -9,6 +9,7 @@ from broker.coordination.responses import respond
 from broker.groups.limits import MEMBER_BYTES_MAX
 from broker.groups.operation import join_error
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.security.acls import Operation
@@ -33,6 +34,7 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     on_error=_fail,
     elements_max=FEW_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,), _fail)
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
 ) -> JoinGroupResponse | DeferredResponse[JoinGroupResponse]:

@@ -6,6 +6,7 @@ Versions: up to 2 one member, whose error is the response's; 3 many members, als
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from wire.errors import KafkaError
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from wire.security.acls import Operation
@@ -23,6 +24,7 @@ MANY_MEMBERS_VERSION = 3
     access=groups(Operation.READ, "group_id"),
     elements_max=MANY_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,))
 def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
     version = call.header.api_version
     try:

@@ -24,6 +24,7 @@ from wire.transport.registry import handles
     elements_max=FEW_ELEMENTS_MAX,
 )
 async def list_groups(request: ListGroupsRequest, ctx: Context, call: Call) -> ListGroupsResponse:
+    await ctx.groups.wait_loaded()
     listing = ctx.groups.list_groups(request.states_filter, request.types_filter)
     try:
         groups = await with_checkpoints(listing, GROUPS_PER_STEP)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from broker.coordination.responses import respond
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
 from quorum.metadata.image import TopicImage
 from quorum.serving.authorization import may_with_topic
@@ -52,6 +53,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,), _fail)
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
 ) -> OffsetCommitResponse | DeferredResponse[OffsetCommitResponse]:

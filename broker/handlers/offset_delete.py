@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from broker.coordination.responses import respond
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -42,6 +43,7 @@ def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> Offse
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,), _fail)
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
 ) -> OffsetDeleteResponse | DeferredResponse[OffsetDeleteResponse]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
 from quorum.metadata.authorizer import Action
 from quorum.metadata.image import MetadataImage
@@ -75,6 +76,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: [one.group_id for one in request.groups] or [request.group_id], _fail)
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:

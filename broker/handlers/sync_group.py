@@ -8,6 +8,7 @@ from __future__ import annotations
 from broker.coordination.responses import respond
 from broker.groups.operation import sync_error
 from broker.handlers.context import Context
+from broker.handlers.loaded_groups import when_loaded
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.security.acls import Operation
@@ -25,6 +26,7 @@ PROTOCOL_VERSION = 5
     access=groups(Operation.READ, "group_id"),
     elements_max=MANY_ELEMENTS_MAX,
 )
+@when_loaded(lambda request: (request.group_id,))
 def sync_group(
     request: SyncGroupRequest, ctx: Context, call: Call
 ) -> SyncGroupResponse | DeferredResponse[SyncGroupResponse]:

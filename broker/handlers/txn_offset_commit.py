@@ -64,6 +64,7 @@ async def txn_offset_commit(
     request: TxnOffsetCommitRequest, ctx: Context, call: Call
 ) -> TxnOffsetCommitResponse:
     version = call.header.api_version
+    await ctx.groups.wait_loaded((request.group_id,))
     admitted = [
         topic for topic in (_admit(one, ctx) for one in request.topics) if topic is not None
     ]

@@ -47,10 +47,3 @@ async def test_filters(tmp_path, autojump_clock):
             request = ListGroupsRequest(states_filter=states, types_filter=types)
             answer = await rig.call(list_groups, request, 5)
             assert sorted(g.group_id for g in answer.groups) == expected
-
-
-async def test_while_loading(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        rig.lead(0)
-        answer = await rig.call(list_groups, ListGroupsRequest(), 5)
-        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

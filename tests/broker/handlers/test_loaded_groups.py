@@ -1,0 +1,195 @@
+"""Requests about groups whose shard is being loaded: they wait for it, but not for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+from immutables import Map
+
+from broker.groups.coordinator import LOADED_SECONDS_MAX
+from broker.groups.limits import GroupLimits
+from broker.handlers.consumer_group_describe import consumer_group_describe
+from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from broker.handlers.delete_groups import delete_groups
+from broker.handlers.describe_groups import describe_groups
+from broker.handlers.join_group import join_group
+from broker.handlers.leave_group import leave_group
+from broker.handlers.list_groups import list_groups
+from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_delete import offset_delete
+from broker.handlers.offset_fetch import offset_fetch
+from broker.handlers.sync_group import sync_group
+from quorum.metadata.features import GROUP_VERSION
+from quorum.metadata.image import FeaturesImage
+from tests.broker.groups.rig import Rig, open_rig
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.join_group import JoinGroupRequest
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_delete import OffsetDeleteRequest
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from wire.messages.sync_group import SyncGroupRequest
+
+E = ErrorCode
+
+COMMIT = OffsetCommitRequestTopic(
+    name="t",
+    partitions=[
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    ],
+)
+CHECKER = OffsetFetchRequest(
+    group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+)
+
+# A handler, a request for it about group `g`, the version, where its answer has the code, and the code when it is
+# loaded.
+REQUESTS = {
+    "offset_fetch": (
+        offset_fetch,
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]),
+        9,
+        lambda answer: answer.groups[0].error_code,
+        E.NONE,
+    ),
+    "offset_fetch of 0.8.2": (
+        offset_fetch,
+        CHECKER,
+        1,
+        lambda answer: answer.topics[0].partitions[0].error_code,
+        E.NONE,
+    ),
+    "offset_commit": (
+        offset_commit,
+        OffsetCommitRequest(
+            group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=[COMMIT]
+        ),
+        8,
+        lambda answer: answer.topics[0].partitions[0].error_code,
+        E.NONE,
+    ),
+    "offset_delete": (
+        offset_delete,
+        OffsetDeleteRequest(group_id="g", topics=[]),
+        0,
+        lambda answer: answer.error_code,
+        E.GROUP_ID_NOT_FOUND,
+    ),
+    "join_group": (
+        join_group,
+        JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[],
+        ),
+        3,
+        lambda answer: answer.error_code,
+        E.INCONSISTENT_GROUP_PROTOCOL,
+    ),
+    "sync_group": (
+        sync_group,
+        SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[]),
+        3,
+        lambda answer: answer.error_code,
+        E.UNKNOWN_MEMBER_ID,
+    ),
+    "leave_group": (
+        leave_group,
+        LeaveGroupRequest(group_id="g", member_id="m"),
+        2,
+        lambda answer: answer.error_code,
+        E.UNKNOWN_MEMBER_ID,
+    ),
+    "consumer_group_heartbeat": (
+        consumer_group_heartbeat,
+        ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+        1,
+        lambda answer: answer.error_code,
+        E.GROUP_ID_NOT_FOUND,
+    ),
+    "consumer_group_describe": (
+        consumer_group_describe,
+        ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=False),
+        1,
+        lambda answer: answer.groups[0].error_code,
+        E.GROUP_ID_NOT_FOUND,
+    ),
+    "describe_groups": (
+        describe_groups,
+        DescribeGroupsRequest(groups=["g"], include_authorized_operations=False),
+        6,
+        lambda answer: answer.groups[0].error_code,
+        E.GROUP_ID_NOT_FOUND,
+    ),
+    "delete_groups": (
+        delete_groups,
+        DeleteGroupsRequest(groups_names=["g"]),
+        2,
+        lambda answer: answer.results[0].error_code,
+        E.GROUP_ID_NOT_FOUND,
+    ),
+    "list_groups": (
+        list_groups,
+        ListGroupsRequest(states_filter=[], types_filter=[]),
+        5,
+        lambda answer: answer.error_code,
+        E.NONE,
+    ),
+}
+
+
+def serving_consumer_groups(rig):
+    features = FeaturesImage(levels=Map({GROUP_VERSION: 1}))
+    rig.metadata.image = replace(rig.metadata.image, features=features)
+
+
+async def code_of(rig, name):
+    handler, request, version, find, _ = REQUESTS[name]
+    return E.of(find(await rig.call(handler, request.replace(), version)))
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_request_of_a_group_that_is_loaded_in_a_moment_waits_for_it(tmp_path, name):
+    async with open_rig(tmp_path) as rig:
+        serving_consumer_groups(rig)
+        rig.lead(rig.index_of("g"))
+        assert await code_of(rig, name) is REQUESTS[name][-1]
+
+
+async def test_a_request_of_a_group_that_takes_long_to_load_is_refused_after_a_second(
+    tmp_path, autojump_clock
+):
+    rig = Rig(tmp_path, GroupLimits(partition_count=1))  # whose shards nobody loads
+    serving_consumer_groups(rig)
+    log = rig.lead(0).log
+
+    for name in REQUESTS:
+        began = trio.current_time()
+        assert await code_of(rig, name) is E.COORDINATOR_LOAD_IN_PROGRESS, name
+        assert trio.current_time() - began == pytest.approx(LOADED_SECONDS_MAX), name
+    log.close()
+
+
+async def test_a_group_of_a_loaded_shard_does_not_wait_for_another_shard(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        rig.lead(rig.index_of("g"))
+        await rig.loaded(rig.index_of("g"))
+        assert not rig.groups.runtime.is_loading
+        assert isinstance(rig.start(offset_fetch, CHECKER, 1), bytes | bytearray | memoryview)
