@@ -125,9 +125,8 @@ def _matches(
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
+    # Of an id that never began one `started_ms` is -1, so its age is that of the epoch, as in Kafka.
     age_ms = now_ms - transaction.started_ms
-    if request.duration_filter >= 0 and (
-        transaction.started_ms < 0 or age_ms <= request.duration_filter
-    ):
+    if request.duration_filter >= 0 and age_ms <= request.duration_filter:
         return False
     return pattern is None or pattern(name) is not None

@@ -172,7 +172,8 @@ class TransactionCoordinatorShard:
             for transactional_id, transaction in self.transactions.items()
             if transaction.state.is_prepared
         ]
-        self._timers.set(_Timer.ABORT, at.after_ms(self.limits.abort_interval_ms))
+        # At once: of a coordinator that moves more often than the interval nothing would ever time out.
+        self._timers.set(_Timer.ABORT, at.now)
         self._timers.set(_Timer.EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
 
     def deadline(self) -> float | None:
