@@ -73,6 +73,7 @@ class Limit:
 LIMITS = "wire.transport.limits:ConnectionLimits."
 HEAVY = "wire.transport.heavy:"
 GROUPS = "broker.groups.limits:"
+PATTERNS = "broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
         Limit("all of a node", "max.connections", "more wait; a quiet client is closed", REFUSED),
@@ -234,11 +235,11 @@ TABLE = {
             "refused",
             ERRORS,
         ),
+        Limit("instructions of a pattern", PATTERNS + "INSTRUCTIONS_MAX", "refused", ERRORS),
+        Limit("memory of a pattern", PATTERNS + "MEMORY_BYTES_MAX", "refused", ERRORS),
+        Limit("patterns that are resolved at once", PATTERNS + "PATTERNS_AT_ONCE", "others wait"),
         Limit(
-            "memory of a pattern",
-            "broker.groups.consumer.regexes:MEMORY_BYTES_MAX",
-            "refused",
-            ERRORS,
+            "topics in what is kept of all patterns", PATTERNS + "NAMES_KEPT_MAX", "the oldest goes"
         ),
         Limit(
             "bytes of an offset's metadata",

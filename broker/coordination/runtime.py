@@ -120,6 +120,13 @@ class CoordinatorRuntime(Generic[S, R]):
             self._may_load = any(one.state is ShardState.LOADING for one in self.epochs)
         return self._may_load
 
+    async def wait_loaded(self, partition_indexes: Collection[int] | None, seconds: float) -> None:
+        """Returns when the shards of these partitions, or of all, serve or will not; after `seconds` all the same."""
+        with trio.move_on_after(seconds):
+            for epoch in list(self.epochs):
+                if partition_indexes is None or epoch.partition_index in partition_indexes:
+                    await epoch.wait_loaded()
+
     def epoch_of(self, partition_index: int) -> ShardEpoch[S, R]:
         """The shard of a partition, which may still be loading.
 

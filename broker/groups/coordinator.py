@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from uuid import uuid4
-
-import trio
 
 from broker.coordination.partitioning import partition_for
 from broker.coordination.ports import AppendInfo
@@ -20,6 +20,7 @@ from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
 from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.coordination.spec import CoordinatorSpec
+from broker.coordination.timers import Instant
 from broker.groups.consumer import describe as consumer_describe
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
@@ -37,6 +38,7 @@ from broker.groups.loaded_rows import LoadedRows
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
+from broker.metadata.topic_patterns import TopicPatterns, Topics
 from log.producers.marker import EndMarker
 from node.runtime.steps import Steps, pieces
 from quorum.metadata.delta import MetadataDelta
@@ -54,6 +56,8 @@ from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRespons
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.primitives import NIL_UUID
+from wire.transport.events import yield_to_loop
+from wire.transport.guard import JUDGED_PER_TURN
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000
@@ -87,6 +91,7 @@ class GroupCoordinator:
         self._metadata = metadata
         around = Surroundings(settings, newest_topics(lambda: metadata.image))
         self._around = around
+        self.patterns = TopicPatterns()
         serde = GroupRecordSerde(limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
@@ -97,6 +102,7 @@ class GroupCoordinator:
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
                 storage_failed=storage_failed,
+                follow_up=self._resolve_patterns,
             )
         )
 
@@ -123,13 +129,9 @@ class GroupCoordinator:
 
     async def wait_loaded(self, group_ids: Iterable[str] | None = None) -> None:
         """Returns when the shards of these groups, or of all, serve or will not, and after `LOADED_SECONDS_MAX`."""
-        if not self.runtime.is_loading:
-            return
-        asked = None if group_ids is None else set(map(self.partition_of, group_ids))
-        with trio.move_on_after(LOADED_SECONDS_MAX):
-            for epoch in list(self.runtime.epochs):
-                if asked is None or epoch.partition_index in asked:
-                    await epoch.wait_loaded()
+        if self.runtime.is_loading:
+            asked = None if group_ids is None else set(map(self.partition_of, group_ids))
+            await self.runtime.wait_loaded(asked, LOADED_SECONDS_MAX)
 
     # -- members
 
@@ -185,6 +187,30 @@ class GroupCoordinator:
                 lambda shard, at: shard.consumers.heartbeat_failed(given.request, at)
             )
             raise
+
+    async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:
+        """A follow-up of a shard: resolves the patterns that members of a group subscribe to, one after the other."""
+        with suppress(KafkaError):  # the epoch has ended
+            while (asked := epoch.active().consumers.next_regex(group_id)) is not None:
+                regex, may_see = asked
+                image = self._metadata.image
+                found = await self._resolved(regex, image.topics.by_name, may_see)
+                offset = image.provenance.offset
+                epoch.step(partial(_take_over, group_id, regex, found, offset))
+
+    async def _resolved(
+        self, regex: str, topics: Topics, may_see: Callable[[str], bool]
+    ) -> frozenset[str] | None:
+        """None: another coordinator has taken the pattern, and it is none here."""
+        try:
+            names = await self.patterns.matching(regex, topics)
+        except KafkaError:
+            return None
+        found: set[str] = set()
+        for some in pieces(names, JUDGED_PER_TURN):
+            found.update(filter(may_see, some))
+            await yield_to_loop()
+        return frozenset(found)
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
         """One response per member that is to go."""
@@ -344,6 +370,17 @@ class GroupCoordinator:
             except KafkaError as error:
                 refused[group_id] = error.code
         return found
+
+
+def _take_over(
+    group_id: str,
+    regex: str,
+    topics: frozenset[str] | None,
+    version: int,
+    shard: GroupCoordinatorShard,
+    at: Instant,
+) -> None:
+    shard.consumers.regex_resolved(group_id, regex, topics, version, at)
 
 
 def _check_group_id(group_id: str) -> None:

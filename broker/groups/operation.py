@@ -37,12 +37,7 @@ class Timer(Enum):
     CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
     CLASSIC_SYNC = "classic sync"  # and then have synced
     TARGET = "target"  # the group's target, or a piece of it, is due
-    REGEXES = "regexes"  # some more topics are matched with a pattern
     DOWNGRADE = "downgrade"  # the group has become a classic one, which must rebalance
-
-
-# Timers of a consumer group whose work is done in pieces, one a call.
-IN_PIECES = (Timer.TARGET, Timer.REGEXES)
 
 
 class TimerKey(NamedTuple):

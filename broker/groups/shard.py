@@ -24,7 +24,6 @@ from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
 from broker.groups.operation import (
-    IN_PIECES,
     Answer,
     GroupOperation,
     GroupWrite,
@@ -60,8 +59,7 @@ log = logging.getLogger(__name__)
 class GroupCoordinatorShard:
     """The groups of one partition, from `loaded` on.
 
-    `groups` has a group while it has members or pending members, or a record of its own; others are known by their
-    offsets alone.
+    `groups` has a group while it has members or pending members, or a record; others are known by their offsets alone.
     """
 
     def __init__(self, limits: GroupLimits, knows_topic: KnowsTopic, around: Surroundings) -> None:
@@ -74,7 +72,11 @@ class GroupCoordinatorShard:
         # Writes whose commit somebody awaits.
         self._awaited: set[ConsumerGroupWrite | Answer] = set()
         self.consumers = ConsumerGroups(
-            self.store.consumer_groups, self._timers, around, self._write
+            self.store.consumer_groups,
+            self._timers,
+            around,
+            self._write,
+            resolve=lambda group_id: self._effects.follow_ups.append(group_id),  # noqa: PLW0108 - `take` makes others
         )
         # The classic group that was last decided to become a consumer group, and when: its records may not be written.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
@@ -328,9 +330,8 @@ class GroupCoordinatorShard:
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over a record that is in the log: the only way in which anything changes that a record tells of.
 
-        One thing is ahead of its records, as in Kafka: the members of a classic group and the generation they are in,
-        because they join before there is anything to write. Whoever loads the group begins with the generation that was
-        written last.
+        Only the members of a classic group and their generation are ahead of it, as in Kafka: they join before there is
+        anything to write. Whoever loads the group begins with the generation that was written last.
         """
         self.store.replay(offset, record, producer)
         if producer is not None:
@@ -399,9 +400,8 @@ class GroupCoordinatorShard:
     def handle_timeout(self, at: Instant) -> None:
         """Does what is due at `at`; calling it early does nothing.
 
-        What a consumer group's timer leads to is written before the next rule looks at the group, and of work on
-        targets and patterns there is one piece a call: what is due after that follows with the next call, to which
-        `deadline` then points.
+        What a consumer group's timer leads to is written before the next rule looks at the group, and of a target there
+        is one piece a call: what is due after that follows with the next call, to which `deadline` then points.
         """
         decided: set[str] = set()
         while (key := self._timers.pop_due(at.now)) is not None:
@@ -414,7 +414,7 @@ class GroupCoordinatorShard:
                     return
                 decided.add(key.group_id)
                 self.consumers.timer_due(key, at)
-                if key.kind in IN_PIECES:
+                if key.kind is Timer.TARGET:
                     return
             elif (group := self.groups.get(key.group_id)) is not None:
                 self._timer_due(self._operation(group, at), key)

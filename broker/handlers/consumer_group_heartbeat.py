@@ -67,7 +67,7 @@ def consumer_group_heartbeat(
         return DeferredResponse(judging, on_error=partial(_fail, request))
     if not all(map(may_name, names)):
         return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-    return _beat(request, ctx, call)
+    return _admitted(request, ctx, call)
 
 
 async def _of_many(
@@ -81,11 +81,29 @@ async def _of_many(
         if not all(map(may_name, some)):
             return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
         await yield_to_loop()
-    return await finished(_beat(request, ctx, call))
+    return await finished(_admitted(request, ctx, call))
+
+
+def _admitted(
+    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
+) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
+    """A pattern that is new is looked at in a thread first."""
+    regex, patterns = request.subscribed_topic_regex, ctx.groups.patterns
+    if not regex or patterns.knows(regex):
+        return _beat(request, ctx, call)
+
+    async def finish() -> ConsumerGroupHeartbeatResponse:
+        refused = await patterns.refusal(regex)
+        return await finished(_beat(request, ctx, call, refused))
+
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 def _beat(
-    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
+    request: ConsumerGroupHeartbeatRequest,
+    ctx: Context,
+    call: Call,
+    refused: KafkaError | None = None,
 ) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
     pending = ctx.groups.consumer_heartbeat(
         ConsumerHeartbeat(
@@ -95,6 +113,7 @@ def _beat(
             client_host=f"/{call.connection.peer[0]}",  # as Java prints an address
             new_id=str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
+            refused=refused,
         )
     )
     return respond(pending, lambda response: response, lambda code: _fail(request, code, ""))

@@ -15,7 +15,7 @@ from itertools import islice
 from broker import events
 from broker.groups.consumer.assignors.model import Assignment, Work, done
 from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
-from broker.groups.consumer.operation import ConsumerOperation
+from broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation
 from broker.groups.consumer.records import assignment_epoch_record, target_record
 from broker.groups.consumer.target import compute_target, size_of
 from broker.groups.consumer.work import TargetWork
@@ -44,8 +44,7 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
         # Members need an epoch to be at until then.
-        operation.write([assignment_epoch_record(group.id, group.epoch, 0)])
-        operation.bump_epoch()
+        operation.write([assignment_epoch_record(group.id, FIRST_EPOCH, 0)])
     operation.set_timer(Timer.TARGET, wait_ms)
 
 

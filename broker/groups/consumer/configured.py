@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from broker.groups.consumer.settings import (
+    RECONCILING_INTERVAL_MS_MIN,
+    ConsumerGroupSettings,
+    MigrationPolicy,
+)
 from node.config.consumer_group_keys import ASSIGNOR_NAMES
 from node.config.group_keys import GROUP_CONFIGS
 from node.config.server import ServerConfig
 from quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
 from quorum.serving.node_configs import NodeConfigs
+
+# Who sets it is obeyed while a group is on its way to its target, too; its default of 5 s is for what is configured.
+LEAST_HEARTBEAT_INTERVAL = "group.consumer.min.heartbeat.interval.ms"
 
 
 class ConfiguredGroups:
@@ -25,6 +32,9 @@ class ConfiguredGroups:
         self._base = ConsumerGroupSettings(
             session_timeout_ms=config["group.consumer.session.timeout.ms"],
             heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+            reconciling_interval_ms_min=max(
+                RECONCILING_INTERVAL_MS_MIN, config.explicit.get(LEAST_HEARTBEAT_INTERVAL, 0)
+            ),
             assignors=tuple(
                 dict.fromkeys(ASSIGNOR_NAMES[name] for name in config["group.consumer.assignors"])
             ),
@@ -38,7 +48,7 @@ class ConfiguredGroups:
             config["group.consumer.max.session.timeout.ms"],
         )
         self._heartbeat = (
-            config["group.consumer.min.heartbeat.interval.ms"],
+            config[LEAST_HEARTBEAT_INTERVAL],
             config["group.consumer.max.heartbeat.interval.ms"],
         )
         self._assignment = (

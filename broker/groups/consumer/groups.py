@@ -28,7 +28,7 @@ from broker.groups.consumer.topics import Topics
 from broker.groups.consumer.work import GroupWork
 from broker.groups.group import ClassicGroup
 from broker.groups.joining import Join
-from broker.groups.operation import IN_PIECES, Timer, TimerKey
+from broker.groups.operation import Timer, TimerKey
 from broker.groups.records import GroupRecord
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -44,8 +44,6 @@ from wire.records.groups import GroupMetadataKey
 
 # Of a member that could not be fenced because nothing could be written: when it is tried again.
 RETRY_MS = 1_000
-# 1,000 names each, of 5 µs.
-REGEX_PIECES_PER_TICK = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,8 @@ class ConsumerHeartbeat:
     client_host: str
     new_id: str
     may_see: regexes.MaySee
+    # What is wrong with the pattern of the request.
+    refused: KafkaError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ class Surroundings:
 
 
 class ConsumerGroups:
-    """`groups` is the store's; `write` hands records over that nobody's request waits for."""
+    """`groups` is the store's; `write` hands records over that nobody's request waits for; `resolve` has the patterns
+    of a group resolved that are in its work.
+    """
 
     def __init__(
         self,
@@ -77,11 +79,13 @@ class ConsumerGroups:
         timers: Timers[TimerKey],
         around: Surroundings,
         write: Callable[[ConsumerGroupWrite], None],
+        resolve: Callable[[str], None],
     ) -> None:
         self._groups = groups
         self._timers = timers
         self._around = around
         self._write = write
+        self._resolve = resolve
         self._works: dict[str, GroupWork] = {}
 
     def operation(
@@ -127,8 +131,13 @@ class ConsumerGroups:
         else:
             member_id = request.member_id or given.new_id
             client = (given.client_id, given.client_host)
-            response = heartbeat.heartbeat(operation, request, member_id, client, given.may_see)
+            response = heartbeat.heartbeat(
+                operation, request, member_id, client, given.may_see, given.refused
+            )
         self._works[request.group_id] = operation.work
+        if operation.work.regexes and not operation.work.resolving:
+            operation.work.resolving = True
+            self._resolve(request.group_id)
         return Result(operation.records, response)
 
     def _open(
@@ -187,14 +196,39 @@ class ConsumerGroups:
         self._settle(operation)
         return responses
 
+    # -- patterns
+
+    def next_regex(self, group_id: str) -> tuple[str, regexes.MaySee] | None:
+        """A pattern of the group that is to be resolved, and who asked; None if that were all."""
+        work = self._works.get(group_id)
+        if work is None:
+            return None
+        if not work.regexes:
+            work.resolving = False
+            return None
+        return next(iter(work.regexes.items()))
+
+    def regex_resolved(
+        self, group_id: str, regex: str, topics: frozenset[str] | None, version: int, at: Instant
+    ) -> None:
+        """What a pattern matches at an offset of the metadata; None if that cannot be found out here."""
+        group, work = self._groups.get(group_id), self._works.get(group_id)
+        if work is None or work.regexes.pop(regex, None) is None:
+            return  # nobody waits for it any more
+        if group is None or topics is None:
+            return
+        operation = self.operation(group, at)
+        if regexes.resolved(operation, regex, topics, version):
+            operation.bump_epoch()
+            assigning.assign_if_due(operation)
+            self._settle(operation)
+
     # -- timers
 
     def timer_due(self, key: TimerKey, at: Instant) -> None:
         operation = self.operation(self._groups[key.group_id], at)
         if key.kind is Timer.TARGET:
             assigning.work_on_target(operation)
-        elif key.kind is Timer.REGEXES:
-            _match(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
         self._settle(operation)
@@ -233,8 +267,7 @@ class ConsumerGroups:
     def forget(self, group_id: str) -> None:
         """The group is gone, or what it was busy with is."""
         self._works.pop(group_id, None)
-        for kind in IN_PIECES:
-            self._timers.cancel(TimerKey(kind, group_id))
+        self._timers.cancel(TimerKey(Timer.TARGET, group_id))
 
 
 def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
@@ -243,14 +276,3 @@ def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
         operation.expect_heartbeat(member)
     if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
         operation.set_timer_if_absent(Timer.REVOCATION, member.rebalance_timeout_ms, member.id)
-
-
-def _match(operation: ConsumerOperation) -> None:
-    """One tick of the timer."""
-    if not operation.work.regexes:
-        return
-    if regexes.work_on_regexes(operation, REGEX_PIECES_PER_TICK):
-        operation.bump_epoch()
-        assigning.assign_if_due(operation)
-    if operation.work.regexes:
-        operation.set_timer(Timer.REGEXES, 0)

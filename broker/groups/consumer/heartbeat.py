@@ -27,7 +27,6 @@ from broker.groups.consumer.reconciliation import Reported, owned_partitions, re
 from broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
-    RECONCILING_INTERVAL_MS_MIN,
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
@@ -105,8 +104,10 @@ def heartbeat(
     member_id: str,
     client: tuple[str, str],
     may_see: regexes.MaySee,
+    refused: KafkaError | None = None,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Decides on records and answers the member; `client` is its client id and host.
+    """Decides on records and answers the member; `client` is its client id and host, `refused` what is wrong with its
+    pattern.
 
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
@@ -122,8 +123,10 @@ def heartbeat(
     updated = _updated(member, request, client)
     assigned_before = member.assigned
     changed = subscribe(operation, member, updated)
-    found = regexes.update(operation, updated, may_see)
-    refresh_epoch(operation, changed or found)
+    if refused is not None:
+        raise refused
+    regexes.update(operation, updated, may_see)
+    refresh_epoch(operation, changed and is_resolved(group, member, updated))
     assigning.assign_if_due(operation)
     updated = move_on(operation, updated.id, reported, changed)
     operation.expect_heartbeat(updated)
@@ -196,10 +199,20 @@ def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: Cons
     )
 
 
+def is_resolved(group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember) -> bool:
+    """Whether it is known what a member that has changed its subscription gains or gives up. A first pattern that is
+    yet to be resolved is no reason for another target.
+    """
+    names_changed = before.subscribed_names != member.subscribed_names
+    return names_changed or bool(before.regex) or member.regex in group.regexes
+
+
 def refresh_epoch(operation: ConsumerOperation, changed: bool) -> None:
     """Counts the epoch up if subscriptions have changed, or the topics behind them."""
     group, work = operation.group, operation.work
     if not changed:
+        if not group.epoch:
+            operation.begin()
         if work.checked_topics is operation.topics.version:
             return
         found = metadata_hash(group.subscribed_topics(), operation.topics)
@@ -240,12 +253,13 @@ def next_heartbeat_ms(
     is_under_way = (
         group.epoch > group.assignment_epoch
         or not member.is_reconciled_to(group.assignment_epoch)
+        or bool(operation.work.regexes)
         or operation.at.now_ms - group.assignment_timestamp_ms < RECONCILING_MS
     )
     if not is_under_way:
         return wanted
     for_all = len(group.members) * 1000 // RECONCILING_HEARTBEATS_PER_SECOND_MAX
-    return min(wanted, max(RECONCILING_INTERVAL_MS_MIN, for_all))
+    return min(wanted, max(operation.settings.reconciling_interval_ms_min, for_all))
 
 
 # -- leaving

@@ -26,7 +26,7 @@ from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.consumer.topics import Topics
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
-from broker.groups.operation import IN_PIECES, Timer
+from broker.groups.operation import Timer
 from broker.groups.records import GroupRecord, group_record, group_value
 from broker.groups.subscription import CONSUMER_PROTOCOL
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -147,8 +147,7 @@ def downgrade_if_classic(operation: ConsumerOperation) -> bool:
             operation.cancel_timer(kind, member_id)
     operation.write(list(group_tombstones(group)))
     operation.records.append(record)
-    for kind in IN_PIECES:
-        operation.cancel_timer(kind)
+    operation.cancel_timer(Timer.TARGET)
     operation.set_timer(Timer.DOWNGRADE, 0)
     return True
 

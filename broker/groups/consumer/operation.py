@@ -14,7 +14,12 @@ from broker.coordination.shard import ResponseToken
 from broker.coordination.timers import Instant, Timers
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.records import current_record, epoch_record, member_record
+from broker.groups.consumer.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    member_record,
+)
 from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.consumer.topics import Topics, metadata_hash
 from broker.groups.consumer.work import GroupWork
@@ -23,6 +28,9 @@ from broker.groups.records import GroupRecord
 from wire.errors import ErrorCode
 from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from wire.schema import Message
+
+# Of a new group, to which nothing is assigned; its first target is of the next, as in Kafka.
+FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +75,17 @@ class ConsumerOperation:
     def write_current(self, member: ConsumerMember) -> None:
         self.write([current_record(self.group.id, member)])
 
+    def begin(self) -> None:
+        """The first epoch of a new group: nobody is assigned anything, and members have an epoch to be at."""
+        group_id = self.group.id
+        self.write([epoch_record(group_id, FIRST_EPOCH, 0)])
+        self.write([assignment_epoch_record(group_id, FIRST_EPOCH, 0)])
+
     def bump_epoch(self) -> None:
         """The group's members or topics have changed: the target is to be computed anew."""
         topics = metadata_hash(self.group.subscribed_topics(), self.topics)
-        self.write([epoch_record(self.group.id, self.group.epoch + 1, topics)])
+        epoch = max(FIRST_EPOCH, self.group.epoch) + 1
+        self.write([epoch_record(self.group.id, epoch, topics)])
 
     # -- timers
 

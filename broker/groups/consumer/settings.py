@@ -14,9 +14,6 @@ SUBSCRIPTION_BYTES_MAX = 512 << 10
 # Of an id that a member has chosen: it is in the keys of four records, and many members' targets are in one batch.
 MEMBER_ID_CHARACTERS_MAX = 1_000
 
-# Of a pattern: its program takes some ten times as much memory, which RE2 is held to as well (`regexes`).
-REGEX_CHARACTERS_MAX = 10_000
-
 # While a group is on its way to its target its members are asked to come again soon, or each step would take a
 # heartbeat interval of seconds: after so long at the soonest, and so that all of them together come so often.
 RECONCILING_INTERVAL_MS_MIN = 500
@@ -48,6 +45,7 @@ class ConsumerGroupSettings:
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    reconciling_interval_ms_min: int = RECONCILING_INTERVAL_MS_MIN
     assignment_interval_ms: int = 1_000
     assignors: tuple[str, ...] = ("uniform", "range")
     members_max: int = 0x7FFFFFFF

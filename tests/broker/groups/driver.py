@@ -16,6 +16,7 @@ from broker.groups.operation import GroupWrite
 from broker.groups.records import GroupRecord
 from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
+from broker.metadata.topic_patterns import compiled
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.consumer_group_heartbeat import (
@@ -79,11 +80,22 @@ def topic_id(name: str) -> bytes:
     return name.encode().ljust(16, b"-")
 
 
+def refusal(regex: str | None) -> KafkaError | None:
+    """What is wrong with a pattern, which the coordinator finds out before the shard is asked."""
+    try:
+        compiled(regex or "")
+    except KafkaError as error:
+        return error
+    return None
+
+
 SURROUNDINGS = Surroundings(lambda _group_id: ConsumerGroupSettings(), FakeTopics)
 
 
 class Driver:
-    """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token."""
+    """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token. Patterns are
+    resolved at once unless `matching_later`, and then by `match`.
+    """
 
     def __init__(
         self,
@@ -109,7 +121,8 @@ class Driver:
         self.shard.finish_load()
         self.shard.loaded(self.at)
         self.uncommitted = UncommittedWrites()
-        self.holding = False
+        self.follow_ups: list[str] = []
+        self.holding = self.matching_later = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
         # Generations of which something is in the log that was not committed in time.
@@ -133,9 +146,23 @@ class Driver:
             for token, response in effects.responses:
                 assert token not in self.answers, f"{token} is answered twice"
                 self.answers[token] = response
+            self.follow_ups += effects.follow_ups
             committed = 0 if self.holding else self.acknowledge()
             if not effects.writes and not committed:
                 return
+
+    def match(self) -> None:
+        """What `GroupCoordinator` does about the patterns of groups."""
+        groups, self.follow_ups = self.follow_ups, []
+        for group_id in groups:
+            while (asked := self.shard.consumers.next_regex(group_id)) is not None:
+                regex, may_see = asked
+                matches = compiled(regex)
+                found = frozenset(n for n in self.topics.names() if matches(n) and may_see(n))
+                self.shard.consumers.regex_resolved(
+                    group_id, regex, found, self.topics.offset, self.at
+                )
+                self.settle()
 
     def store(self, write) -> None:
         if self.failing is not None and write.records:
@@ -265,7 +292,8 @@ class Driver:
             ],
         )
         new_id = f"new-{self._serial}"
-        given = ConsumerHeartbeat(request, version, client, "/127.0.0.1", new_id, may_see)
+        refused = refusal(regex)
+        given = ConsumerHeartbeat(request, version, client, "/127.0.0.1", new_id, may_see, refused)
         try:
             result = self.shard.consumer_heartbeat(given, self.at)
         except KafkaError as error:
@@ -275,7 +303,10 @@ class Driver:
         if self.failing is not None and result.records:
             self.shard.consumers.heartbeat_failed(request, self.at)
             return self.failing
-        return self.submit(result)
+        answer = self.submit(result)
+        if not self.matching_later:
+            self.match()
+        return answer
 
     def sync(
         self,

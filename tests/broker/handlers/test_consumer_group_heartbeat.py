@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import get_ident
 
 import pytest
+import trio
 from immutables import Map
 
 from broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
@@ -10,10 +12,12 @@ from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.join_group import join_group
 from broker.handlers.offset_fetch import offset_fetch
+from broker.metadata import topic_patterns
 from quorum.metadata.image import FeaturesImage
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_heartbeat import request as classic_request
 from tests.broker.handlers.test_join_group import request as join_request
+from tests.broker.handlers.test_topic_access import authorizer
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from wire.messages.offset_fetch import (
@@ -21,6 +25,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from wire.transport.events import yield_to_loop
 
 E = ErrorCode
 
@@ -56,10 +61,10 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert answer.error_code == E.NOT_COORDINATOR
         await leading(rig)
         answer = await rig.call(consumer_group_heartbeat, joining(), version)
-        assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 1)
+        assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 2)
         (mine,) = answer.assignment.topic_partitions
         assert mine == TopicPartitions(topic_id=TOPIC_ID, partitions=[0, 1, 2, 3])
-        again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+        again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=2)
         answer = await rig.call(consumer_group_heartbeat, again, version)
         assert (answer.error_code, answer.assignment) == (0, None)
         left = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)
@@ -131,13 +136,78 @@ async def test_what_is_wrong_leaves_no_trace(tmp_path, autojump_clock, wrong, co
         assert rig.leaders[rig.index_of("g")].log.log_end_offset == 0
 
 
-async def test_a_pattern_that_explodes_elsewhere_takes_linear_time(tmp_path, autojump_clock):
+def subscribed(regex, **changes):
+    return joining(subscribed_topic_names=None, subscribed_topic_regex=regex, **changes)
+
+
+async def resolved(rig, regex):
+    """What the pattern of the group was found to match."""
+    shard = rig.epoch(rig.index_of("g")).active()
+    while regex not in shard.store.consumer_groups["g"].regexes:
+        await yield_to_loop()
+    return shard.store.consumer_groups["g"].regexes[regex].topics
+
+
+@pytest.mark.parametrize("regex", ["(t+)+(t+)+x|t", r"(?:[a-z0-9.\-]?){1000}"])
+async def test_a_pattern_is_matched_away_from_the_loop_and_the_next_heartbeat_has_its_topics(
+    tmp_path, monkeypatch, regex
+):
+    threads = set()
+    compile_it = topic_patterns.compiled
+
+    def noting(pattern):
+        matches = compile_it(pattern)
+        threads.add(get_ident())
+        return lambda name: threads.add(get_ident()) or matches(name)
+
+    monkeypatch.setattr(topic_patterns, "compiled", noting)
     async with open_rig(tmp_path) as rig:
         served(rig)
         await leading(rig)
-        beat = joining(subscribed_topic_names=None, subscribed_topic_regex="(t+)+(t+)+x|t")
-        answer = await rig.call(consumer_group_heartbeat, beat, 1)
-        assert len(answer.assignment.topic_partitions) == 1
+        answer = await rig.call(consumer_group_heartbeat, subscribed(regex), 1)
+        assert (answer.member_epoch, answer.assignment.topic_partitions) == (1, [])
+        assert await resolved(rig, regex) == {"t"}
+        again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+        answer = await rig.call(consumer_group_heartbeat, again, 1)
+        assert answer.member_epoch == 2
+        assert [len(one.partitions) for one in answer.assignment.topic_partitions] == [4]
+        assert threads
+        assert get_ident() not in threads
+
+
+async def test_many_members_with_many_patterns_get_their_topics(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        regexes = [f"t|{number}" for number in range(20)]
+        async with trio.open_nursery() as nursery:
+            for number, regex in enumerate(regexes):
+                beat = subscribed(regex, member_id=f"m{number}")
+                nursery.start_soon(rig.call, consumer_group_heartbeat, beat, 1)
+        for regex in regexes:
+            assert await resolved(rig, regex) == {"t"}
+
+
+async def test_a_pattern_does_not_find_what_the_member_may_not_see(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        rig.context.authorizer = authorizer()  # of `t` alone
+        await leading(rig)
+        await rig.call(consumer_group_heartbeat, subscribed(".*"), 1)
+        assert await resolved(rig, ".*") == {"t"}
+
+
+async def test_an_epoch_that_ends_takes_its_patterns_with_it(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        await rig.call(consumer_group_heartbeat, subscribed("t.*"), 1)
+        rig.resign(rig.index_of("g"))
+        rig.lead(rig.index_of("g"), epoch=1)
+        await rig.loaded(rig.index_of("g"))
+        again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+        await rig.call(consumer_group_heartbeat, again, 1)
+        assert await resolved(rig, "t.*") == {"t"}
 
 
 async def test_members_of_one_protocol_are_none_of_the_other(tmp_path, autojump_clock):
@@ -158,8 +228,8 @@ async def test_offsets_are_read_at_the_members_epoch(tmp_path, autojump_clock):
         await leading(rig)
         await rig.call(consumer_group_heartbeat, joining(), 1)
         for member_id, epoch, code in (
-            ("m", 1, E.NONE),
-            ("m", 2, E.STALE_MEMBER_EPOCH),
+            ("m", 2, E.NONE),
+            ("m", 3, E.STALE_MEMBER_EPOCH),
             ("x", 1, E.UNKNOWN_MEMBER_ID),
             (None, -1, E.NONE),
         ):

@@ -56,7 +56,7 @@ def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(driver):
     again = driver.consumer_heartbeat("a", instance="i")
     assert again.member_epoch == first.member_epoch
     assert again.assignment == first.assignment
-    assert group_of(driver).epoch == 1
+    assert group_of(driver).epoch == 2
 
 
 def test_a_static_member_that_left_for_a_while_is_back_under_its_own_id(driver):
@@ -104,7 +104,7 @@ def test_who_leaves_is_who_has_the_name(driver):
 def test_who_leaves_for_a_while_need_give_nothing_up_meanwhile(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
-    driver.consumer_heartbeat("a", 1, instance="i")
+    driver.consumer_heartbeat("a", 2, instance="i")
     revoking = TimerKey(Timer.REVOCATION, "g", "a")
     assert revoking in driver.shard._timers
     driver.consumer_heartbeat("a", -2, instance="i")
@@ -116,13 +116,13 @@ def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_n
     """A coordinator that takes over between the two would give its partitions to others."""
     driver.consumer_heartbeat("a", instance="i")
     other = driver.consumer_heartbeat("z").member_epoch
-    driver.consumer_heartbeat("a", 1, instance="i", owned={"t": [0, 1]})
+    driver.consumer_heartbeat("a", 2, instance="i", owned={"t": [0, 1]})
     driver.consumer_heartbeat("a", -2, instance="i")
     driver.consumer_heartbeat("b", instance="i")
     found = driver.replayed().consumer_groups["g"].members["b"]
     assert found.epoch == other
     # Each with the epoch in which it was given (KIP-1251).
-    assert [dict(owned) for owned in found.assigned.values()] == [{0: 1, 1: 1}]
+    assert [dict(owned) for owned in found.assigned.values()] == [{0: 2, 1: 2}]
 
 
 def test_a_name_is_taken_over_from_a_living_member_of_the_old_protocol(driver):
@@ -138,10 +138,10 @@ def test_who_left_for_a_while_must_join_to_be_back(driver):
     """The epoch before its last one is not what it missed."""
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
-    driver.consumer_heartbeat("a", 1, instance="i", owned={"t": [0, 1]})
-    assert group_of(driver).members["a"].previous_epoch == 1
+    driver.consumer_heartbeat("a", 2, instance="i", owned={"t": [0, 1]})
+    assert group_of(driver).members["a"].previous_epoch == 2
     driver.consumer_heartbeat("a", -2, instance="i")
-    back = driver.consumer_heartbeat("a", 1, instance="i", owned={})
+    back = driver.consumer_heartbeat("a", 2, instance="i", owned={})
     assert back is ErrorCode.FENCED_MEMBER_EPOCH
 
 
@@ -172,5 +172,5 @@ def test_no_other_epoch_is_taken(driver, off):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("b")
     driver.consumer_heartbeat("c")
-    epoch = driver.consumer_heartbeat("c", 3).member_epoch
+    epoch = driver.consumer_heartbeat("c", 4).member_epoch
     assert driver.consumer_heartbeat("c", epoch + off, owned={}) is ErrorCode.FENCED_MEMBER_EPOCH

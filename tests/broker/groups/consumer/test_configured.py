@@ -36,6 +36,14 @@ def test_what_was_altered_holds_at_once_and_within_the_brokers_bounds():
     assert groups.of("g") == ConsumerGroupSettings()
 
 
+def test_a_least_interval_that_is_set_holds_for_members_on_their_way_too():
+    key = "group.consumer.min.heartbeat.interval.ms"
+    assert ConfiguredGroups(config_of(), ConfigsImage).of("g").reconciling_interval_ms_min == 500
+    for value, least in (("3000", 3_000), ("5000", 5_000), ("100", 500)):
+        found = ConfiguredGroups(config_of(**{key: value}), ConfigsImage).of("g")
+        assert found.reconciling_interval_ms_min == least
+
+
 def test_assignors_by_name_and_by_class_and_the_policy():
     config = config_of(
         **{

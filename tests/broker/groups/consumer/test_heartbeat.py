@@ -86,9 +86,11 @@ def test_rack_assignor_and_instance_stay_as_they_were(driver):
 
 
 def test_who_joins_again_is_told_its_assignment_whatever_it_says_of_itself(driver):
+    driver.consumer_heartbeat("a", regex="t.*")
     first = driver.consumer_heartbeat("a", regex="t.*")
     again = driver.consumer_heartbeat("a", regex="t.*")
-    assert again.assignment == first.assignment is not None
+    assert again.assignment == first.assignment
+    assert len(again.assignment.topic_partitions) == 1
 
 
 # -- another subscription
@@ -171,7 +173,17 @@ def test_members_under_way_come_as_often_as_all_of_them_may(members, expected_ms
     group.members = group.members.update(
         {f"m{n}": replace(one, id=f"m{n}") for n in range(1, members)}
     )
-    assert driver.consumer_heartbeat("a", 1).heartbeat_interval_ms == expected_ms
+    assert driver.consumer_heartbeat("a", 2).heartbeat_interval_ms == expected_ms
+
+
+def test_no_member_comes_sooner_than_the_operator_wants(driver):
+    driver.settings = replace(driver.settings, reconciling_interval_ms_min=3_000)
+    assert driver.consumer_heartbeat("a").heartbeat_interval_ms == 3_000
+
+
+def test_a_member_whose_pattern_is_being_resolved_is_under_way(driver):
+    driver.matching_later = True
+    assert driver.consumer_heartbeat("a", regex="t.*").heartbeat_interval_ms < 5_000
 
 
 def test_who_waits_for_others_is_under_way_however_long(driver):

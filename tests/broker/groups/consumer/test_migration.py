@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer import regexes
 from broker.groups.consumer.member import ConsumerMember
 from broker.groups.consumer.migration import classic_assignment, classic_metadata
 from broker.groups.group import GroupState
-from broker.groups.operation import IN_PIECES, Timer, TimerKey
+from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.consumer.test_rules import assignment
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
 from wire.errors import ErrorCode
@@ -99,7 +98,7 @@ def test_an_empty_classic_group_leaves_nothing_behind(driver):
     driver.leave((ids["a"], "a"))
     assert "g" in driver.replayed().groups
     answer = driver.consumer_heartbeat("n")
-    assert answer.member_epoch == 1
+    assert answer.member_epoch == 2
     assert "g" not in driver.replayed().groups
 
 
@@ -111,7 +110,7 @@ def test_a_group_that_could_not_write_that_it_is_empty_begins_anew_all_the_same(
     driver.failing = None
     assert driver.shard.groups["g"].state is GroupState.EMPTY
     assert driver.replayed().groups["g"].members
-    assert driver.consumer_heartbeat("n").member_epoch == 1
+    assert driver.consumer_heartbeat("n").member_epoch == 2
     assert set(consumer(driver).members) == {"n"}
 
 
@@ -153,7 +152,7 @@ def test_the_last_of_the_new_protocol_leaves_a_classic_group_and_nothing_else(dr
     timers = driver.shard._timers
     for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
         assert TimerKey(kind, "g", ids["a"]) not in timers
-    assert not any(TimerKey(kind, "g") in timers for kind in IN_PIECES)
+    assert TimerKey(Timer.TARGET, "g") not in timers
     assert TimerKey(Timer.SESSION, "g", ids["a"]) in timers
     assert TimerKey(Timer.DOWNGRADE, "g") in timers
     driver.advance(0)
@@ -214,17 +213,15 @@ def test_an_end_that_is_not_committed_in_time_is_in_the_log(driver):
     assert "g" not in driver.shard.store.consumer_groups
 
 
-def test_a_pattern_is_begun_again_if_the_last_of_the_new_protocol_could_not_leave(
-    driver, monkeypatch
-):
-    monkeypatch.setattr(regexes, "INLINE_TOPICS_MAX", 0)
+def test_a_pattern_is_begun_again_if_the_last_of_the_new_protocol_could_not_leave(driver):
+    driver.matching_later = True
     classic_group(driver, "a")
     driver.consumer_heartbeat("n", regex="t.*")
     driver.failing = E.NOT_ENOUGH_REPLICAS
     assert driver.consumer_heartbeat("n", -1) is E.NOT_ENOUGH_REPLICAS
     driver.failing = None
     driver.consumer_heartbeat("m", regex="t.*")
-    driver.advance(1)
+    driver.match()
     assert set(consumer(driver).regexes["t.*"].topics) == {"t"}
 
 

@@ -1,0 +1,145 @@
+"""Patterns over all topics: what they match, what is refused, and how little is matched again."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from immutables import Map
+
+from broker.metadata import topic_patterns
+from broker.metadata.topic_patterns import (
+    INSTRUCTIONS_MAX,
+    NAMES_KEPT_MAX,
+    PATTERNS_KEPT_MAX,
+    REGEX_CHARACTERS_MAX,
+    TopicPatterns,
+    compiled,
+)
+from wire.errors import ErrorCode, KafkaError
+
+
+def topics(*names):
+    return Map(dict.fromkeys(names))
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """The names that were matched with a pattern, and the patterns that were compiled."""
+    names, patterns = [], []
+    compile_it = topic_patterns.compiled
+
+    def counting(regex):
+        patterns.append(regex)
+        matches = compile_it(regex)
+
+        def noting(name):
+            names.append(name)
+            return matches(name)
+
+        return noting
+
+    monkeypatch.setattr(topic_patterns, "compiled", counting)
+    return names, patterns
+
+
+async def test_a_whole_name_matches_or_it_does_not():
+    found = TopicPatterns()
+    names = topics("tu", "t", "ut")
+    assert await found.matching("t", names) == {"t"}
+    assert await found.matching("t.*", names) == {"t", "tu"}
+
+
+@pytest.mark.parametrize(
+    ("regex", "reason"),
+    [
+        ("(", "missing )"),
+        ("a{2000}", "repetition"),
+        ("(?=x)", "invalid perl"),
+        ("((a{100}){100}){100}", "repetition size"),
+        (r"(?:\pL?){40}", f"more than {INSTRUCTIONS_MAX}"),
+    ],
+)
+async def test_a_pattern_that_is_none_or_too_large_is_refused_with_the_reason(regex, reason, capfd):
+    refusal = await TopicPatterns().refusal(regex)
+    assert refusal.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "not a valid regular expression" in str(refusal)
+    assert reason in str(refusal)
+    assert "b'" not in str(refusal)
+    assert capfd.readouterr().err == ""  # RE2 would write it there
+
+
+def test_a_long_pattern_is_refused_before_it_is_read():
+    longest = "a" * (REGEX_CHARACTERS_MAX - 1)  # and each has an instruction, with one for the end
+    assert compiled(longest[:9_900])("a" * 9_900)
+    with pytest.raises(KafkaError, match="longer than"):
+        compiled("a" * (REGEX_CHARACTERS_MAX + 1))
+
+
+async def test_a_pattern_that_was_resolved_is_known_to_be_one(tried):
+    found = TopicPatterns()
+    assert not found.knows("t.*")
+    await found.matching("t.*", topics("t"))
+    assert found.knows("t.*")
+    assert await found.refusal("t.*") is None
+    assert tried[1] == ["t.*"]
+
+
+async def test_the_same_topics_are_matched_once_however_many_ask_at_once(tried):
+    found, names = TopicPatterns(), topics("t1", "t2", "u")
+    answers = []
+
+    async def ask():
+        answers.append(await found.matching("t.*", names))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(ask)
+    assert answers == [{"t1", "t2"}] * 10
+    assert sorted(tried[0]) == ["t1", "t2", "u"]
+
+
+async def test_of_later_topics_only_new_ones_are_matched(tried):
+    found, before = TopicPatterns(), topics("t1", "t2", "u")
+    await found.matching("t.*", before)
+    tried[0].clear()
+    assert await found.matching("t.*", before.set("t3", None).delete("t1")) == {"t2", "t3"}
+    assert tried[0] == ["t3"]
+
+
+async def test_names_are_matched_some_milliseconds_at_a_time(monkeypatch):
+    """With slices of no time at all each name is one."""
+    monkeypatch.setattr(topic_patterns, "SLICE_SECONDS", 0.0)
+    slices = []
+    run_apart = topic_patterns.run_apart
+
+    async def counting(work, *args):
+        slices.append(work)
+        return await run_apart(work, *args)
+
+    monkeypatch.setattr(topic_patterns, "run_apart", counting)
+    assert len(await TopicPatterns().matching(".", topics(*"abcde"))) == 5
+    assert len(slices) == 1 + 5 + 1  # compiled, five names, and the end
+
+
+async def test_a_pattern_that_blows_up_elsewhere_is_matched():
+    """Half a millisecond a name and more with less memory, which was 4.5 s for these topics."""
+    names = topics(*(f"some.team.topic-{number}.events" for number in range(50)))
+    assert await TopicPatterns().matching(r"(?:[a-z0-9.\-]?){1000}", names) == set(names)
+
+
+async def test_what_is_kept_has_a_bound(monkeypatch):
+    assert NAMES_KEPT_MAX > PATTERNS_KEPT_MAX
+    monkeypatch.setattr(topic_patterns, "NAMES_KEPT_MAX", 5)
+    monkeypatch.setattr(topic_patterns, "PATTERNS_KEPT_MAX", 3)
+    found, names = TopicPatterns(), topics("a", "b")
+    for regex in ("a", "b", "a|b"):
+        await found.matching(regex, names)
+    await found.matching("a", names)  # which was asked for last, then
+    await found.matching("[ab]", names)
+    assert [regex for regex in ("a", "b", "a|b", "[ab]") if found.knows(regex)] == [
+        "a",
+        "a|b",
+        "[ab]",
+    ]
+    await found.matching("c", names)
+    assert not found.knows("a|b")
