@@ -77,9 +77,11 @@ class CoordinatorRuntime(Generic[S, R]):
             while True:
                 await self._begun.wait()
                 while self._new:
-                    nursery.start_soon(self._epoch_by_epoch, self._new.pop())
+                    nursery.start_soon(self._epoch_by_epoch, self._new.pop(), nursery)
 
-    async def _epoch_by_epoch(self, current: Latest[ShardEpoch[S, R] | None]) -> None:
+    async def _epoch_by_epoch(
+        self, current: Latest[ShardEpoch[S, R] | None], nursery: trio.Nursery
+    ) -> None:
         """A shard has unwound, threads included, before the next one of its partition begins to load.
 
         One that fails is loaded again after a while, from what is in its log; in Kafka it stays failed until another
@@ -92,6 +94,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 continue
             began = trio.current_time()
             await epoch.run()
+            nursery.start_soon(epoch.unload)
             if current.value is not epoch:  # its leadership has ended
                 backoff.succeeded()
                 continue

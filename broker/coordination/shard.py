@@ -105,6 +105,11 @@ class CoordinatorShard(Protocol[R]):
     def close(self, at: Instant) -> None:
         """The epoch is over: leaves a response for every token it holds. Nothing is written any more."""
 
+    def unload(self) -> None:
+        """Lets go of the state when nobody uses it any more. Runs in a thread, where a value after the other is freed
+        without holding the interpreter lock for long.
+        """
+
 
 class RecordSerde(Protocol[R]):
     """Records and their bytes."""

@@ -36,6 +36,7 @@ from node.runtime.deferred import Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
 from node.runtime.latest import Latest
+from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import AutoResetEvent, yield_to_loop
 from wire.transport.slice_end import slice_end
@@ -129,6 +130,12 @@ class ShardEpoch(Generic[S, R]):
                 await self._state.wait_for(lambda state: state is ShardState.CLOSED)
         except Exception:  # the shards of other partitions are none of its business  # noqa: BLE001 - it is logged, with its traceback
             events.COORDINATOR_FAILED.log(log, exc_info=True, shard=self)
+
+    async def unload(self) -> None:
+        """When it has run: lets go of its shard."""
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            await run_blocking(shard.unload)
 
     def close(self) -> None:
         """Ends the epoch at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""

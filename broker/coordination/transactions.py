@@ -6,7 +6,8 @@ against it. Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, KeysView
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from broker.coordination.shard import Producer
@@ -25,9 +26,15 @@ class PendingRecord(NamedTuple, Generic[K, V]):
 
 
 class PendingTransactions(Generic[K, V]):
-    """At most one record for each producer and key, the last; as many as the log holds of open transactions."""
+    """At most one record for each producer and key, the last; as many as the log holds of open transactions.
 
-    def __init__(self) -> None:
+    `part_of` says what a key is counted by in `parts`.
+    """
+
+    def __init__(self, part_of: Callable[[K], Hashable] = lambda _key: None) -> None:
+        self._part_of = part_of
+        # How many keys have records, by part.
+        self.parts = Counter[Hashable]()
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
         self._keys: dict[int, dict[K, None]] = {}
         # Of which open transactions have records.
@@ -47,7 +54,11 @@ class PendingTransactions(Generic[K, V]):
 
     def add(self, offset: int, producer: Producer, key: K, value: V) -> None:
         """Takes over the next record of a transaction."""
-        self._by_key.setdefault(key, {})[producer.id] = PendingRecord(offset, producer, key, value)
+        records = self._by_key.get(key)
+        if records is None:
+            records = self._by_key[key] = {}
+            self.parts[self._part_of(key)] += 1
+        records[producer.id] = PendingRecord(offset, producer, key, value)
         self._keys.setdefault(producer.id, {})[key] = None
 
     def supersede(self, key: K, offset: int) -> None:
@@ -74,4 +85,8 @@ class PendingTransactions(Generic[K, V]):
         record = pending.pop(producer_id)
         if not pending:
             del self._by_key[key]
+            part = self._part_of(key)
+            self.parts[part] -= 1
+            if not self.parts[part]:
+                del self.parts[part]
         return record

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from uuid import uuid4
 
 from broker.coordination.partitioning import partition_for
@@ -284,22 +285,31 @@ class GroupCoordinator:
         if delta.topics.deleted:
             topic_ids = {topic.name: topic.id for topic in delta.topics.deleted.values()}
             for epoch in self.runtime.epochs:
-                epoch.step_when_loaded(lambda shard, _at: shard.topics_deleted(topic_ids))
+                epoch.step_when_loaded(lambda shard, at: shard.topics_deleted(topic_ids, at))
 
     # -- groups
 
     def delete_groups(
-        self, group_ids: Iterable[str]
-    ) -> tuple[dict[str, ErrorCode], list[PendingResponse[dict[str, ErrorCode]]]]:
-        """Deletes groups without members; answers codes known now, and codes that stand when committed."""
-        refused: dict[str, ErrorCode] = {}
-        pending: list[PendingResponse[dict[str, ErrorCode]]] = []
-        for epoch, ids in self._by_shard(group_ids, refused).items():
-            try:
-                pending.append(epoch.submit(epoch.active().delete_groups(ids)))
-            except KafkaError as error:
-                refused.update(dict.fromkeys(ids, error.code))
-        return refused, pending
+        self,
+        group_ids: Iterable[str],
+        codes: dict[str, ErrorCode],
+        pending: list[PendingResponse[dict[str, ErrorCode]]],
+    ) -> Steps[None]:
+        """Deletes groups without members, in steps of a record. Adds to `codes` those that are known now, to `pending`
+        those that stand when committed. Whoever joins a group meanwhile keeps it, without what it has lost by then.
+        """
+        for epoch, ids in self._by_shard(group_ids, codes).items():
+            left = dict.fromkeys(ids)
+            while left:
+                try:
+                    deleted = epoch.active().delete_groups(left)
+                    pending.append(epoch.submit(deleted))
+                except KafkaError as error:
+                    codes.update(dict.fromkeys(left, error.code))
+                    break
+                for group_id in deleted.response:
+                    del left[group_id]
+                yield len(deleted.records)
 
     def describe_groups(self, group_ids: Iterable[str], version: int) -> list[DescribedGroup]:
         """One description per id, errors included."""
@@ -353,7 +363,8 @@ class GroupCoordinator:
         types: Collection[str] = (),
     ) -> Iterator[list[ListedGroup]]:
         """The groups of one shard, in pieces small enough for a turn of the loop."""
-        for some in pieces(shard.group_ids(), GROUPS_PER_STEP):
+        group_ids = shard.group_ids()
+        while some := list(islice(group_ids, GROUPS_PER_STEP)):
             yield list_groups(shard, some, states, types)
 
     def committed_partitions(self, group_id: str) -> Mapping[str, Collection[int]]:

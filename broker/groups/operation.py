@@ -32,6 +32,7 @@ class Timer(Enum):
     JOIN = "join"  # the join phase ends
     SYNC = "sync"  # who has not synced by now is removed
     EXPIRY = "expiry"  # of the shard: look for expired offsets
+    WALK = "walk"  # of the shard: the next piece of what takes long
     # Of consumer groups.
     REVOCATION = "revocation"  # who still owns what it must give up is removed
     CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
@@ -186,6 +187,11 @@ class GroupOperation:
         """Begins the member's session anew."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
+
+    def expect_heartbeat_if_absent(self, member: Member) -> None:
+        """The same of a member that was loaded, and has not been heard of yet."""
+        if TimerKey(Timer.SESSION, self.group.id, member.id) not in self.timers:
+            self.expect_heartbeat(member)
 
     def forget_heartbeat(self, member_id: str) -> None:
         self.timers.cancel(TimerKey(Timer.SESSION, self.group.id, member_id))

@@ -251,12 +251,16 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
 def close(operation: GroupOperation, code: ErrorCode) -> None:
     """Deletes the group, or gives it up: answers everybody and leaves no timer behind."""
     group = operation.group
-    for member in group.members.values():
-        operation.forget_heartbeat(member.id)
-        operation.answer_join(member, join_error(code, member.id))
-        operation.answer_sync(member, sync_error(code))
-    for member_id in group.pending:
+    answer_all(operation, code)
+    for member_id in (*group.members, *group.pending):
         operation.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
     operation.cancel_timer(Timer.JOIN)
     operation.cancel_timer(Timer.SYNC)
     group.transition(S.DEAD, operation.at.now_ms)
+
+
+def answer_all(operation: GroupOperation, code: ErrorCode) -> None:
+    """Refuses what members wait for."""
+    for member in operation.group.members.values():
+        operation.answer_join(member, join_error(code, member.id))
+        operation.answer_sync(member, sync_error(code))

@@ -6,7 +6,7 @@ Source: Kafka's `OffsetMetadataManager` (KIP-211 expiry, KIP-848 for topic ids).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.group import ClassicGroup, GroupState
@@ -14,57 +14,66 @@ from broker.groups.limits import GroupLimits
 from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, offset_tombstone
 from broker.groups.store import GroupStore
+from broker.groups.walks import Walk
 from wire.primitives import NIL_UUID
 from wire.records.groups import OffsetCommitValue
 
 S = GroupState
 
 
-def of_gone_topics(
-    store: GroupStore, group_id: str, knows_topic: KnowsTopic
-) -> Iterator[GroupRecord]:
+def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: KnowsTopic) -> Walk:
     """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
+    for group_id in group_ids:
+        yield None
+        for topic, partition, value in store.offsets_of(group_id):
+            yield (
+                offset_tombstone(group_id, topic, partition)
+                if not knows_topic(topic, value.topic_id)
+                else None
+            )
+
+
+def has_gone_topics(store: GroupStore, group_id: str, knows_topic: KnowsTopic) -> bool:
+    """Whether there is something for `of_gone_topics` to find."""
     for topic, offsets in store.offsets.get(group_id, {}).items():
         topic_ids = {value.topic_id for value in offsets.values()}  # one, or two after a deletion
-        gone = {topic_id for topic_id in topic_ids if not knows_topic(topic, topic_id)}
-        if gone:
-            for partition, value in offsets.items():
-                if value.topic_id in gone:
-                    yield offset_tombstone(group_id, topic, partition)
+        if not all(knows_topic(topic, topic_id) for topic_id in topic_ids):
+            return True
+    return False
 
 
-def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Iterator[GroupRecord]:
+def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Walk:
     """The same of offsets that open transactions commit: however these end, they will not count."""
     for group_id, topic, partition, value in store.pending_offsets():
-        if not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
+        is_gone = not knows_topic(topic, value.topic_id)
+        yield offset_tombstone(group_id, topic, partition) if is_gone else None
 
 
-def of_deleted_topics(store: GroupStore, topic_ids: Mapping[str, bytes]) -> Iterator[GroupRecord]:
-    """Of topics that are gone, by name and the id that was deleted; offsets without an id count by the name."""
-    for group_id, offsets_by_topic in store.offsets.items():
-        for topic in offsets_by_topic.keys() & topic_ids.keys():
-            for partition, value in offsets_by_topic[topic].items():
-                if value.topic_id in (topic_ids[topic], NIL_UUID):
+def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
+    """Of topics that are gone, by name and the ids that were deleted; offsets without an id count by the name."""
+    for group_id in list(store.offsets):
+        yield None
+        for topic in store.offsets.get(group_id, {}).keys() & deleted.keys():
+            for partition, value in store.offsets_of_topic(group_id, topic):
+                if value.topic_id == NIL_UUID or value.topic_id in deleted[topic]:
                     yield offset_tombstone(group_id, topic, partition)
 
 
-def pending_of_deleted_topics(
-    store: GroupStore, topic_ids: Mapping[str, bytes]
-) -> Iterator[GroupRecord]:
+def pending_of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
     """The same of offsets that open transactions commit."""
     for group_id, topic, partition, value in store.pending_offsets():
-        if topic in topic_ids and value.topic_id in (topic_ids[topic], NIL_UUID):
-            yield offset_tombstone(group_id, topic, partition)
+        ids = (*deleted[topic], NIL_UUID) if topic in deleted else ()
+        yield offset_tombstone(group_id, topic, partition) if value.topic_id in ids else None
 
 
 def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
     """All, those that open transactions commit among them."""
     for topic, partition, _ in store.offsets_of(group_id):
         yield offset_tombstone(group_id, topic, partition)
-    for pending_id, topic, partition, _ in store.pending_offsets():
-        if pending_id == group_id:
-            yield offset_tombstone(group_id, topic, partition)
+    if store.has_pending(group_id):
+        for pending_id, topic, partition, _ in store.pending_offsets():
+            if pending_id == group_id:
+                yield offset_tombstone(group_id, topic, partition)
 
 
 def expired(
@@ -74,9 +83,9 @@ def expired(
     limits: GroupLimits,
     now_ms: int,
     knows_topic: KnowsTopic,
-) -> Iterator[GroupRecord]:
+) -> Walk:
     """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
-    whose topic is gone.
+    whose topic is gone. None for each of the others.
     """
     may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
     for topic, partition, value in store.offsets_of(group_id):
@@ -85,8 +94,8 @@ def expired(
             and not store.is_pending(group_id, topic, partition)
             and _is_over(group, topic, value, limits, now_ms)
         )
-        if is_over or not knows_topic(topic, value.topic_id):
-            yield offset_tombstone(group_id, topic, partition)
+        is_over = is_over or not knows_topic(topic, value.topic_id)
+        yield offset_tombstone(group_id, topic, partition) if is_over else None
 
 
 def _is_over(

@@ -9,12 +9,12 @@ Source: Kafka's `GroupCoordinatorShard`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from broker import events
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
-from broker.groups import joining, offsets, rebalance, removal, syncing
+from broker.groups import joining, offsets, rebalance, syncing
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
@@ -35,8 +35,10 @@ from broker.groups.operation import (
     sync_error,
 )
 from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord, Tombstones, group_record, offset_tombstone
+from broker.groups.records import GroupRecord, Tombstones, offset_tombstone
+from broker.groups.removals import Removals
 from broker.groups.store import GroupStore
+from broker.groups.walks import Walk, Walks
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -52,6 +54,7 @@ from wire.schema import Message
 S = GroupState
 
 _EXPIRY = TimerKey(Timer.EXPIRY)
+_WALK = TimerKey(Timer.WALK)
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +84,9 @@ class GroupCoordinatorShard:
         # The classic group that was last decided to become a consumer group, and when: its records may not be written.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._is_loaded = False
+        # Members whose sessions begin, and what is written off.
+        self._sessions = Walks()
+        self._removals = Removals(self.store, self.groups, limits, knows_topic, self._forget)
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """The group, if it is one of the consumer protocol, and has not become a classic one while it was empty."""
@@ -89,44 +95,59 @@ class GroupCoordinatorShard:
     # -- life
 
     def finish_load(self) -> None:
-        """Writes off the offsets of topics that were deleted while nobody served this shard."""
-        self._remove(
-            tombstone
-            for group_id in self.store.offsets
-            for tombstone in removal.of_gone_topics(self.store, group_id, self._knows_topic)
-        )
-        self._remove(removal.pending_of_gone_topics(self.store, self._knows_topic))
+        """Makes the classic groups, and looks for what is to be written off."""
+        for group_id, value in self.store.groups.items():
+            if not self.store.has_members(group_id):
+                self.groups[group_id] = restore_group(group_id, value)
+        self._removals.find_gone_topics()
 
     def loaded(self, at: Instant) -> None:
-        """Brings groups to life from what was loaded: every member gets a whole session to show up."""
+        """Begins to serve: every member gets a whole session to show up, and offsets of topics that are gone go."""
         self._is_loaded = True
-        self.consumers.loaded(at)
-        for group_id, value in self.store.groups.items():
-            if not self._has_members(group_id):
-                self._restore(group_id, value, at)
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+        self._sessions.add(self.consumers.expecting(at))
+        self._sessions.add(self._expecting(at))
+        self._removals.loaded()
+        self._walk_on(at)
 
-    def _has_members(self, group_id: str) -> bool:
-        """Of the consumer protocol: then what is left of a classic group does not count."""
-        group = self.store.consumer_groups.get(group_id)
-        return group is not None and not group.is_empty
+    def _expecting(self, at: Instant) -> Walk:
+        """Sets the timers of the members of classic groups that have none yet."""
+        for group in list(self.groups.values()):
+            yield None
+            operation = self._operation(group, at)
+            for member in list(group.members.values()):
+                yield None
+                if group.members.get(member.id) is member:
+                    operation.expect_heartbeat_if_absent(member)
+            if len(group.members) > self.limits.members_max and group.state is S.STABLE:
+                rebalance.prepare(operation, "the loaded group is over its maximal size")
 
-    def _restore(self, group_id: str, value: GroupMetadataValue, at: Instant) -> None:
-        group = self.groups[group_id] = restore_group(group_id, value)
-        operation = self._operation(group, at)
-        for member in group.members.values():
-            operation.expect_heartbeat(member)
-        if len(group.members) > self.limits.members_max:
-            rebalance.prepare(operation, "the loaded group is over its maximal size")
+    def _walk_on(self, at: Instant) -> None:
+        """The next piece of what takes long; the rest follows on a timer."""
+        self._sessions.piece()
+        if tombstones := self._removals.piece():
+            self._effects.writes.append(Tombstones(tombstones))
+        if self._sessions or self._removals:
+            self._timers.set(_WALK, at.now)
 
     def close(self, at: Instant) -> None:
         """The epoch is over: whoever waits is told NOT_COORDINATOR."""
         for group in self.groups.values():
-            rebalance.close(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
-        self.groups.clear()
+            if any(one.join is not None or one.sync is not None for one in group.members.values()):
+                rebalance.answer_all(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
         for write in self._awaited:
             self._answer(write, ErrorCode.NOT_COORDINATOR)
         self._awaited.clear()
+
+    def unload(self) -> None:
+        """Lets go of the state, a value at a time: a million that are freed at once would hold everybody up."""
+        for known in (self.groups, self.store.groups, self.store.consumer_groups):
+            while known:
+                known.popitem()
+        while self.store.offsets:
+            for partitions in self.store.offsets.popitem()[1].values():
+                while partitions:
+                    partitions.popitem()
 
     def take(self) -> Effects[GroupRecord]:
         """What has come of the inputs since the last call."""
@@ -231,7 +252,8 @@ class GroupCoordinatorShard:
             check = consumer_offsets.check_commit_request(consumer, request, version)
             return offsets.decide_commit(request, self.limits, at.now_ms, check)
         group = self.groups.get(request.group_id)
-        offsets.check_commit(group, request, version, request.group_id in self.store.offsets)
+        exists = group is None and self.store.has_had_offsets(request.group_id)
+        offsets.check_commit(group, request, version, exists)
         if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
             self._operation(group, at).expect_heartbeat(group.members[request.member_id])
         return offsets.decide_commit(request, self.limits, at.now_ms)
@@ -288,42 +310,20 @@ class GroupCoordinatorShard:
                 records.append(offset_tombstone(group_id, topic, partition))
         return Result(records, codes, atomic=False)
 
-    def topics_deleted(self, topic_ids: dict[str, bytes]) -> None:
+    def topics_deleted(self, topic_ids: Mapping[str, bytes], at: Instant) -> None:
         """Writes off the offsets of topics that are gone, by name and the id that was deleted."""
-        self._remove(removal.of_deleted_topics(self.store, topic_ids))
-        self._remove(removal.pending_of_deleted_topics(self.store, topic_ids))
+        self._removals.topics_deleted(topic_ids)
+        self._walk_on(at)
 
     # -- groups
 
-    def delete_groups(
-        self, group_ids: Collection[str]
-    ) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """Groups without members go, with their offsets."""
-        records: list[GroupRecord] = []
-        codes = {}
-        for group_id in group_ids:
-            group = self.groups.get(group_id)
-            if group is None and not self.store.knows(group_id):
-                codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-            elif self._has_members(group_id) or (group is not None and group.state is not S.EMPTY):
-                codes[group_id] = ErrorCode.NON_EMPTY_GROUP
-            else:
-                codes[group_id] = ErrorCode.NONE
-                records += self._tombstones(group_id)
-        return Result(records, codes, atomic=False)
+    def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
+        """As `Removals.delete_groups`."""
+        return self._removals.delete_groups(group_ids)
 
-    def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
-        yield from removal.offsets_of_group(self.store, group_id)
-        if (consumer := self.store.consumer_groups.get(group_id)) is not None:
-            yield from self.consumers.tombstones(consumer)
-        if consumer is None or group_id in self.store.groups:
-            yield group_record(group_id, None)
-
-    def group_ids(self) -> list[str]:
-        """Every group that is known, whether it has members or only offsets."""
-        store = self.store
-        return list({**self.groups, **store.groups, **store.consumer_groups, **store.offsets})
+    def group_ids(self) -> Iterator[str]:
+        """As `GroupStore.group_ids`, whether a group has members, a record or only offsets."""
+        return self.store.group_ids(self.groups)
 
     # -- what has become of records
 
@@ -383,6 +383,7 @@ class GroupCoordinatorShard:
         elif code and isinstance(write, Succession):
             self._give_up_succession(write.group_id, code, at)
         elif code:
+            self._removals.give_up()
             events.GROUP_EXPIRY_POSTPONED.log(log, error=code.name)
 
     def _give_up_succession(self, group_id: str, code: ErrorCode, at: Instant) -> None:
@@ -405,8 +406,11 @@ class GroupCoordinatorShard:
         """
         decided: set[str] = set()
         while (key := self._timers.pop_due(at.now)) is not None:
-            if key == _EXPIRY:
-                self._expire(at)
+            if key in (_EXPIRY, _WALK):
+                if key == _EXPIRY:
+                    self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+                    self._removals.expire(at)
+                self._walk_on(at)
                 return  # what it writes off is gone before a consumer group is looked at
             if self.consumer_group(key.group_id) is not None:
                 if key.group_id in decided:
@@ -430,48 +434,10 @@ class GroupCoordinatorShard:
         elif key.kind is Timer.DOWNGRADE:
             rebalance.rebalance_or_complete(operation, "it was a consumer group")
 
-    def _expire(self, at: Instant) -> None:
-        self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
-        tombstones: list[GroupRecord] = []
-        for group_id in self.group_ids():
-            group = self.groups.get(group_id)
-            gone = list(
-                removal.expired(
-                    group or self.consumer_group(group_id),
-                    self.store,
-                    group_id,
-                    self.limits,
-                    at.now_ms,
-                    self._knows_topic,
-                )
-            )
-            tombstones += gone
-            is_empty = len(gone) == sum(1 for _ in self.store.offsets_of(group_id))
-            if is_empty and not self.store.has_pending(group_id):
-                tombstones += self._expire_group(group_id, group, at)
-        self._remove(tombstones)
-
-    def _expire_group(
-        self, group_id: str, group: ClassicGroup | None, at: Instant
-    ) -> list[GroupRecord]:
-        """A group without offsets goes too, unless somebody is or wants to be its member."""
-        if group is not None and (group.state is not S.EMPTY or group.pending):
-            return []
-        if self._has_members(group_id):
-            return []
-        if (consumer := self.store.consumer_groups.get(group_id)) is not None:
-            return self.consumers.tombstones(consumer)
-        if group_id in self.store.groups:
-            return [group_record(group_id, None)]
-        if group is not None:
-            rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
-            del self.groups[group_id]
-        return []
-
-    def _remove(self, tombstones: Iterable[GroupRecord]) -> None:
-        records = tuple(tombstones)
-        if records:
-            self._effects.writes.append(Tombstones(records))
+    def _forget(self, group: ClassicGroup, at: Instant) -> None:
+        """A group that nothing was written of."""
+        rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+        del self.groups[group.id]
 
     def _write(self, write: ConsumerGroupWrite) -> None:
         """Without records there is only what the log has already to wait for."""

@@ -2,13 +2,14 @@
 
 `replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
 after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
-record of its own exists as long as it has offsets (Kafka's "simple" group).
+record of its own exists from its first offset on (Kafka's "simple" group).
 Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator
+from operator import itemgetter
 from typing import cast
 
 from broker.coordination.shard import Producer
@@ -24,6 +25,8 @@ from wire.records.groups import (
     encode_group_key,
 )
 
+_PendingKey = tuple[str | int | bytes, ...]
+
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 """Committed offsets by topic and partition."""
 
@@ -35,7 +38,9 @@ class GroupStore:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets: dict[str, Offsets] = {}
-        self._pending = PendingTransactions[tuple[str | int | bytes, ...], GroupRecord]()
+        # Groups without a record whose last offset was removed: they are listed until they expire or are deleted.
+        self.emptied: set[str] = set()
+        self._pending = PendingTransactions[_PendingKey, GroupRecord](itemgetter(0))
 
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over one record, now or when the producer's transaction is committed; never fails."""
@@ -59,14 +64,17 @@ class GroupStore:
                 except KeyError:
                     topics = self.offsets.setdefault(key.group, {})
                     topics.setdefault(key.topic, {})[key.partition] = value
+                    self.emptied.discard(key.group)
             else:
                 self._remove_offset(key)
         elif not isinstance(key, GroupMetadataKey):
             self._apply_to_consumer_group(key, value)
-        elif isinstance(value, GroupMetadataValue):
-            self.groups[key.group] = value
         else:
-            self.groups.pop(key.group, None)
+            self.emptied.discard(key.group)
+            if isinstance(value, GroupMetadataValue):
+                self.groups[key.group] = value
+            else:
+                self.groups.pop(key.group, None)
 
     def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
         """A group begins with its first record, and ends with its last tombstone."""
@@ -75,6 +83,7 @@ class GroupStore:
             if value is None:
                 return
             group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
+            self.emptied.discard(key.group_id)
         group.apply(key, cast("ConsumerGroupValue | None", value))
         if group.is_gone:
             del self.consumer_groups[key.group_id]
@@ -85,11 +94,30 @@ class GroupStore:
         partitions.pop(key.partition, None)
         if not partitions:
             topics.pop(key.topic, None)
-        if not topics:
-            self.offsets.pop(key.group, None)
+        had_offsets = not topics and self.offsets.pop(key.group, None) is not None
+        if had_offsets and key.group not in self.groups and key.group not in self.consumer_groups:
+            self.emptied.add(key.group)
 
     def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
+
+    def has_members(self, group_id: str) -> bool:
+        """Of the consumer protocol: then what is left of a classic group does not count."""
+        group = self.consumer_groups.get(group_id)
+        return group is not None and not group.is_empty
+
+    def group_ids(self, more: Collection[str]) -> Iterator[str]:
+        """Every group that is known here, and `more` of them; those of now, while this goes on."""
+        seen: list[Container[str]] = []
+        for known in (more, self.groups, self.consumer_groups, self.offsets, self.emptied):
+            for group_id in list(known):
+                if not any(group_id in before for before in seen):
+                    yield group_id
+            seen.append(known)
+
+    def has_had_offsets(self, group_id: str) -> bool:
+        """Whether the group exists by the offsets that it has, or had."""
+        return group_id in self.offsets or group_id in self.emptied
 
     def offset_count(self) -> int:
         """How many offsets are committed, of all groups."""
@@ -102,32 +130,44 @@ class GroupStore:
         return (group_id, topic, partition) in self._pending
 
     def pending_offsets(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
-        """Of open transactions, as `(group, topic, partition, value)`; on a copy of the keys: replay may follow."""
+        """Of open transactions, as `(group, topic, partition, value)`; each as it is now: replay may come between."""
         for key in list(self._pending.keys):
+            if key not in self._pending:
+                continue
             record_key, value = self._pending.last(key)
             if isinstance(record_key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 yield record_key.group, record_key.topic, record_key.partition, value
 
     def has_pending(self, group_id: str) -> bool:
         """Whether open transactions commit offsets of the group."""
-        return any(key[0] == group_id for key in self._pending.keys)
+        return group_id in self._pending.parts
 
     def offsets_of(self, group_id: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
-        """All of a group's as `(topic, partition, value)`, on a copy of the keys: replay may follow."""
-        for topic, partitions in list(self.offsets.get(group_id, {}).items()):
-            for partition, value in list(partitions.items()):
+        """All of a group's as `(topic, partition, value)`; each as it is now, as replay may come between."""
+        for topic in list(self.offsets.get(group_id, {})):
+            for partition, value in self.offsets_of_topic(group_id, topic):
                 yield topic, partition, value
+
+    def offsets_of_topic(
+        self, group_id: str, topic: str
+    ) -> Iterator[tuple[int, OffsetCommitValue]]:
+        """The same of one topic."""
+        partitions = self.offsets.get(group_id, {}).get(topic, {})
+        for partition in list(partitions):
+            if (value := partitions.get(partition)) is not None:
+                yield partition, value
 
     def knows(self, group_id: str) -> bool:
         return (
             group_id in self.groups
             or group_id in self.consumer_groups
             or group_id in self.offsets
+            or group_id in self.emptied
             or self.has_pending(group_id)
         )
 
 
-def _hashable(key: GroupKey) -> tuple[str | int | bytes, ...]:
+def _hashable(key: GroupKey) -> _PendingKey:
     if isinstance(key, OffsetCommitKey):
         return key.group, key.topic, key.partition
     return (encode_group_key(key),)

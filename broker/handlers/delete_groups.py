@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 from broker.coordination.responses import PendingResponse
+from broker.groups.walks import RECORDS_PER_PIECE
 from broker.handlers.context import Context
 from broker.handlers.loaded_groups import when_loaded
+from node.runtime.turns import with_checkpoints
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -37,9 +40,16 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call
 ) -> DeferredResponse[DeleteGroupsResponse]:
-    codes, pending = ctx.groups.delete_groups(dict.fromkeys(request.groups_names))
+    codes: dict[str, ErrorCode] = {}
+    pending: list[PendingResponse[dict[str, ErrorCode]]] = []
+    deleting = ctx.groups.delete_groups(dict.fromkeys(request.groups_names), codes, pending)
+    # What fits into a turn is done before the next request of the connection begins.
+    for done in accumulate(deleting):
+        if done >= RECORDS_PER_PIECE:
+            break
 
     async def finish() -> DeleteGroupsResponse:
+        await with_checkpoints(deleting, RECORDS_PER_PIECE)
         for one in pending:
             codes.update(await _settled(one))
         return _respond(codes)

@@ -227,6 +227,10 @@ class TransactionCoordinatorShard:
             self._effects.responses += [Completion(token, True) for token in tokens]
         self._waiting.clear()
 
+    def unload(self) -> None:
+        while self.transactions:
+            self.transactions.popitem()
+
 
 def _result(
     transactional_id: str, before: Transaction | None, after: Transaction

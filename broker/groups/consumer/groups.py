@@ -6,7 +6,7 @@ The groups themselves are in the shard's store, which changes only by replay. So
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -100,15 +100,24 @@ class ConsumerGroups:
             work=self._works.setdefault(group.id, GroupWork()) if work is None else work,
         )
 
-    def loaded(self, at: Instant) -> None:
-        for group in self._groups.values():
-            self.expect_members(group, at)
+    def expecting(self, at: Instant) -> Iterator[None]:
+        """`expect_members` of all groups that were loaded, a member at a time."""
+        for group in list(self._groups.values()):
+            yield None
+            if self._groups.get(group.id) is group:
+                yield from self._expecting(group, at)
 
     def expect_members(self, group: ConsumerGroup, at: Instant) -> None:
-        """Sets the timers that are not set: after loading, and after a write has failed."""
+        """Sets the timers that are not set, after a write has failed."""
+        for _ in self._expecting(group, at):
+            pass
+
+    def _expecting(self, group: ConsumerGroup, at: Instant) -> Iterator[None]:
         operation = self.operation(group, at)
-        for member in group.members.values():
-            _expect(operation, member)
+        for member_id in list(group.members):
+            if (member := group.members.get(member_id)) is not None:
+                _expect(operation, member)
+            yield None
         if group.epoch > group.assignment_epoch and not group.is_empty:
             operation.set_timer_if_absent(Timer.TARGET, RETRY_MS, "")
 

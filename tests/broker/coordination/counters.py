@@ -107,6 +107,9 @@ class CounterShard:
         for token in self._waiting:
             self._effects.responses.append(Completion(token, ErrorCode.NOT_COORDINATOR))
 
+    def unload(self) -> None:
+        self.counts.clear()
+
     # -- rules
 
     def touch(self, name: str, at: Instant) -> None:

@@ -105,11 +105,12 @@ class Driver:
         now: float = 0.0,
         settings: ConsumerGroupSettings | None = None,
         topics: FakeTopics | None = None,
+        gone: Iterable[tuple[str, bytes]] = (),
     ) -> None:
         self.limits = limits or GroupLimits()
         self.now = now
         self.log = list(log)
-        self.gone: set[tuple[str, bytes]] = set()
+        self.gone = set(gone)
         # Unique over reloads too, as random ids are.
         self._serial = len(self.log) * 1000
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
@@ -214,6 +215,7 @@ class Driver:
         self.uncommitted = UncommittedWrites()
         self.shard.close(self.at)
         self.settle()
+        self.shard.unload()
 
     def deadline(self) -> float | None:
         deadlines = [self.shard.deadline(), self.uncommitted.deadline()]

@@ -240,6 +240,35 @@ async def test_more_than_a_batch_holds_is_refused(tmp_path):
         assert code_of(caught) is E.UNKNOWN_SERVER_ERROR
 
 
+def deleted(rig, *group_ids):
+    codes, pending = {}, []
+    at_once(rig.groups.delete_groups(group_ids, codes, pending))
+    return codes, pending
+
+
+async def test_who_joins_a_group_that_is_being_deleted_keeps_it(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        request = commit_request(1)
+        request.topics[0].partitions = [
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=1, committed_metadata=None
+            )
+            for index in range(600)
+        ]
+        rig.groups.commit_offsets(request, 9)
+        codes, pending = {}, []
+        deleting = rig.groups.delete_groups(["g"], codes, pending)
+        assert next(deleting) == 500
+        rig.groups.join(join_request(), 3, "c", "/h")
+        assert next(deleting) == 0
+        assert next(deleting, None) is None
+        assert (codes, pending[-1].response) == ({}, {"g": E.NON_EMPTY_GROUP})
+        assert len(offsets_in(fetch_all(rig).response)) == 100
+
+
 async def test_many_tombstones_are_cut_into_batches(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -255,12 +284,12 @@ async def test_many_tombstones_are_cut_into_batches(tmp_path):
             ]
             rig.groups.commit_offsets(request, 9)
         before = leader.log.log_end_offset
-        refused, (pending,) = rig.groups.delete_groups(["g"])
+        refused, pending = deleted(rig, "g")
         assert refused == {}
-        assert pending.ready()
-        assert pending.response == {"g": E.NONE}
+        assert all(one.ready() for one in pending)
+        assert [one.response for one in pending] == [{}] * 5 + [{"g": E.NONE}]
         written = leader.log.read_bytes(before, 1 << 20, upto_offset=leader.log.log_end_offset)
-        assert [batch.count for batch in iter_batches(written)] == [1_000, 1_000, 501]
+        assert [batch.count for batch in iter_batches(written)] == [500] * 5 + [1]
         assert at_once(rig.groups.list_groups((), ())) == []
 
 
@@ -642,7 +671,7 @@ async def test_bad_requests(tmp_path):
 
 async def test_groups_of_shards_that_are_elsewhere_are_refused_one_by_one(tmp_path):
     async with open_rig(tmp_path) as rig:
-        refused, pending = rig.groups.delete_groups(["g", "h"])
+        refused, pending = deleted(rig, "g", "h")
         assert refused == {"g": E.NOT_COORDINATOR, "h": E.NOT_COORDINATOR}
         assert not pending
 
@@ -651,11 +680,11 @@ async def test_groups_are_not_deleted_while_their_shard_loads_or_cannot_be_writt
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
-        assert rig.groups.delete_groups(["g"]) == ({"g": E.COORDINATOR_LOAD_IN_PROGRESS}, [])
+        assert deleted(rig, "g") == ({"g": E.COORDINATOR_LOAD_IN_PROGRESS}, [])
         await rig.loaded(index)
         rig.groups.commit_offsets(commit_request(1), 9)
         leader.failing = E.NOT_ENOUGH_REPLICAS
-        assert rig.groups.delete_groups(["g"]) == ({"g": E.COORDINATOR_NOT_AVAILABLE}, [])
+        assert deleted(rig, "g") == ({"g": E.COORDINATOR_NOT_AVAILABLE}, [])
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 

@@ -168,7 +168,7 @@ class World:
         old.close()
         old.settle()
         self.read_answers()
-        stored = old.shard.store.groups.get("g")
+        stored = old.replayed().groups.get("g")
         self.driver = Driver(LIMITS, log=old.log, now=old.now)
         # Generations begin again after the last that was stored: those in between were owned by nobody.
         self.newest_generation = stored.generation if stored is not None else 0

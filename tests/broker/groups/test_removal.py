@@ -34,7 +34,7 @@ def store_of(*commits, pending=()):
 
 
 def keys(tombstones):
-    found = list(tombstones)
+    found = [one for one in tombstones if one is not None]
     assert all(one.value is None for one in found)
     return {(one.key.group, one.key.topic, one.key.partition) for one in found}
 
@@ -44,10 +44,10 @@ OF_OLD_T = {("g", "t", 0), ("h", "t", 0)}
 
 
 def test_offsets_of_a_deleted_topic_go_by_its_id_or_by_its_name_where_they_have_none():
-    assert keys(removal.of_deleted_topics(store_of(*COMMITS), {"t": OLD})) == OF_OLD_T
+    assert keys(removal.of_deleted_topics(store_of(*COMMITS), {"t": {OLD}})) == OF_OLD_T
     in_transactions = store_of(pending=COMMITS)
-    assert keys(removal.of_deleted_topics(in_transactions, {"t": OLD})) == set()
-    assert keys(removal.pending_of_deleted_topics(in_transactions, {"t": OLD})) == OF_OLD_T
+    assert keys(removal.of_deleted_topics(in_transactions, {"t": {OLD}})) == set()
+    assert keys(removal.pending_of_deleted_topics(in_transactions, {"t": {OLD}})) == OF_OLD_T
 
 
 def test_offsets_of_topics_that_nobody_knows_any_more_go():
@@ -55,8 +55,8 @@ def test_offsets_of_topics_that_nobody_knows_any_more_go():
         return (name, topic_id) != ("t", OLD)
 
     store = store_of(*COMMITS, pending=COMMITS)
-    assert keys(removal.of_gone_topics(store, "g", knows)) == {("g", "t", 0)}
-    assert keys(removal.of_gone_topics(store, "h", knows)) == set()
+    assert keys(removal.of_gone_topics(store, ["g", "h"], knows)) == {("g", "t", 0)}
+    assert [removal.has_gone_topics(store, one, knows) for one in "gh"] == [True, False]
     assert keys(removal.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker.coordination.shard import Producer
+from broker.groups import rebalance
 from broker.groups.consumer.operation import ConsumerGroupWrite
 from broker.groups.group import GroupState
 from broker.groups.limits import GroupLimits
@@ -126,7 +127,7 @@ def test_offsets_of_a_group_of_connect_are_deleted_when_it_is_empty(driver):
 
 def test_offsets_of_a_deleted_topic_go_from_transactions_too(driver):
     pending(driver, topic_id=topic_id("t"))
-    driver.shard.topics_deleted({"t": topic_id("t")})
+    driver.shard.topics_deleted({"t": topic_id("t")}, driver.at)
     driver.settle()
     driver.shard.complete_transaction(PRODUCER, is_commit=True)
     assert driver.offset() is None
@@ -202,6 +203,11 @@ def test_offsets_are_read_and_committed_by_the_rules_of_the_kind(driver):
 # -- what is left behind
 
 
+def close(driver, group):
+    rebalance.close(driver.shard._operation(group, driver.at), E.NOT_COORDINATOR)
+    driver.settle()
+
+
 def test_a_group_that_is_closed_leaves_no_timer(driver):
     a, b = stable(driver, "a", "b")
     driver.join("pending")
@@ -209,7 +215,7 @@ def test_a_group_that_is_closed_leaves_no_timer(driver):
     driver.join("a again", a, instance="a")
     group = driver.shard.groups["g"]
     assert timers_of(driver, a, b, waiting) >= {Timer.JOIN, (Timer.SESSION, waiting)}
-    driver.close()
+    close(driver, group)
     assert timers_of(driver, a, b, waiting) == set()
     assert group.state is S.DEAD
     assert driver.answers["a again"].error_code == E.NOT_COORDINATOR
@@ -219,7 +225,7 @@ def test_a_group_that_is_closed_before_it_synced_leaves_no_timer(driver):
     driver.join("a", version=3)
     driver.advance(3)
     assert Timer.SYNC in timers_of(driver)
-    driver.close()
+    close(driver, driver.shard.groups["g"])
     assert timers_of(driver) == set()
 
 
@@ -288,6 +294,7 @@ def test_offsets_of_transactions_whose_topics_are_gone_are_written_off_when_load
     pending(store_first)
     store_first.gone.add(("t", bytes(16)))
     store_first.shard.finish_load()
+    store_first.shard.loaded(store_first.at)
     store_first.settle()
     store_first.shard.complete_transaction(PRODUCER, is_commit=True)
     assert store_first.offset() is None

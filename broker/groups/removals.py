@@ -1,0 +1,154 @@
+"""What a shard writes off, in the order in which it was asked to: offsets of topics that are gone, offsets and groups
+that have expired, groups that are deleted. However much it is, it is written a piece at a time (`walks`).
+
+Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`, which write as much in one operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from broker.coordination.timers import Instant
+from broker.groups import removal
+from broker.groups.consumer.records import group_tombstones
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.ports import KnowsTopic
+from broker.groups.records import GroupRecord, group_record
+from broker.groups.store import GroupStore
+from broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
+from node.runtime.deferred import Result
+from wire.errors import ErrorCode
+
+S = GroupState
+
+
+class Removals:
+    """`groups` are the classic ones of the shard; `forget` lets go of one that has no record."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        groups: Mapping[str, ClassicGroup],
+        limits: GroupLimits,
+        knows_topic: KnowsTopic,
+        forget: Callable[[ClassicGroup, Instant], None],
+    ) -> None:
+        self._store = store
+        self._groups = groups
+        self._limits = limits
+        self._knows_topic = knows_topic
+        self._forget = forget
+        self._walks = Walks()
+        self._with_gone_topics: list[str] = []
+        # Topics that were deleted since the last walk for such began: ids by name.
+        self._deleted: dict[str, set[bytes]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is something left to do."""
+        return bool(self._walks)
+
+    def piece(self) -> list[GroupRecord]:
+        """What is to be written next."""
+        return self._walks.piece()
+
+    def give_up(self) -> None:
+        """What was begun: the next look for what has expired finds it again."""
+        self._walks.clear()
+        self._deleted.clear()
+
+    # -- topics that are gone
+
+    def find_gone_topics(self) -> None:
+        """Groups with offsets of topics that were deleted while nobody served the shard. For a thread."""
+        self._with_gone_topics = [
+            group_id
+            for group_id in self._store.offsets
+            if removal.has_gone_topics(self._store, group_id, self._knows_topic)
+        ]
+
+    def loaded(self) -> None:
+        """Begins to write off what was found."""
+        found, knows = self._with_gone_topics, self._knows_topic
+        self._walks.add(removal.of_gone_topics(self._store, found, knows))
+        self._walks.add(removal.pending_of_gone_topics(self._store, knows))
+
+    def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Begins to write off the offsets of topics that are gone, by name and the id that was deleted."""
+        if not self._deleted:
+            self._walks.add(self._of_deleted_topics())
+        for name, topic_id in topic_ids.items():
+            self._deleted.setdefault(name, set()).add(topic_id)
+
+    def _of_deleted_topics(self) -> Walk:
+        """Of all that were deleted until this begins."""
+        deleted, self._deleted = self._deleted, {}
+        yield from removal.of_deleted_topics(self._store, deleted)
+        yield from removal.pending_of_deleted_topics(self._store, deleted)
+
+    # -- expiry
+
+    def expire(self, at: Instant) -> None:
+        """Begins to look for offsets whose time is over, and groups that are left without any."""
+        self._walks.add(self._expiring(at))
+
+    def _expiring(self, at: Instant) -> Walk:
+        for group_id in self._store.group_ids(self._groups):
+            yield None
+            group = self._groups.get(group_id)
+            yield from self._expired(group, group_id, at)
+            # What this piece writes off is still in the store.
+            if not self._store.has_pending(group_id) and all(self._expired(group, group_id, at)):
+                yield from self._expired_group(group_id, group, at)
+
+    def _expired(self, group: ClassicGroup | None, group_id: str, at: Instant) -> Walk:
+        whole = group or self._store.consumer_groups.get(group_id)
+        knows = self._knows_topic
+        return removal.expired(whole, self._store, group_id, self._limits, at.now_ms, knows)
+
+    def _expired_group(
+        self, group_id: str, group: ClassicGroup | None, at: Instant
+    ) -> Iterable[GroupRecord]:
+        """A group without offsets goes too, unless somebody is or wants to be its member."""
+        if group is not None and (group.state is not S.EMPTY or group.pending):
+            return ()
+        if self._store.has_members(group_id):
+            return ()
+        if (consumer := self._store.consumer_groups.get(group_id)) is not None:
+            return group_tombstones(consumer)
+        if group is not None and group_id not in self._store.groups:
+            self._forget(group, at)
+            return ()
+        return (group_record(group_id, None),)
+
+    # -- deletion
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
+        """Groups without members go, with their offsets: as many as fit into a piece. Whoever has no code yet is to be
+        deleted again when that is written.
+        """
+        records: list[GroupRecord] = []
+        codes: dict[str, ErrorCode] = {}
+        for group_id in group_ids:
+            if len(records) >= RECORDS_PER_PIECE:
+                break
+            group = self._groups.get(group_id)
+            if group is None and not self._store.knows(group_id):
+                codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif self._store.has_members(group_id) or (group and group.state is not S.EMPTY):
+                codes[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                tombstones = self._tombstones(group_id)
+                records += islice(tombstones, RECORDS_PER_PIECE - len(records))
+                if next(tombstones, None) is None:
+                    codes[group_id] = ErrorCode.NONE
+        return Result(records, codes, atomic=False)
+
+    def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
+        yield from removal.offsets_of_group(self._store, group_id)
+        if (consumer := self._store.consumer_groups.get(group_id)) is not None:
+            yield from group_tombstones(consumer)
+        if consumer is None or group_id in self._store.groups:
+            yield group_record(group_id, None)

@@ -1,0 +1,247 @@
+"""Work over all groups and offsets of a shard: never more than a piece at once, and right whatever comes between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups.limits import GroupLimits
+from broker.groups.records import GroupRecord
+from broker.groups.walks import LOOKED_PER_PIECE, RECORDS_PER_PIECE, Walks
+from tests.broker.groups.driver import Driver
+from wire.errors import ErrorCode
+from wire.records.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+E = ErrorCode
+OLD, NEW = b"o" * 16, b"n" * 16
+MANY = 2 * RECORDS_PER_PIECE + 10
+LIMITS = replace(GroupLimits(), offsets_retention_ms=1_000, expiry_interval_ms=10_000)
+
+
+def offset(group, topic, partition, topic_id=OLD):
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, topic_id=topic_id)
+    return GroupRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), value)
+
+
+def of_one_group():
+    return [offset("g", "t", number) for number in range(MANY)]
+
+
+def of_many_groups():
+    return [offset(f"g{number}", "t", 0) for number in range(MANY)]
+
+
+def count(driver):
+    return driver.shard.store.offset_count()
+
+
+def pieces(driver):
+    """Lets the shard work until it sleeps; how many records each turn wrote."""
+    written = []
+    while driver.shard.deadline() == driver.now:
+        before = len(driver.log)
+        driver.shard.handle_timeout(driver.at)
+        driver.settle()
+        written.append(len(driver.log) - before)
+    return written
+
+
+# -- a walk
+
+
+def test_a_piece_has_so_many_records_and_looks_at_so_many_things():
+    walks = Walks()
+    walks.add(iter([None] * (LOOKED_PER_PIECE + 1)))
+    walks.add(iter(of_one_group()))
+    assert walks.piece() == []
+    assert [len(walks.piece()) for _ in range(4)] == [500, 500, 10, 0]
+    assert not walks
+
+
+def test_walks_that_are_given_up_do_not_go_on():
+    walks = Walks()
+    walks.add(iter(of_one_group()))
+    walks.clear()
+    assert walks.piece() == []
+
+
+# -- topics that are gone
+
+
+@pytest.mark.parametrize("records", [of_one_group, of_many_groups])
+def test_the_offsets_of_a_deleted_topic_go_in_pieces(records):
+    driver = Driver(log=records())
+    driver.shard.topics_deleted({"t": OLD}, driver.at)
+    driver.settle()
+    assert count(driver) == MANY - RECORDS_PER_PIECE
+    assert pieces(driver) == [RECORDS_PER_PIECE, 10]
+    assert count(driver) == 0
+
+
+@pytest.mark.parametrize("records", [of_one_group, of_many_groups])
+def test_offsets_of_topics_that_were_gone_when_the_shard_was_loaded_go_in_pieces(records):
+    driver = Driver(log=records(), gone={("t", OLD)})
+    driver.settle()
+    assert count(driver) == MANY - RECORDS_PER_PIECE
+    assert max(pieces(driver)) == RECORDS_PER_PIECE
+    assert count(driver) == 0
+
+
+def test_what_is_committed_to_a_topic_that_is_made_again_meanwhile_stays():
+    driver = Driver(log=of_one_group())
+    driver.shard.topics_deleted({"t": OLD}, driver.at)
+    driver.settle()
+    for partition in (0, MANY - 1):  # that was looked at, and one that was not
+        driver.commit_offset(7, partition=partition, topic_id=NEW)
+    pieces(driver)
+    assert count(driver) == 2
+    assert (driver.offset(partition=0), driver.offset(partition=MANY - 1)) == (7, 7)
+
+
+def test_topics_that_are_deleted_while_others_are_written_off_take_one_walk_together():
+    driver = Driver(log=[*of_one_group(), *(offset("g", f"u{number}", 0) for number in range(50))])
+    for name in ("t", *(f"u{number}" for number in range(50))):
+        driver.shard.topics_deleted({name: OLD}, driver.at)
+    assert len(driver.shard._removals._walks._walks) <= 2
+    driver.settle()
+    pieces(driver)
+    assert count(driver) == 0
+
+
+def test_what_could_not_be_written_goes_with_the_next_look_for_what_has_expired():
+    driver = Driver(LIMITS, log=of_one_group())
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.gone.add(("t", OLD))
+    driver.shard.topics_deleted({"t": OLD}, driver.at)
+    driver.settle()
+    assert pieces(driver) == [0]
+    driver.failing = None
+    driver.advance(LIMITS.expiry_interval_ms / 1000)
+    assert count(driver) == 0
+
+
+# -- expiry
+
+
+@pytest.mark.parametrize("records", [of_one_group, of_many_groups])
+def test_offsets_expire_in_pieces_and_their_groups_with_them(records):
+    driver = Driver(LIMITS, log=records())
+    driver.now = driver.shard.deadline()
+    assert max(pieces(driver)) == RECORDS_PER_PIECE
+    assert count(driver) == 0
+    assert list(driver.shard.group_ids()) == []
+    assert list(driver.replayed().group_ids(())) == []
+
+
+def test_a_group_that_commits_while_its_offsets_expire_stays():
+    driver = Driver(LIMITS, log=of_one_group())
+    driver.now = driver.shard.deadline()
+    driver.shard.handle_timeout(driver.at)
+    driver.settle()
+    driver.commit_offset(7, partition=0)
+    pieces(driver)
+    assert (count(driver), driver.offset()) == (1, 7)
+    assert list(driver.shard.group_ids()) == ["g"]
+
+
+# -- sessions
+
+
+def classic_group(number):
+    member = MemberMetadata(
+        member_id="m",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=1_000,
+        session_timeout=6_000,
+        subscription=b"",
+        assignment=b"",
+    )
+    value = GroupMetadataValue(
+        protocol_type="x",
+        generation=1,
+        protocol="p",
+        leader="m",
+        current_state_timestamp=0,
+        members=[member],
+    )
+    return GroupRecord(GroupMetadataKey(group=f"g{number}"), value)
+
+
+def test_the_sessions_of_many_groups_begin_in_pieces():
+    driver = Driver(log=[classic_group(number) for number in range(LOOKED_PER_PIECE)])
+    begun = len(driver.shard._timers)
+    assert begun < LOOKED_PER_PIECE
+    driver.now = 1.0
+    assert driver.heartbeat("m", 1, group=f"g{LOOKED_PER_PIECE - 1}") is E.NONE
+    driver.now = 0.0
+    assert pieces(driver) == [0, 0]
+    assert len(driver.shard._timers) == LOOKED_PER_PIECE + 1  # and expiry
+    # A session that a heartbeat has begun is not cut short.
+    driver.advance(6.5)
+    assert [group.id for group in driver.shard.groups.values() if group.members] == [
+        f"g{LOOKED_PER_PIECE - 1}"
+    ]
+
+
+# -- deletion
+
+
+def test_groups_are_deleted_in_pieces():
+    driver = Driver(log=[*of_one_group(), offset("h", "t", 0)])
+    found = [driver.submit(driver.shard.delete_groups(["g", "h", "none"])) for _ in range(3)]
+    assert found == [{}, {}, {"g": E.NONE, "h": E.NONE, "none": E.GROUP_ID_NOT_FOUND}]
+    assert driver.submit(driver.shard.delete_groups(["g", "h"])) == dict.fromkeys(
+        "gh", E.GROUP_ID_NOT_FOUND
+    )
+    assert count(driver) == 0
+
+
+# -- a group whose last offset was removed
+
+
+def emptied():
+    driver = Driver(LIMITS)
+    driver.commit_offset(1)
+    driver.submit(driver.shard.delete_offsets("g", [("t", 0)]))
+    return driver
+
+
+def test_a_group_without_offsets_is_there_until_it_is_deleted():
+    """As in Kafka 4.3, which lists it as Empty."""
+    driver = emptied()
+    assert driver.shard.store.knows("g")
+    assert list(driver.shard.group_ids()) == ["g"]
+    assert driver.commit_offset(1, generation=3, member_id="m") is E.UNKNOWN_MEMBER_ID
+    assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
+    assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.GROUP_ID_NOT_FOUND}
+
+
+def test_a_group_without_offsets_goes_when_the_next_look_for_what_has_expired_finds_it():
+    driver = emptied()
+    driver.advance(LIMITS.expiry_interval_ms / 1000)
+    assert list(driver.shard.group_ids()) == []
+    assert list(driver.replayed().group_ids(())) == []
+
+
+def test_a_group_without_offsets_is_one_with_offsets_again_by_a_commit():
+    driver = emptied()
+    driver.commit_offset(1)
+    assert not driver.shard.store.emptied
+    assert list(driver.shard.group_ids()) == ["g"]
+
+
+def test_a_group_with_a_record_of_its_own_is_not_remembered_twice():
+    driver = Driver(log=[classic_group(1), offset("g1", "t", 0)])
+    driver.shard.topics_deleted({"t": OLD}, driver.at)
+    driver.settle()
+    assert count(driver) == 0
+    assert not driver.shard.store.emptied
