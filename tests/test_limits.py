@@ -230,6 +230,23 @@ TABLE = {
         Limit("bytes of a classic member", GROUPS + "MEMBER_BYTES_MAX", "refused", ERRORS),
         Limit("bytes of all members of a group", GROUPS + "GROUP_BYTES_MAX", "refused", ERRORS),
         Limit(
+            "bytes of all groups of a broker, members, assignments and patterns",
+            "broker.groups.memory:GROUPS_BYTES_MAX",
+            "GROUP_MAX_SIZE_REACHED",
+            ERRORS,
+        ),
+        Limit(
+            "of those of one principal; without logins all are one",
+            "broker.groups.memory:PRINCIPAL_BYTES_MAX",
+            "GROUP_MAX_SIZE_REACHED",
+            ERRORS,
+        ),
+        Limit(
+            "time of a member without a connection for its first generation",
+            "broker.groups.arrivals:ABANDONED_SECONDS",
+            "forgotten",
+        ),
+        Limit(
             "bytes of a subscription",
             "broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
             "refused",
@@ -244,6 +261,12 @@ TABLE = {
         Limit(
             "bytes of an offset's metadata",
             "offset.metadata.max.bytes",
+            "OFFSET_METADATA_TOO_LARGE",
+            ERRORS,
+        ),
+        Limit(
+            "of all offsets' metadata of a broker",
+            "broker.groups.memory:OFFSET_METADATA_BYTES_MAX",
             "OFFSET_METADATA_TOO_LARGE",
             ERRORS,
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable
 from itertools import count
+from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -49,6 +50,11 @@ class Timers(Generic[K]):
         if entry is None or entry > deadline:
             self._push(key, deadline)
             self._trim()
+
+    def hasten(self, key: K, deadline: float) -> None:
+        """As `set`, unless the deadline of `key` is sooner."""
+        if deadline < self._deadlines.get(key, inf):
+            self.set(key, deadline)
 
     def cancel(self, key: K) -> None:
         """Forgets `key`; one that is not there is no error."""

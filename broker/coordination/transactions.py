@@ -28,11 +28,18 @@ class PendingRecord(NamedTuple, Generic[K, V]):
 class PendingTransactions(Generic[K, V]):
     """At most one record for each producer and key, the last; as many as the log holds of open transactions.
 
-    `part_of` says what a key is counted by in `parts`.
+    `part_of` says what a key is counted by in `parts`, `weigh` what a record adds to `weight`.
     """
 
-    def __init__(self, part_of: Callable[[K], Hashable] = lambda _key: None) -> None:
+    def __init__(
+        self,
+        part_of: Callable[[K], Hashable] = lambda _key: None,
+        weigh: Callable[[V], int] = lambda _value: 0,
+    ) -> None:
         self._part_of = part_of
+        self._weigh = weigh
+        # Of all records.
+        self.weight = 0
         # How many keys have records, by part.
         self.parts = Counter[Hashable]()
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
@@ -58,6 +65,8 @@ class PendingTransactions(Generic[K, V]):
         if records is None:
             records = self._by_key[key] = {}
             self.parts[self._part_of(key)] += 1
+        before = records.get(producer.id)
+        self.weight += self._weigh(value) - (0 if before is None else self._weigh(before.value))
         records[producer.id] = PendingRecord(offset, producer, key, value)
         self._keys.setdefault(producer.id, {})[key] = None
 
@@ -83,6 +92,7 @@ class PendingTransactions(Generic[K, V]):
     def _remove(self, key: K, producer_id: int) -> PendingRecord[K, V]:
         pending = self._by_key[key]
         record = pending.pop(producer_id)
+        self.weight -= self._weigh(record.value)
         if not pending:
             del self._by_key[key]
             part = self._part_of(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from uuid import uuid4
@@ -36,6 +37,7 @@ from broker.groups.image_topics import newest_topics
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded_rows import LoadedRows
+from broker.groups.memory import GroupMemory
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
@@ -93,11 +95,14 @@ class GroupCoordinator:
         around = Surroundings(settings, newest_topics(lambda: metadata.image))
         self._around = around
         self.patterns = TopicPatterns()
+        self.memory = GroupMemory()
         serde = GroupRecordSerde(limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
-                make_shard=lambda: GroupCoordinatorShard(limits, self._knows_topic, around),
+                make_shard=lambda: GroupCoordinatorShard(
+                    limits, self._knows_topic, around, self.memory
+                ),
                 serde=serde,
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,
                 commit_timeout_ms=limits.commit_timeout_ms,
@@ -137,9 +142,17 @@ class GroupCoordinator:
     # -- members
 
     def join(
-        self, request: JoinGroupRequest, version: int, client_id: str, client_host: str
+        self,
+        request: JoinGroupRequest,
+        version: int,
+        client_id: str,
+        client_host: str,
+        principal: str = "",
+        connection: int = 0,
     ) -> PendingResponse[JoinGroupResponse]:
-        """Enters a group; the response comes when its rebalance has got there."""
+        """Enters a group; the response comes when its rebalance has got there. `closing` is to be told when the
+        connection ends.
+        """
         _check_group_id(request.group_id)
         limits = self.limits
         if not (
@@ -150,9 +163,16 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         epoch = self._epoch_of(request.group_id)
         pending = CompletableResponse[JoinGroupResponse]()
-        join = Join(request, version, client_id, client_host, pending, str(uuid4()))
+        suffix = str(uuid4())
+        join = Join(
+            request, version, client_id, client_host, pending, suffix, principal, connection
+        )
         epoch.step(lambda shard, at: shard.join(join, at))
         return pending
+
+    def closing(self, connection: int) -> ConnectionClosing:
+        """To be called when a connection ends from which somebody has joined."""
+        return ConnectionClosing(self, connection)
 
     def sync(self, request: SyncGroupRequest) -> PendingResponse[SyncGroupResponse]:
         """Gives or awaits the assignment of a generation."""
@@ -381,6 +401,19 @@ class GroupCoordinator:
             except KafkaError as error:
                 refused[group_id] = error.code
         return found
+
+
+@dataclass(frozen=True)
+class ConnectionClosing:
+    """Equal for one connection, so that it is called once."""
+
+    groups: GroupCoordinator
+    connection: int
+
+    def __call__(self) -> None:
+        for epoch in list(self.groups.runtime.epochs):
+            if epoch.state is ShardState.ACTIVE:
+                epoch.step(lambda shard, at: shard.connection_closed(self.connection, at))
 
 
 def _take_over(

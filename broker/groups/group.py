@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from broker.groups.member import Member, Protocols, size_of
+from broker.groups.memory import PENDING_BYTES, Account
 from broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from wire.errors import ErrorCode, KafkaError
 
@@ -56,8 +57,15 @@ class ClassicGroup:
     not a member; `awaiting_sync` are members that were told the generation and have not asked for their assignment.
     """
 
-    def __init__(self, group_id: str, now_ms: int, state: GroupState = S.EMPTY) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        now_ms: int,
+        state: GroupState = S.EMPTY,
+        account: Account | None = None,
+    ) -> None:
         self.id = group_id
+        self.account = Account() if account is None else account
         self.state = state
         self.previous_state = S.DEAD
         # Wall clock of the last transition; -1 in groups loaded from records older than version 2.
@@ -114,17 +122,23 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
-        self.pending.discard(member.id)
+        if member.id in self.pending:
+            self.pending.remove(member.id)
+            self._change(member.id, -pending_bytes(member.id))
+        self._change(member.id, member.held_bytes)
         self._supported.update(name for name, _ in member.protocols)
         self.bytes += size_of(member.protocols)
 
     def remove(self, member_id: str) -> Member | None:
         """Removes a member or a pending one; the next in line becomes leader if it led."""
-        self.pending.discard(member_id)
+        if member_id in self.pending:
+            self.pending.remove(member_id)
+            self.account.gone((self.id, member_id), pending_bytes(member_id))
         self.awaiting_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
+        self.account.gone((self.id, member_id), member.held_bytes)
         self._supported.subtract(name for name, _ in member.protocols)
         self.bytes -= size_of(member.protocols)
         if member.instance_id is not None:
@@ -133,15 +147,38 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
         return member
 
+    def add_pending(self, member_id: str) -> None:
+        """Somebody was given an id, and is to join with it."""
+        self.pending.add(member_id)
+        self._change(member_id, pending_bytes(member_id))
+
+    def set_assignment(self, member: Member, assignment: bytes) -> None:
+        self._change(member.id, len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def release(self) -> None:
+        """The group is gone: nothing of it counts any more."""
+        for member in self.members.values():
+            self.account.gone((self.id, member.id), member.held_bytes)
+        for member_id in self.pending:
+            self.account.gone((self.id, member_id), pending_bytes(member_id))
+
+    def _change(self, member_id: str, more: int) -> None:
+        self.account.change((self.id, member_id), more)
+
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
         self._supported.subtract(name for name, _ in member.protocols)
-        self.bytes += size_of(protocols) - size_of(member.protocols)
+        more = size_of(protocols) - size_of(member.protocols)
+        self.bytes += more
+        self._change(member.id, more)
         member.protocols = protocols
         self._supported.update(name for name, _ in protocols)
 
     def rename(self, member: Member, member_id: str) -> None:
         """Gives a static member the id of its next incarnation, in its place."""
+        self.account.gone((self.id, member.id), member.held_bytes)
         old_id, member.id = member.id, member_id
+        self._change(member_id, member.held_bytes)
         self.members = {m.id: m for m in self.members.values()}
         if member.instance_id is not None:
             self.instances[member.instance_id] = member_id
@@ -227,3 +264,8 @@ class ClassicGroup:
         members = ", ".join(m.describe(m.id == self.leader) for m in self.members.values())
         pending = f" pending {', '.join(sorted(self.pending))}" if self.pending else ""
         return f"{self.id} {self.state.value} generation {self.generation} [{members}]{pending}"
+
+
+def pending_bytes(member_id: str) -> int:
+    """What a pending member takes in memory, about."""
+    return PENDING_BYTES + len(member_id)

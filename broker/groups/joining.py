@@ -19,6 +19,7 @@ from broker.groups.limits import (
     PENDING_MEMBERS_MAX,
 )
 from broker.groups.member import Member, Protocols, size_of
+from broker.groups.memory import MEMBER_BYTES
 from broker.groups.operation import (
     GroupOperation,
     GroupWrite,
@@ -47,7 +48,9 @@ MEMBER_ID_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique."""
+    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique. What a new member takes counts for
+    the `principal`.
+    """
 
     request: JoinGroupRequest
     version: int
@@ -55,6 +58,8 @@ class Join:
     client_host: str
     token: ResponseToken
     member_id_suffix: str
+    principal: str = ""
+    connection: int = 0
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -68,8 +73,8 @@ class Join:
         return tuple({p.name: p.metadata for p in reversed(self.request.protocols)}.items())[::-1]
 
 
-def join(operation: GroupOperation, join: Join) -> None:
-    """Gives `join.token` its response, now or later."""
+def join(operation: GroupOperation, join: Join) -> str:
+    """Gives `join.token` its response, now or later; returns the id of the member, be it refused."""
     group, request = operation.group, join.request
     present_id = _present_id(group, request)
     if not (_accepts(operation, present_id) and _fits(group, present_id, join)):
@@ -79,11 +84,12 @@ def join(operation: GroupOperation, join: Join) -> None:
     elif not group.supports(request.protocol_type, [p.name for p in request.protocols]):
         _refuse(operation, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif not request.member_id:
-        _join_unknown(operation, join)
+        return _join_unknown(operation, join)
     elif request.member_id in group.pending and request.group_instance_id is None:
         _add(operation, join, request.member_id)
     else:
         _join_known(operation, join)
+    return request.member_id
 
 
 def _refuse(operation: GroupOperation, join: Join, code: ErrorCode, member_id: str) -> None:
@@ -113,16 +119,19 @@ def _accepts(operation: GroupOperation, member_id: str) -> bool:
 
 
 def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:
-    """Holds what all members say to `GROUP_BYTES_MAX`."""
+    """Holds what all members say to `GROUP_BYTES_MAX`, and all groups of the broker to what they may take."""
     member = group.members.get(member_id)
     before = 0 if member is None else size_of(member.protocols)
-    return group.bytes - before + size_of(join.protocols()) <= GROUP_BYTES_MAX
+    more = size_of(join.protocols()) - before
+    if group.bytes + more > GROUP_BYTES_MAX:
+        return False
+    return group.account.fits(join.principal, more if member is not None else MEMBER_BYTES + more)
 
 
 # -- members without an id
 
 
-def _join_unknown(operation: GroupOperation, join: Join) -> None:
+def _join_unknown(operation: GroupOperation, join: Join) -> str:
     group, instance_id = operation.group, join.request.group_instance_id
     name = (instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
     member_id = f"{name}-{join.member_id_suffix}"
@@ -132,11 +141,13 @@ def _join_unknown(operation: GroupOperation, join: Join) -> None:
         else:
             _add(operation, join, member_id)
     elif join.version >= MEMBER_ID_VERSION:
-        group.pending.add(member_id)
+        group.account.owned_by((group.id, member_id), join.principal)
+        group.add_pending(member_id)
         operation.set_timer(Timer.SESSION, join.request.session_timeout_ms, member_id)
         _refuse(operation, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)
     else:
         _add(operation, join, member_id)
+    return member_id
 
 
 def _add(operation: GroupOperation, join: Join, member_id: str) -> None:
@@ -153,6 +164,7 @@ def _add(operation: GroupOperation, join: Join, member_id: str) -> None:
         is_new=True,
         join=join.token,
     )
+    group.account.owned_by((group.id, member_id), join.principal)
     group.add(member)
     operation.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
     if group.in_initial_rebalance:
@@ -179,6 +191,7 @@ def _replace_static(operation: GroupOperation, join: Join, member: Member, membe
     operation.answer_join(member, join_error(fenced, member.id))
     operation.answer_sync(member, sync_error(fenced))
     operation.forget_heartbeat(member.id)
+    group.account.owned_by((group.id, member_id), join.principal)
     group.rename(member, member_id)
     _update(operation, join, member)
     member.is_new = False
@@ -229,3 +242,5 @@ def _update(operation: GroupOperation, join: Join, member: Member) -> None:
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.join = join.token
+    if member.is_new:
+        operation.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)

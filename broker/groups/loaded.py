@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
+from broker.groups.memory import Account
 from wire.records.groups import GroupMetadataValue
 
 
-def restore_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+def restore_group(
+    group_id: str, value: GroupMetadataValue, account: Account | None = None
+) -> ClassicGroup:
     """The group of the last generation that was stored; its members know only the protocol that was chosen."""
     state = GroupState.STABLE if value.members else GroupState.EMPTY
-    group = ClassicGroup(group_id, value.current_state_timestamp, state)
+    group = ClassicGroup(group_id, value.current_state_timestamp, state, account)
     for stored in value.members:
         no_own_timeout = stored.rebalance_timeout == -1
         group.add(

@@ -58,7 +58,11 @@ class LoadedRows:
         values = decode_offset_commit_values(self._values)
         size, partition_of = _PARTITION.size, _PARTITION.unpack_from
         for place, key, value in zip(self._places, self._keys, values, strict=True):
-            place[partition_of(key, len(key) - size)[0]] = value
+            partition = partition_of(key, len(key) - size)[0]
+            before = place.get(partition)
+            place[partition] = value
+            if value.metadata or before is not None:
+                self._shard.store.note_metadata(before, value)
         self._places.clear()
         self._keys.clear()
         self._values.clear()

@@ -9,6 +9,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from broker.coordination.shard import ResponseToken
+from broker.groups.memory import MEMBER_BYTES
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""
@@ -45,6 +46,13 @@ class Member:
     def satisfies_heartbeat(self) -> bool:
         """Waiting for us counts as alive, except for new members (KAFKA-9752)."""
         return not self.is_new and (self.join is not None or self.sync is not None)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the member takes in memory, about."""
+        texts = len(self.id) + len(self.client_id) + len(self.client_host)
+        said = size_of(self.protocols) + len(self.assignment)
+        return MEMBER_BYTES + texts + len(self.instance_id or "") + said
 
     def metadata(self, protocol: str) -> bytes:
         """What this member said for `protocol`, which it supports."""

@@ -7,7 +7,7 @@ stores it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.groups.consumer.offsets import CheckPartition
 from broker.groups.group import ClassicGroup, GroupState
@@ -97,17 +97,25 @@ def check_transactional_commit(
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
 
-def _all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
+def all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
+    """Of a group of which no member's epoch is asked."""
     return ErrorCode.NONE
+
+
+def _all_fit(_topic: str, _partition: int, _metadata: str) -> bool:
+    return True
 
 
 def decide_commit(
     request: OffsetCommitRequest,
     limits: GroupLimits,
     now_ms: int,
-    check: CheckPartition = _all_may,
+    check: CheckPartition = all_may,
+    metadata_fits: Callable[[str, int, str], bool] = _all_fit,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
-    """The records of an admitted commit; each topic has its name, and its id if known."""
+    """The records of an admitted commit; each topic has its name, and its id if known. What does not fit with what all
+    groups have committed so is refused as if it were too large by itself.
+    """
     records: list[GroupRecord] = []
     topics = []
     expire_ms = _expire_timestamp(request.retention_time_ms, now_ms)
@@ -116,6 +124,11 @@ def decide_commit(
         for partition in topic.partitions:
             code = check(topic.topic_id, partition.partition_index)
             code = code or check_partition(partition, limits)
+            metadata = partition.committed_metadata or ""
+            if code is ErrorCode.NONE and not metadata_fits(
+                topic.name, partition.partition_index, metadata
+            ):
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code
@@ -128,7 +141,7 @@ def decide_commit(
                 value = OffsetCommitValue(
                     offset=partition.committed_offset,
                     leader_epoch=partition.committed_leader_epoch,
-                    metadata=partition.committed_metadata or "",
+                    metadata=metadata,
                     commit_timestamp=_commit_timestamp(partition, now_ms),
                     expire_timestamp=expire_ms,
                     topic_id=topic.topic_id,

@@ -117,7 +117,7 @@ def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
     """The assignment of this generation will not come; whoever waits for it is told `code`."""
     operation.group.storing_generation = None
     for member in operation.group.members.values():
-        member.assignment = b""
+        operation.group.set_assignment(member, b"")
         if operation.answer_sync(member, sync_error(code)):
             operation.expect_heartbeat(member)
 
@@ -127,7 +127,7 @@ def assign(operation: GroupOperation, assignments: dict[str, bytes]) -> None:
     group = operation.group
     group.storing_generation = None
     for member in group.members.values():
-        member.assignment = assignments.get(member.id, b"")
+        group.set_assignment(member, assignments.get(member.id, b""))
         if operation.answer_sync(member, synced(group, member)):
             operation.expect_heartbeat(member)
     group.transition(S.STABLE, operation.at.now_ms)
@@ -256,6 +256,7 @@ def close(operation: GroupOperation, code: ErrorCode) -> None:
         operation.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
     operation.cancel_timer(Timer.JOIN)
     operation.cancel_timer(Timer.SYNC)
+    group.release()
     group.transition(S.DEAD, operation.at.now_ms)
 
 

@@ -15,6 +15,7 @@ from broker import events
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
 from broker.groups import joining, offsets, rebalance, syncing
+from broker.groups.arrivals import ABANDONED_SECONDS, Arrivals
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
@@ -23,6 +24,7 @@ from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
+from broker.groups.memory import Account, GroupMemory, MemberKey
 from broker.groups.operation import (
     Answer,
     GroupOperation,
@@ -37,7 +39,7 @@ from broker.groups.operation import (
 from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, Tombstones, offset_tombstone
 from broker.groups.removals import Removals
-from broker.groups.store import GroupStore
+from broker.groups.store import GroupStore, MetadataRoom
 from broker.groups.walks import Walk, Walks
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -65,8 +67,15 @@ class GroupCoordinatorShard:
     `groups` has a group while it has members or pending members, or a record; others are known by their offsets alone.
     """
 
-    def __init__(self, limits: GroupLimits, knows_topic: KnowsTopic, around: Surroundings) -> None:
-        self.store = GroupStore()
+    def __init__(
+        self,
+        limits: GroupLimits,
+        knows_topic: KnowsTopic,
+        around: Surroundings,
+        memory: GroupMemory | None = None,
+    ) -> None:
+        self.account = Account(memory)
+        self.store = GroupStore(self.account)
         self.limits = limits
         self._knows_topic = knows_topic
         self.groups: dict[str, ClassicGroup] = {}
@@ -78,12 +87,14 @@ class GroupCoordinatorShard:
             self.store.consumer_groups,
             self._timers,
             around,
+            self.account,
             self._write,
             resolve=lambda group_id: self._effects.follow_ups.append(group_id),  # noqa: PLW0108 - `take` makes others
         )
         # The classic group that was last decided to become a consumer group, and when: its records may not be written.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._is_loaded = False
+        self._arrivals = Arrivals(self._is_arriving)
         # Members whose sessions begin, and what is written off.
         self._sessions = Walks()
         self._removals = Removals(self.store, self.groups, limits, knows_topic, self._forget)
@@ -98,7 +109,7 @@ class GroupCoordinatorShard:
         """Makes the classic groups, and looks for what is to be written off."""
         for group_id, value in self.store.groups.items():
             if not self.store.has_members(group_id):
-                self.groups[group_id] = restore_group(group_id, value)
+                self.groups[group_id] = restore_group(group_id, value, self.account)
         self._removals.find_gone_topics()
 
     def loaded(self, at: Instant) -> None:
@@ -138,6 +149,7 @@ class GroupCoordinatorShard:
         for write in self._awaited:
             self._answer(write, ErrorCode.NOT_COORDINATOR)
         self._awaited.clear()
+        self.account.close()
 
     def unload(self) -> None:
         """Lets go of the state, a value at a time: a million that are freed at once would hold everybody up."""
@@ -175,9 +187,25 @@ class GroupCoordinatorShard:
                     join.token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 )
                 return
-            group = self.groups[request.group_id] = ClassicGroup(request.group_id, at.now_ms)
-        joining.join(self._operation(group, at), join)
+            group = ClassicGroup(request.group_id, at.now_ms, account=self.account)
+            self.groups[group.id] = group
+        member = (group.id, joining.join(self._operation(group, at), join))
         self._forget_if_unused(group)
+        if self._is_arriving(member):
+            self._arrivals.note(member, join.connection)
+
+    def _is_arriving(self, key: MemberKey) -> bool:
+        """Whether a member has not been told a generation yet."""
+        if (group := self.groups.get(key[0])) is None:
+            return False
+        member = group.members.get(key[1])
+        return key[1] in group.pending if member is None else member.is_new
+
+    def connection_closed(self, connection: int, at: Instant) -> None:
+        """Whoever was about to join from it must come again soon."""
+        for group_id, member_id in self._arrivals.closed(connection):
+            key = TimerKey(Timer.SESSION, group_id, member_id)
+            self._timers.hasten(key, at.now + ABANDONED_SECONDS)
 
     def _join_consumer_group(self, group: ConsumerGroup, join: Join, at: Instant) -> None:
         try:
@@ -250,13 +278,13 @@ class GroupCoordinatorShard:
         """Raises KafkaError: the whole request is refused (`offsets.check_commit`)."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
             check = consumer_offsets.check_commit_request(consumer, request, version)
-            return offsets.decide_commit(request, self.limits, at.now_ms, check)
+            return self._decide_commit(request, at, check)
         group = self.groups.get(request.group_id)
         exists = group is None and self.store.has_had_offsets(request.group_id)
         offsets.check_commit(group, request, version, exists)
         if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
             self._operation(group, at).expect_heartbeat(group.members[request.member_id])
-        return offsets.decide_commit(request, self.limits, at.now_ms)
+        return self._decide_commit(request, at)
 
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, at: Instant
@@ -264,10 +292,19 @@ class GroupCoordinatorShard:
         """To be written in the producer's transaction. Raises KafkaError as `offsets.check_transactional_commit`."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
             check = consumer_offsets.check_transactional_commit(consumer, request)
-            return offsets.decide_commit(request, self.limits, at.now_ms, check)
+            return self._decide_commit(request, at, check)
         group = self.groups.get(request.group_id)
         offsets.check_transactional_commit(group, request, self.store.knows(request.group_id))
-        return offsets.decide_commit(request, self.limits, at.now_ms)
+        return self._decide_commit(request, at)
+
+    def _decide_commit(
+        self,
+        request: OffsetCommitRequest,
+        at: Instant,
+        check: consumer_offsets.CheckPartition = offsets.all_may,
+    ) -> Result[GroupRecord, OffsetCommitResponse]:
+        room = MetadataRoom(self.store, request.group_id)
+        return offsets.decide_commit(request, self.limits, at.now_ms, check, room.fits)
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
@@ -295,9 +332,7 @@ class GroupCoordinatorShard:
     ) -> Result[GroupRecord, dict[tuple[str, int], ErrorCode]]:
         """Raises KafkaError as `check_offset_delete`; topics that members read are refused one by one."""
         self.check_offset_delete(group_id)
-        group: ClassicGroup | ConsumerGroup | None = self.groups.get(group_id)
-        if group is None:
-            group = self.consumer_group(group_id)
+        group = self.groups.get(group_id) or self.consumer_group(group_id)
         codes: dict[tuple[str, int], ErrorCode] = {}
         records = []
         for topic, partition in partitions:
@@ -318,7 +353,6 @@ class GroupCoordinatorShard:
     # -- groups
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """As `Removals.delete_groups`."""
         return self._removals.delete_groups(group_ids)
 
     def group_ids(self) -> Iterator[str]:
@@ -349,7 +383,7 @@ class GroupCoordinatorShard:
             self._end(group)
         elif group is None and self._is_loaded and isinstance(value, GroupMetadataValue):
             # A consumer group has become one.
-            self.groups[group_id] = restore_group(group_id, value)
+            self.groups[group_id] = restore_group(group_id, value, self.account)
 
     def _end(self, group: ClassicGroup) -> None:
         """It is a consumer group from now on, or deleted."""

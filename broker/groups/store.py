@@ -15,6 +15,7 @@ from typing import cast
 from broker.coordination.shard import Producer
 from broker.coordination.transactions import PendingTransactions
 from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.memory import Account
 from broker.groups.records import GroupKey, GroupRecord, GroupValue
 from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from wire.records.groups import (
@@ -34,13 +35,16 @@ Offsets = dict[str, dict[int, OffsetCommitValue]]
 class GroupStore:
     """Groups and offsets by group id; empty inner dictionaries are not kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self.account = Account() if account is None else account
         self.groups: dict[str, GroupMetadataValue] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets: dict[str, Offsets] = {}
         # Groups without a record whose last offset was removed: they are listed until they expire or are deleted.
         self.emptied: set[str] = set()
-        self._pending = PendingTransactions[_PendingKey, GroupRecord](itemgetter(0))
+        self._pending = PendingTransactions[_PendingKey, GroupRecord](
+            itemgetter(0), _metadata_bytes
+        )
 
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over one record, now or when the producer's transaction is committed; never fails."""
@@ -50,15 +54,18 @@ class GroupStore:
             self._apply(record)
         else:
             self._pending.add(offset, producer, _hashable(record.key), record)
+            self.account.pending_metadata_bytes = self._pending.weight
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         for pending in self._pending.end(producer.id, is_commit):
             self._apply(pending.value)
+        self.account.pending_metadata_bytes = self._pending.weight
 
     def _apply(self, record: GroupRecord) -> None:
         key, value = record
         if isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
+                self.note_metadata(self.offset(key.group, key.topic, key.partition), value)
                 try:
                     self.offsets[key.group][key.topic][key.partition] = value
                 except KeyError:
@@ -76,6 +83,11 @@ class GroupStore:
             else:
                 self.groups.pop(key.group, None)
 
+    def note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
+        """Counts what is committed with an offset that takes the place of another."""
+        more = len(after.metadata) - (0 if before is None else len(before.metadata))
+        self.account.offset_metadata_bytes += more
+
     def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
         """A group begins with its first record, and ends with its last tombstone."""
         group = self.consumer_groups.get(key.group_id)
@@ -84,14 +96,22 @@ class GroupStore:
                 return
             group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
             self.emptied.discard(key.group_id)
+        before = group.held_bytes
         group.apply(key, cast("ConsumerGroupValue | None", value))
+        member = (key.group_id, getattr(key, "member_id", ""))
+        if member[1] in group.members or member[1] in group.target:
+            self.account.change(member, group.held_bytes - before)
+        else:
+            self.account.gone(member, before - group.held_bytes)
         if group.is_gone:
             del self.consumer_groups[key.group_id]
 
     def _remove_offset(self, key: OffsetCommitKey) -> None:
         topics = self.offsets.get(key.group, {})
         partitions = topics.get(key.topic, {})
-        partitions.pop(key.partition, None)
+        removed = partitions.pop(key.partition, None)
+        if removed is not None:
+            self.account.offset_metadata_bytes -= len(removed.metadata)
         if not partitions:
             topics.pop(key.topic, None)
         had_offsets = not topics and self.offsets.pop(key.group, None) is not None
@@ -165,6 +185,29 @@ class GroupStore:
             or group_id in self.emptied
             or self.has_pending(group_id)
         )
+
+
+class MetadataRoom:
+    """Whether the metadata of a commit's offsets, one after the other, fit into what the broker keeps of such."""
+
+    def __init__(self, store: GroupStore, group_id: str) -> None:
+        self._store = store
+        self._group_id = group_id
+        self._taken = 0
+
+    def fits(self, topic: str, partition: int, metadata: str) -> bool:
+        if not metadata:
+            return True
+        before = self._store.offset(self._group_id, topic, partition)
+        more = self._taken + len(metadata) - (0 if before is None else len(before.metadata))
+        if not self._store.account.metadata_fits(more):
+            return False
+        self._taken = more
+        return True
+
+
+def _metadata_bytes(record: GroupRecord) -> int:
+    return len(record.value.metadata) if isinstance(record.value, OffsetCommitValue) else 0
 
 
 def _hashable(key: GroupKey) -> _PendingKey:

@@ -8,6 +8,8 @@ a member that leaves with an awaiting request is answered.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.coordination.shard import ResponseToken
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
@@ -42,9 +44,14 @@ def sync(operation: GroupOperation, request: SyncGroupRequest, token: ResponseTo
         operation.respond_committed(token, synced(group, member), sync_error)
         return
     operation.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    assignments = {a.member_id: a.assignment for a in request.assignments}
+    stores = group.leader == member.id and group.storing_generation is None
+    if stores and not _fits(group, member, assignments):
+        operation.respond(token, sync_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return
     member.sync = token
-    if group.leader == member.id and group.storing_generation is None:
-        _store_assignment(operation, {a.member_id: a.assignment for a in request.assignments})
+    if stores:
+        _store_assignment(operation, assignments)
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> Member:
@@ -70,6 +77,12 @@ def _note_synced(operation: GroupOperation, member: Member) -> None:
     operation.group.awaiting_sync.discard(member.id)
     if not operation.group.awaiting_sync:
         operation.cancel_timer(Timer.SYNC)
+
+
+def _fits(group: ClassicGroup, leader: Member, assignments: Mapping[str, bytes]) -> bool:
+    """Whether the groups of the broker may take so much more; without a generation nobody is assigned anything yet."""
+    more = sum(len(assignments.get(member_id, b"")) for member_id in group.members)
+    return group.account.fits(group.account.owner((group.id, leader.id)), more)
 
 
 def _store_assignment(operation: GroupOperation, assignments: dict[str, bytes]) -> None:

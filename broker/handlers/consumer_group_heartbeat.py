@@ -114,6 +114,7 @@ def _beat(
             new_id=str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
             refused=refused,
+            principal=str(call.connection.principal),
         )
     )
     return respond(pending, lambda response: response, lambda code: _fail(request, code, ""))

@@ -55,7 +55,16 @@ def join_group(
         return refuse(ErrorCode.INVALID_REQUEST)
     host = f"/{call.connection.peer[0]}"  # as Java prints an address
     try:
-        pending = ctx.groups.join(request, version, call.header.client_id or "", host)
+        connection = call.connection
+        pending = ctx.groups.join(
+            request,
+            version,
+            call.header.client_id or "",
+            host,
+            str(connection.principal),
+            connection.id,
+        )
+        connection.on_close(ctx.groups.closing(connection.id))
     except KafkaError as error:
         return refuse(error.code)
     return respond(pending, to_response, refuse)

@@ -70,6 +70,19 @@ def check_size(operation: ConsumerOperation, member_id: str) -> None:
         )
 
 
+def check_memory(
+    operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember
+) -> None:
+    """Raises KafkaError: GROUP_MAX_SIZE_REACHED: a member that is new, or says more, and all groups of the broker."""
+    is_new = before.id not in operation.group.members
+    if not operation.fits(member.held_bytes - (0 if is_new else before.held_bytes)):
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "The groups of this broker, or those of this principal, take as much memory as they may: try again when "
+            "members have left.",
+        )
+
+
 def admit_static(
     operation: ConsumerOperation,
     member_id: str,

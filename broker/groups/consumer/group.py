@@ -17,6 +17,7 @@ from typing import NamedTuple
 from immutables import Map
 
 from broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
+from broker.groups.memory import NAME_BYTES, PARTITION_BYTES
 from wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -57,7 +58,9 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup:
-    """Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is what all members said."""
+    """Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is what all members said, and
+    `held_bytes` about all that the group takes in memory.
+    """
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
@@ -76,7 +79,7 @@ class ConsumerGroup:
         self.name_counts: Map[str, int] = Map()
         self.regex_counts: Map[str, int] = Map()
         self.classic_count = 0
-        self.bytes = 0
+        self.bytes = self.held_bytes = 0
 
     def draft(self) -> ConsumerGroup:
         """A copy to decide on."""
@@ -173,16 +176,22 @@ class ConsumerGroup:
             self.assignment_epoch, self.assignment_timestamp_ms = NO_ASSIGNMENT_EPOCH, 0
 
     def _apply_target(self, member_id: str, value: ConsumerGroupValue | None) -> None:
+        self.held_bytes -= _target_bytes(self.target.get(member_id, {}))
         if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
             self.target = self.target.set(member_id, partitions_of(value.topic_partitions))
         elif member_id in self.target:
             self.target = self.target.delete(member_id)
+        self.held_bytes += _target_bytes(self.target.get(member_id, {}))
 
     def _apply_regex(self, regex: str, value: ConsumerGroupValue | None) -> None:
+        known = self.regexes.get(regex)
+        if known is not None:
+            self.held_bytes -= _regex_bytes(regex, known)
         if isinstance(value, ConsumerGroupRegularExpressionValue):
             resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
             self.regexes = self.regexes.set(regex, resolved)
-        elif regex in self.regexes:
+            self.held_bytes += _regex_bytes(regex, resolved)
+        elif known is not None:
             self.regexes = self.regexes.delete(regex)
 
     def _apply_member(self, member_id: str, value: ConsumerGroupValue | None) -> None:
@@ -220,6 +229,7 @@ class ConsumerGroup:
             self.regex_counts = _count(self.regex_counts, member.regex, -1)
         self.classic_count -= member.uses_classic_protocol
         self.bytes -= member.bytes
+        self.held_bytes -= member.held_bytes
         instance_id = member.instance_id
         if instance_id is not None and self.instances.get(instance_id) == member.id:
             self.instances = self.instances.delete(instance_id)
@@ -233,6 +243,7 @@ class ConsumerGroup:
             self.regex_counts = _count(self.regex_counts, member.regex, 1)
         self.classic_count += member.uses_classic_protocol
         self.bytes += member.bytes
+        self.held_bytes += member.held_bytes
         if member.instance_id is not None:
             self.instances = self.instances.set(member.instance_id, member.id)
         for topic_id, partitions in _owned_by(member):
@@ -258,6 +269,14 @@ class ConsumerGroup:
             f"{self.id} {self.state.value} epoch {self.epoch} target {self.assignment_epoch} "
             f"[{members}]"
         )
+
+
+def _target_bytes(target: Partitions) -> int:
+    return PARTITION_BYTES * sum(map(len, target.values()))
+
+
+def _regex_bytes(regex: str, resolved: ResolvedRegex) -> int:
+    return len(regex) + NAME_BYTES * len(resolved.topics)
 
 
 def _owned_by(member: ConsumerMember) -> Iterator[tuple[bytes, set[int]]]:

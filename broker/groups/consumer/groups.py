@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from broker.coordination.timers import Instant, Timers
@@ -28,6 +29,7 @@ from broker.groups.consumer.topics import Topics
 from broker.groups.consumer.work import GroupWork
 from broker.groups.group import ClassicGroup
 from broker.groups.joining import Join
+from broker.groups.memory import Account
 from broker.groups.operation import Timer, TimerKey
 from broker.groups.records import GroupRecord
 from node.runtime.deferred import Result
@@ -37,6 +39,7 @@ from wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupResponse
 from wire.messages.leave_group import MemberIdentity, MemberResponse
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
@@ -58,6 +61,8 @@ class ConsumerHeartbeat:
     may_see: regexes.MaySee
     # What is wrong with the pattern of the request.
     refused: KafkaError | None = None
+    # For whom a new member counts.
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,14 @@ class ConsumerGroups:
         groups: Mapping[str, ConsumerGroup],
         timers: Timers[TimerKey],
         around: Surroundings,
+        account: Account,
         write: Callable[[ConsumerGroupWrite], None],
         resolve: Callable[[str], None],
     ) -> None:
         self._groups = groups
         self._timers = timers
         self._around = around
+        self._account = account
         self._write = write
         self._resolve = resolve
         self._works: dict[str, GroupWork] = {}
@@ -135,6 +142,7 @@ class ConsumerGroups:
         settings = self._around.settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
         operation = self._open(request, classic, at)
+        operation.fits = partial(self._account.fits, given.principal)
         if request.member_epoch < JOINING_EPOCH:
             response = heartbeat.leave(operation, request)
         else:
@@ -143,11 +151,19 @@ class ConsumerGroups:
             response = heartbeat.heartbeat(
                 operation, request, member_id, client, given.may_see, given.refused
             )
+            self._new_for(operation, member_id, given.principal)
         self._works[request.group_id] = operation.work
         if operation.work.regexes and not operation.work.resolving:
             operation.work.resolving = True
             self._resolve(request.group_id)
         return Result(operation.records, response)
+
+    def _new_for(self, operation: ConsumerOperation, member_id: str, principal: str) -> None:
+        """A member that was admitted counts for whoever asked, if it is new."""
+        known = self._groups.get(operation.group.id)
+        is_known = known is not None and member_id in known.members
+        if member_id in operation.group.members and not is_known:
+            self._account.owned_by((operation.group.id, member_id), principal)
 
     def _open(
         self,
@@ -187,7 +203,12 @@ class ConsumerGroups:
 
     def join(self, group: ConsumerGroup, join: Join, at: Instant) -> None:
         """Writes what comes of it; the answer follows the commit. Raises KafkaError: it is refused."""
-        self._write(classic_members.join(self.operation(group, at), join))
+        operation = self.operation(group, at)
+        operation.fits = partial(self._account.fits, join.principal)
+        write = classic_members.join(operation, join)
+        assert isinstance(write.response, JoinGroupResponse)
+        self._new_for(operation, write.response.member_id, join.principal)
+        self._write(write)
 
     def sync(
         self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant
@@ -262,6 +283,8 @@ class ConsumerGroups:
         group = self._groups.get(request.group_id)
         if group is None or request.member_epoch < JOINING_EPOCH:
             self.forget(request.group_id)
+        if group is None or request.member_id not in group.members:
+            self._account.gone((request.group_id, request.member_id), 0)
         if group is None:
             return
         member = group.members.get(request.member_id)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from broker import events
 from broker.groups.consumer import assigning, fencing, regexes
-from broker.groups.consumer.admission import admit, known_static
+from broker.groups.consumer.admission import admit, check_memory, known_static
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import (
     JOINING_EPOCH,
@@ -189,9 +189,14 @@ def _assignment_of(assigned: Owned) -> Assignment:
 
 
 def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember) -> bool:
-    """Writes what the member says of itself, who it is from at the least; whether its subscription is another."""
+    """Writes what the member says of itself, who it is from at the least; whether its subscription is another.
+
+    Raises:
+        KafkaError: GROUP_MAX_SIZE_REACHED: there is no memory for what it says.
+    """
     if before == member:
         return False
+    check_memory(operation, before, member)
     operation.write_member(member)
     is_new = before.epoch == JOINING_EPOCH and not before.subscribed_names and not before.regex
     return (

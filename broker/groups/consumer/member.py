@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
 from wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -80,6 +81,14 @@ class ConsumerMember:
                 len(one.name) + len(one.metadata) for one in self.classic.supported_protocols
             )
         return size
+
+    @property
+    def held_bytes(self) -> int:
+        """What the member takes in memory, about."""
+        texts = (self.id, self.client_id, self.client_host, self.instance_id, self.rack_id)
+        owned = sum(map(len, self.assigned.values())) + sum(map(len, self.revoking.values()))
+        said = self.bytes + sum(len(text) for text in texts if text is not None)
+        return MEMBER_BYTES + said + PARTITION_BYTES * owned
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch

@@ -58,6 +58,8 @@ class ConsumerOperation:
     settings: ConsumerGroupSettings
     topics: Topics
     work: GroupWork
+    # Whether whoever asks may take so many bytes more.
+    fits: Callable[[int], bool] = lambda _more: True
     records: list[GroupRecord] = field(default_factory=list)
 
     # -- records

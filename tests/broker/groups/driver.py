@@ -10,8 +10,10 @@ from broker.coordination.uncommitted import UncommittedWrites
 from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.consumer.topics import Topic
+from broker.groups.group import pending_bytes
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
+from broker.groups.memory import NAME_BYTES, PARTITION_BYTES, GroupMemory
 from broker.groups.operation import GroupWrite
 from broker.groups.records import GroupRecord
 from broker.groups.shard import GroupCoordinatorShard
@@ -106,6 +108,7 @@ class Driver:
         settings: ConsumerGroupSettings | None = None,
         topics: FakeTopics | None = None,
         gone: Iterable[tuple[str, bytes]] = (),
+        memory: GroupMemory | None = None,
     ) -> None:
         self.limits = limits or GroupLimits()
         self.now = now
@@ -116,7 +119,8 @@ class Driver:
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = FakeTopics() if topics is None else topics
         around = Surroundings(lambda _group_id: self.settings, lambda: self.topics)
-        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, around)
+        memory = GroupMemory() if memory is None else memory
+        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, around, memory)
         for offset, record in enumerate(self.log):
             self.shard.replay(offset, record)
         self.shard.finish_load()
@@ -236,6 +240,8 @@ class Driver:
         protocol_type: str = "consumer",
         session_ms: int = 10_000,
         rebalance_ms: int = 60_000,
+        principal: str = "User:a",
+        connection: int = 0,
     ) -> None:
         self._serial += 1
         if protocols is None:
@@ -249,7 +255,8 @@ class Driver:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in protocols],
         )
-        join = Join(request, version, client, "/127.0.0.1", token, str(self._serial))
+        serial = str(self._serial)
+        join = Join(request, version, client, "/127.0.0.1", token, serial, principal, connection)
         self.shard.join(join, self.at)
         self.settle()
 
@@ -269,6 +276,7 @@ class Driver:
         client: str = "c",
         version: int = 1,
         may_see: Callable[[str], bool] = lambda _name: True,
+        principal: str = "User:a",
     ) -> ConsumerGroupHeartbeatResponse | ErrorCode:
         """The answer, or the code of the refusal."""
         self._serial += 1
@@ -295,7 +303,9 @@ class Driver:
         )
         new_id = f"new-{self._serial}"
         refused = refusal(regex)
-        given = ConsumerHeartbeat(request, version, client, "/127.0.0.1", new_id, may_see, refused)
+        given = ConsumerHeartbeat(
+            request, version, client, "/127.0.0.1", new_id, may_see, refused, principal
+        )
         try:
             result = self.shard.consumer_heartbeat(given, self.at)
         except KafkaError as error:
@@ -406,6 +416,38 @@ class Driver:
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
         value = self.shard.store.offset(group, topic, partition)
         return None if value is None else value.offset
+
+    def held_bytes(self) -> int:
+        """What the groups take, counted anew; the shard's account must say the same."""
+        of_classic = sum(
+            sum(one.held_bytes for one in group.members.values())
+            + sum(map(pending_bytes, group.pending))
+            for group in self.shard.groups.values()
+        )
+        of_consumer = 0
+        for group in self.shard.store.consumer_groups.values():
+            of_consumer += sum(one.held_bytes for one in group.members.values())
+            for target in group.target.values():
+                of_consumer += PARTITION_BYTES * sum(map(len, target.values()))
+            for regex, resolved in group.regexes.items():
+                of_consumer += len(regex) + NAME_BYTES * len(resolved.topics)
+        return of_classic + of_consumer
+
+    def check_account(self) -> None:
+        account, store = self.shard.account, self.shard.store
+        assert account.bytes == self.held_bytes()
+        assert sum(account.by_principal.values()) <= account.bytes
+        texts = [
+            len(value.metadata) for group in store.offsets for *_, value in store.offsets_of(group)
+        ]
+        assert account.offset_metadata_bytes == sum(texts)
+        members = {
+            (group.id, member_id)
+            for groups in (self.shard.groups, store.consumer_groups)
+            for group in groups.values()
+            for member_id in [*group.members, *getattr(group, "pending", ())]
+        }
+        assert account._owners.keys() <= members
 
     def replayed(self) -> GroupStore:
         """What another coordinator would find in the log."""

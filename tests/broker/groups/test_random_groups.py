@@ -222,6 +222,7 @@ class World:
         replayed = self.driver.replayed()
         assert replayed.offsets == shard.store.offsets
         assert replayed.groups == shard.store.groups
+        self.driver.check_account()
         group = shard.groups.get("g")
         if group is None:
             return

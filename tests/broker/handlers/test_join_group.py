@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from broker.groups import joining
+from broker.groups.arrivals import ABANDONED_SECONDS
 from broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
 from broker.handlers.join_group import join_group
 from broker.handlers.sync_group import sync_group
@@ -158,3 +160,37 @@ async def test_what_all_members_say_together_is_bounded(tmp_path, autojump_clock
         answer = await rig.call(join_group, saying(9, first.member_id), 3)
         assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
         assert (await rig.call(join_group, saying(8), 3)).error_code == E.NONE, "there is room"
+
+
+@pytest.mark.parametrize("version", [3, 9])
+async def test_a_member_that_waits_does_not_outlive_its_connection_for_long(
+    tmp_path, autojump_clock, version
+):
+    """Its session would be half an hour, and what it said would stay in memory for as long."""
+    async with open_rig(
+        tmp_path, GroupLimits(partition_count=4, initial_rebalance_delay_ms=60_000)
+    ) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        asked = request(session_timeout_ms=1_800_000, rebalance_timeout_ms=1_800_000)
+        rig.start(join_group, asked, version)
+        shard = rig.epoch(index).active()
+        assert "g" in shard.groups
+        assert shard.account.by_principal["User:ANONYMOUS"] == shard.account.bytes > 0
+        rig._connection.mark_closed()
+        await trio.sleep(ABANDONED_SECONDS - 1)
+        assert shard.account.bytes > 0
+        await trio.sleep(2)
+        assert shard.account.bytes == 0
+        assert not rig._connection._callbacks
+
+
+async def test_many_joins_of_a_connection_are_told_once_of_its_end(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        for _ in range(3):
+            rig.start(join_group, request(), 9)
+        assert len(rig._connection._callbacks) == 1

@@ -148,6 +148,7 @@ class Run:
     # -- what must hold
 
     def check(self) -> None:
+        self.driver.check_account()
         group = self.driver.shard.consumer_group("g")
         if group is None:
             return

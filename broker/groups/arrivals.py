@@ -1,0 +1,46 @@
+"""From which connection members come that have not been told a generation yet, so that they do not outlive it for long.
+
+A client that was given an id is to join with it; one that has joined waits for its first generation. Either may take as
+long as its session, half an hour. If the connection ends meanwhile the answer reaches nobody, so such a member has
+`ABANDONED_SECONDS` to come again from another. In Kafka it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.groups.memory import MemberKey
+
+# Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
+ABANDONED_SECONDS = 10.0
+# Of a connection; more are looked through for those that are not about to join any more.
+KEPT_PER_CONNECTION = 1_000
+
+
+class Arrivals:
+    """The members of one shard; `is_awaited` says whether one is about to join still."""
+
+    def __init__(self, is_awaited: Callable[[MemberKey], bool]) -> None:
+        self._is_awaited = is_awaited
+        self._by_connection: dict[int, set[MemberKey]] = {}
+        self._connection_of: dict[MemberKey, int] = {}
+
+    def note(self, member: MemberKey, connection: int) -> None:
+        """A member that is about to join has been heard of from this connection."""
+        before = self._connection_of.get(member)
+        if before is not None and before != connection:
+            self._by_connection[before].discard(member)
+        self._connection_of[member] = connection
+        known = self._by_connection.setdefault(connection, set())
+        known.add(member)
+        if len(known) % KEPT_PER_CONNECTION == 0:
+            for one in [one for one in known if not self._is_awaited(one)]:
+                known.remove(one)
+                del self._connection_of[one]
+
+    def closed(self, connection: int) -> list[MemberKey]:
+        """The connection has ended: who is about to join, and has not been heard of from another."""
+        members = self._by_connection.pop(connection, set())
+        for member in members:
+            del self._connection_of[member]
+        return [member for member in members if self._is_awaited(member)]

@@ -1,0 +1,311 @@
+"""What the groups of a broker may take in memory, and members that have no connection any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordination.shard import Producer
+from broker.groups import memory
+from broker.groups.arrivals import ABANDONED_SECONDS, KEPT_PER_CONNECTION, Arrivals
+from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
+from broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
+from tests.broker.groups.driver import Driver
+from wire.errors import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+E = ErrorCode
+FULL = E.GROUP_MAX_SIZE_REACHED
+A, B = "User:a", "User:b"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """All groups may take 100,000 bytes, a principal half of that."""
+    monkeypatch.setattr(memory, "GROUPS_BYTES_MAX", 100_000)
+    monkeypatch.setattr(memory, "PRINCIPAL_BYTES_MAX", 50_000)
+    monkeypatch.setattr(memory, "OFFSET_METADATA_BYTES_MAX", 100)
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def joined(driver, token, *, size=1_000, **more):
+    driver.join(token, protocols=[("p", bytes(size))], version=3, protocol_type="x", **more)
+    answer = driver.answers.get(token)
+    return None if answer is None else E(answer.error_code)
+
+
+def many(driver, principal, **more):
+    """As many members of one principal as may join, each in a group of its own."""
+    for number in range(1_000):
+        token = f"{principal} {number} {len(driver.answers)}"
+        if joined(driver, token, group=token, principal=principal, **more) is FULL:
+            return number
+    raise AssertionError("there is no end to it")
+
+
+# -- classic members
+
+
+def test_a_principal_may_take_half_and_all_together_the_whole(driver):
+    one = MEMBER_BYTES + 1_000
+    assert many(driver, A) == pytest.approx(50_000 // one, abs=1)
+    assert many(driver, B) == pytest.approx(50_000 // one, abs=1)
+    assert driver.shard.account.bytes <= 100_000
+    assert many(driver, "User:c") <= 1
+    driver.check_account()
+
+
+def test_what_members_took_is_free_when_they_have_gone(driver):
+    assert joined(driver, "a", size=45_000) is None
+    assert joined(driver, "b", size=45_000, group="h") is FULL
+    (member_id,) = driver.shard.groups["g"].members
+    driver.leave((member_id, None))
+    assert driver.shard.account.bytes == 0
+    assert not driver.shard.account.by_principal
+    assert joined(driver, "c", size=45_000, group="h") is None
+
+
+def test_a_member_that_says_more_than_fits_is_put_out(driver):
+    driver.join("a", protocols=[("p", bytes(1_000))], version=3, protocol_type="x")
+    driver.advance(3)
+    member_id = driver.answers["a"].member_id
+    driver.join("b", member_id, protocols=[("p", bytes(60_000))], version=3, protocol_type="x")
+    assert driver.answers["b"].error_code == FULL
+    assert driver.shard.account.bytes == 0
+
+
+def test_ids_that_nobody_has_joined_with_yet_count_too(driver):
+    for number in range(1_000):
+        token = str(number)
+        driver.join(token, group=token, version=9)
+        if driver.answers[token].error_code == FULL:
+            break
+    assert 10 < number < 100
+    driver.advance(11)
+    assert driver.shard.account.bytes == 0
+    driver.check_account()
+
+
+def test_an_assignment_that_does_not_fit_is_refused_and_not_stored(driver):
+    driver.join("a", version=3)
+    driver.advance(3)
+    answer = driver.answers["a"]
+    for size, code in ((60_000, FULL), (40_000, E.NONE)):
+        plan = {answer.member_id: bytes(size)}
+        driver.sync(f"sync {size}", answer.member_id, answer.generation_id, plan)
+        assert driver.answers[f"sync {size}"].error_code == code
+    assert driver.shard.account.bytes > 40_000
+    driver.check_account()
+
+
+def test_all_shards_of_a_broker_count_together():
+    of_all = GroupMemory()
+    first, second = Driver(memory=of_all), Driver(memory=of_all)
+    assert joined(first, "a", size=45_000) is None
+    assert joined(second, "b", size=45_000) is FULL
+    first.close()
+    assert joined(second, "c", size=45_000) is None
+
+
+def test_what_was_loaded_counts_for_nobody_in_particular(driver):
+    driver.join("a", version=3, protocols=[("p", bytes(45_000))], protocol_type="x")
+    driver.advance(3)
+    answer = driver.answers["a"]
+    driver.sync("b", answer.member_id, answer.generation_id)
+    loaded = Driver(log=driver.log)
+    assert loaded.shard.account.bytes > 45_000
+    assert not loaded.shard.account.by_principal
+    assert joined(loaded, "c", size=45_000, group="h") is None
+    assert joined(loaded, "d", size=45_000, group="i", principal=B) is FULL
+
+
+def test_a_shard_that_could_not_be_loaded_takes_nothing():
+    of_all = GroupMemory()
+    Account(of_all).change(("g", "m"), 90_000)
+    assert of_all.fits(A, 50_000)
+
+
+# -- members of the consumer protocol
+
+
+def test_a_new_member_that_does_not_fit_is_refused(driver):
+    names = ["t" * 249] * 1 + [f"{number:0249}" for number in range(150)]
+    assert driver.consumer_heartbeat("a", topics=names).error_code == E.NONE
+    assert driver.consumer_heartbeat("b", topics=names) is FULL
+    assert driver.consumer_heartbeat("b", topics=names, principal=B).error_code == E.NONE
+    assert driver.consumer_heartbeat("c", topics=names, principal="User:c") is FULL
+    driver.check_account()
+    driver.consumer_heartbeat("a", -1)
+    assert driver.consumer_heartbeat("d", topics=names).error_code == E.NONE
+    driver.check_account()
+
+
+def test_a_member_that_subscribes_to_more_than_fits_is_refused_and_stays(driver):
+    epoch = driver.consumer_heartbeat("a").member_epoch
+    names = [f"{number:0249}" for number in range(250)]
+    assert driver.consumer_heartbeat("a", epoch, topics=names) is FULL
+    assert driver.consumer_heartbeat("a", epoch).error_code == E.NONE
+    driver.check_account()
+
+
+def test_partitions_and_what_patterns_match_count(driver):
+    before = driver.shard.account.bytes
+    driver.topics.set("u", 100)
+    driver.consumer_heartbeat("a", topics=["u"])
+    assert driver.shard.account.bytes - before > 2 * 100 * memory.PARTITION_BYTES
+    driver.consumer_heartbeat("b", regex="u|t", group="h")
+    driver.check_account()
+
+
+def test_a_member_that_could_not_be_written_counts_for_nobody(driver):
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.consumer_heartbeat("a")
+    assert not driver.shard.account._owners
+
+
+def test_a_classic_member_of_a_consumer_group_counts(driver):
+    driver.consumer_heartbeat("n")
+    driver.join("a", version=3, principal=B)
+    assert driver.shard.account.by_principal[B] > MEMBER_BYTES
+    driver.check_account()
+
+
+# -- what is committed beside offsets
+
+
+def committed(driver, metadata, *, partition=0, group="g"):
+    return driver.commit_offset(1, metadata=metadata, partition=partition, group=group)
+
+
+def test_metadata_of_offsets_has_a_bound_over_all_groups(driver):
+    assert committed(driver, "x" * 60) is E.NONE
+    assert committed(driver, "x" * 60, group="h") is E.OFFSET_METADATA_TOO_LARGE
+    assert committed(driver, "", group="h") is E.NONE
+    assert committed(driver, "y" * 90) is E.NONE  # in the place of what was there
+    assert committed(driver, "x" * 10, partition=1) is E.NONE
+    assert committed(driver, "x", partition=2) is E.OFFSET_METADATA_TOO_LARGE
+    driver.check_account()
+    driver.submit(driver.shard.delete_offsets("g", [("t", 0)]))
+    assert committed(driver, "x" * 60, group="h") is E.NONE
+    driver.check_account()
+
+
+def commit_of(*sizes):
+    return OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=1, committed_metadata="x" * size
+                    )
+                    for index, size in enumerate(sizes)
+                ],
+            )
+        ],
+    )
+
+
+def test_the_offsets_of_one_commit_count_together(driver):
+    result = driver.shard.commit_offsets(commit_of(60, 60, 30), 9, driver.at)
+    codes = [one.error_code for one in result.response.topics[0].partitions]
+    assert codes == [E.NONE, E.OFFSET_METADATA_TOO_LARGE, E.NONE]
+    assert len(result.records) == 2
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
+    producer = Producer(7, 0)
+    for _ in range(2):  # the second in the place of the first
+        result = driver.shard.commit_offsets_in_transaction(commit_of(80), driver.at)
+        for record in result.records:
+            driver.shard.replay(len(driver.log), record, producer)
+    assert committed(driver, "x" * 30, partition=1) is E.OFFSET_METADATA_TOO_LARGE
+    driver.shard.complete_transaction(producer, is_commit)
+    assert committed(driver, "x" * 30, partition=1) is (
+        E.OFFSET_METADATA_TOO_LARGE if is_commit else E.NONE
+    )
+    assert driver.shard.account.pending_metadata_bytes == 0
+
+
+# -- who has no connection any more
+
+
+def join_from(driver, token, connection, member_id="", version=9):
+    driver.join(token, member_id, version=version, session_ms=1_800_000, connection=connection)
+    answer = driver.answers.get(token)
+    return None if answer is None else answer.member_id
+
+
+def test_an_id_that_nobody_has_joined_with_ends_soon_after_its_connection(driver):
+    join_from(driver, "a", 1)
+    driver.shard.connection_closed(2, driver.at)
+    driver.advance(ABANDONED_SECONDS)
+    assert driver.shard.groups["g"].pending
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS - 1)
+    assert driver.shard.groups["g"].pending
+    driver.advance(1)
+    assert "g" not in driver.shard.groups
+    driver.check_account()
+
+
+def test_a_member_whose_first_join_never_completes_ends_soon_after_its_connection(driver):
+    driver.join("other", version=3, session_ms=1_800_000)
+    driver.advance(3)  # and it does not come again for the rebalance
+    join_from(driver, "a", 1, version=3)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS)
+    assert len(driver.shard.groups["g"].members) == 1
+
+
+def test_who_comes_again_from_another_connection_stays(driver):
+    member_id = join_from(driver, "a", 1)
+    driver.join("other", version=3, session_ms=1_800_000)
+    driver.advance(2)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS / 2)
+    join_from(driver, "b", 2, member_id)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS)
+    assert member_id in driver.shard.groups["g"].members
+
+
+def test_a_new_member_that_joins_again_has_the_time_of_a_new_one(driver):
+    driver.join("other", version=3, session_ms=1_800_000)
+    driver.advance(3)
+    member_id = join_from(driver, "a", 1)
+    join_from(driver, "b", 1, member_id)
+    driver.shard.connection_closed(1, driver.at)
+    join_from(driver, "c", 2, member_id)
+    driver.advance(ABANDONED_SECONDS + 1)
+    assert member_id in driver.shard.groups["g"].members
+    assert NEW_MEMBER_JOIN_TIMEOUT_MS > 1_000 * ABANDONED_SECONDS
+
+
+def test_a_member_with_a_generation_does_not_depend_on_its_connection(driver):
+    join_from(driver, "a", 1, version=3)
+    driver.advance(3)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS + 1)
+    assert driver.shard.groups["g"].members
+
+
+def test_what_is_known_of_a_connection_has_a_bound():
+    awaited = {("g", "0")}
+    arrivals = Arrivals(awaited.__contains__)
+    for number in range(3 * KEPT_PER_CONNECTION):
+        arrivals.note(("g", str(number)), 1)
+    assert len(arrivals._connection_of) <= KEPT_PER_CONNECTION + 1
+    assert arrivals.closed(1) == [("g", "0")]
+    assert not arrivals._connection_of
