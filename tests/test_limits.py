@@ -242,7 +242,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "time of a member without a connection for its first generation",
+            "time of a member that joins and has lost its connection",
             "broker.groups.arrivals:ABANDONED_SECONDS",
             "forgotten",
         ),

@@ -1,14 +1,15 @@
-"""From which connection members come that have not been told a generation yet, so that they do not outlive it for long.
+"""From which connection members come that are about to join, so that they do not outlive it for long.
 
-A client that was given an id is to join with it; one that has joined waits for its first generation. Either may take as
-long as its session, half an hour. If the connection ends meanwhile the answer reaches nobody, so such a member has
-`ABANDONED_SECONDS` to come again from another. In Kafka it stays.
+A client that was given an id is to join with it; one that has joined waits for a generation, and is then to sync. Each
+may take as long as its session, half an hour. If the connection ends meanwhile the answer reaches nobody, so such a
+member has `ABANDONED_SECONDS` to come again from another. In Kafka it stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from broker.groups.group import ClassicGroup
 from broker.groups.memory import MemberKey
 
 # Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
@@ -17,8 +18,18 @@ ABANDONED_SECONDS = 10.0
 KEPT_PER_CONNECTION = 1_000
 
 
+def is_arriving(groups: Mapping[str, ClassicGroup], key: MemberKey) -> bool:
+    """Whether a member has not been heard of since it was told a generation, or is yet to be told its first."""
+    group = groups.get(key[0])
+    if group is None:
+        return False
+    member = group.members.get(key[1])
+    is_new = key[1] in group.pending if member is None else member.is_new
+    return is_new or key[1] in group.awaiting_sync
+
+
 class Arrivals:
-    """The members of one shard; `is_awaited` says whether one is about to join still."""
+    """The members of one shard; `is_awaited` says whether one is about to join still (`is_arriving`)."""
 
     def __init__(self, is_awaited: Callable[[MemberKey], bool]) -> None:
         self._is_awaited = is_awaited
@@ -26,7 +37,9 @@ class Arrivals:
         self._connection_of: dict[MemberKey, int] = {}
 
     def note(self, member: MemberKey, connection: int) -> None:
-        """A member that is about to join has been heard of from this connection."""
+        """Somebody has asked from this connection to be the member, who may be about to join now."""
+        if not self._is_awaited(member):
+            return
         before = self._connection_of.get(member)
         if before is not None and before != connection:
             self._by_connection[before].discard(member)

@@ -242,5 +242,6 @@ def _update(operation: GroupOperation, join: Join, member: Member) -> None:
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.join = join.token
+    member.is_abandoned = False
     if member.is_new:
         operation.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)

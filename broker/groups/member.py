@@ -35,6 +35,8 @@ class Member:
     assignment: bytes = b""
     # Has not been told a generation yet, so it cannot heartbeat: an awaiting join does not keep it alive.
     is_new: bool = False
+    # Its connection has ended since it joined: what it is told is no reason to expect it for longer.
+    is_abandoned: bool = False
     join: ResponseToken | None = None
     sync: ResponseToken | None = None
 

@@ -104,7 +104,8 @@ def complete_join(operation: GroupOperation) -> None:
     events.GROUP_GENERATION.log(log, group=group)
     for member in group.members.values():
         operation.answer_join(member, operation.joined(member))
-        operation.expect_heartbeat(member)
+        if not member.is_abandoned:
+            operation.expect_heartbeat(member)
         member.is_new = False
         group.awaiting_sync.add(member.id)
     operation.set_timer(Timer.SYNC, group.rebalance_timeout_ms())

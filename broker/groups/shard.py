@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 
 from broker import events
 from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
 from broker.coordination.timers import Instant, Timers
 from broker.groups import joining, offsets, rebalance, syncing
-from broker.groups.arrivals import ABANDONED_SECONDS, Arrivals
+from broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
 from broker.groups.consumer import offsets as consumer_offsets
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
@@ -24,7 +25,7 @@ from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
-from broker.groups.memory import Account, GroupMemory, MemberKey
+from broker.groups.memory import Account, GroupMemory
 from broker.groups.operation import (
     Answer,
     GroupOperation,
@@ -94,7 +95,7 @@ class GroupCoordinatorShard:
         # The classic group that was last decided to become a consumer group, and when: its records may not be written.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._is_loaded = False
-        self._arrivals = Arrivals(self._is_arriving)
+        self._arrivals = Arrivals(partial(is_arriving, self.groups))
         # Members whose sessions begin, and what is written off.
         self._sessions = Walks()
         self._removals = Removals(self.store, self.groups, limits, knows_topic, self._forget)
@@ -189,22 +190,16 @@ class GroupCoordinatorShard:
                 return
             group = ClassicGroup(request.group_id, at.now_ms, account=self.account)
             self.groups[group.id] = group
-        member = (group.id, joining.join(self._operation(group, at), join))
+        member_id = joining.join(self._operation(group, at), join)
         self._forget_if_unused(group)
-        if self._is_arriving(member):
-            self._arrivals.note(member, join.connection)
-
-    def _is_arriving(self, key: MemberKey) -> bool:
-        """Whether a member has not been told a generation yet."""
-        if (group := self.groups.get(key[0])) is None:
-            return False
-        member = group.members.get(key[1])
-        return key[1] in group.pending if member is None else member.is_new
+        self._arrivals.note((group.id, member_id), join.connection)
 
     def connection_closed(self, connection: int, at: Instant) -> None:
         """Whoever was about to join from it must come again soon."""
         for group_id, member_id in self._arrivals.closed(connection):
             key = TimerKey(Timer.SESSION, group_id, member_id)
+            if (member := self.groups[group_id].members.get(member_id)) is not None:
+                member.is_abandoned = True
             self._timers.hasten(key, at.now + ABANDONED_SECONDS)
 
     def _join_consumer_group(self, group: ConsumerGroup, join: Join, at: Instant) -> None:

@@ -269,6 +269,28 @@ def test_a_member_whose_first_join_never_completes_ends_soon_after_its_connectio
     assert len(driver.shard.groups["g"].members) == 1
 
 
+def test_a_generation_that_begins_after_the_end_of_the_connection_is_no_new_session(driver):
+    join_from(driver, "a", 1, version=3)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(3)
+    assert driver.answers["a"].error_code == E.NONE
+    driver.advance(ABANDONED_SECONDS - 3)
+    assert not driver.shard.groups["g"].members
+
+
+def test_who_comes_again_before_the_generation_begins_has_a_whole_session(driver):
+    driver.join("other", version=3, session_ms=1_800_000)
+    driver.advance(3)
+    member_id = join_from(driver, "a", 1)
+    join_from(driver, "b", 1, member_id)
+    driver.shard.connection_closed(1, driver.at)
+    join_from(driver, "c", 2, member_id)
+    driver.leave((driver.answers["other"].member_id, None))
+    assert driver.answers["c"].error_code == E.NONE
+    driver.advance(ABANDONED_SECONDS + 1)
+    assert member_id in driver.shard.groups["g"].members
+
+
 def test_who_comes_again_from_another_connection_stays(driver):
     member_id = join_from(driver, "a", 1)
     driver.join("other", version=3, session_ms=1_800_000)
@@ -293,9 +315,19 @@ def test_a_new_member_that_joins_again_has_the_time_of_a_new_one(driver):
     assert NEW_MEMBER_JOIN_TIMEOUT_MS > 1_000 * ABANDONED_SECONDS
 
 
-def test_a_member_with_a_generation_does_not_depend_on_its_connection(driver):
+def test_a_member_that_was_told_a_generation_and_never_synced_ends_soon_too(driver):
     join_from(driver, "a", 1, version=3)
     driver.advance(3)
+    driver.shard.connection_closed(1, driver.at)
+    driver.advance(ABANDONED_SECONDS)
+    assert not driver.shard.groups["g"].members
+
+
+def test_a_member_that_has_synced_does_not_depend_on_its_connection(driver):
+    join_from(driver, "a", 1, version=3)
+    driver.advance(3)
+    answer = driver.answers["a"]
+    driver.sync("s", answer.member_id, answer.generation_id)
     driver.shard.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS + 1)
     assert driver.shard.groups["g"].members
@@ -305,7 +337,9 @@ def test_what_is_known_of_a_connection_has_a_bound():
     awaited = {("g", "0")}
     arrivals = Arrivals(awaited.__contains__)
     for number in range(3 * KEPT_PER_CONNECTION):
+        awaited.add(("g", str(number)))
         arrivals.note(("g", str(number)), 1)
+        awaited.intersection_update([("g", "0")])
     assert len(arrivals._connection_of) <= KEPT_PER_CONNECTION + 1
     assert arrivals.closed(1) == [("g", "0")]
     assert not arrivals._connection_of
