@@ -56,8 +56,8 @@ class Account:
     def gone(self, member: MemberKey, less: int) -> None:
         """A member, with all it took."""
         self.change(member, -less)
-        principal = self._owners.pop(member, None)
-        if principal is not None and not self.by_principal[principal]:
+        principal = self._owners.pop(member, "")
+        if not self.by_principal[principal]:
             del self.by_principal[principal]
 
     def fits(self, principal: str, more: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.coordination.shard import Producer
 from broker.groups import memory
-from broker.groups.arrivals import ABANDONED_SECONDS, KEPT_PER_CONNECTION, Arrivals
+from broker.groups.arrivals import ABANDONED_SECONDS, KEPT_PER_CONNECTION, Arrivals, is_arriving
 from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
 from tests.broker.groups.driver import Driver
@@ -48,6 +48,41 @@ def many(driver, principal, **more):
         if joined(driver, token, group=token, principal=principal, **more) is FULL:
             return number
     raise AssertionError("there is no end to it")
+
+
+# -- an account
+
+
+def test_an_account_is_full_to_the_byte_for_all_and_for_one():
+    account = Account()
+    account.change(("g", "loaded"), 45_000)
+    assert account.fits(A, 50_000)
+    assert not account.fits(A, 50_001)
+    account.owned_by(("g", "b"), B)
+    account.change(("g", "b"), 10_000)
+    assert account.fits(A, 45_000)
+    assert not account.fits(A, 45_001)
+    assert account.fits(B, 40_000)
+    assert not account.fits(B, 40_001)
+
+
+def test_who_takes_no_more_always_fits():
+    account = Account()
+    account.change(("g", "m"), 200_000)
+    account.offset_metadata_bytes = 200
+    assert [account.fits(A, more) for more in (-1, 0, 1)] == [True, True, False]
+    assert [account.metadata_fits(more) for more in (-1, 0, 1)] == [True, True, False]
+
+
+def test_the_other_members_of_a_principal_count_on_when_one_is_gone():
+    account = Account()
+    for member in "ab":
+        account.owned_by(("g", member), A)
+        account.change(("g", member), 10)
+    account.gone(("g", "a"), 10)
+    assert account.by_principal == {A: 10}
+    account.gone(("g", "b"), 10)
+    assert account.by_principal.keys() == set()
 
 
 # -- classic members
@@ -331,6 +366,32 @@ def test_a_member_that_has_synced_does_not_depend_on_its_connection(driver):
     driver.shard.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS + 1)
     assert driver.shard.groups["g"].members
+
+
+def test_a_member_belongs_to_the_connection_that_it_was_last_heard_of_from():
+    arrivals = Arrivals(lambda _member: True)
+    for connection in (1, 1, 2):
+        arrivals.note(("g", "m"), connection)
+    assert arrivals.closed(1) == []
+    assert arrivals.closed(2) == [("g", "m")]
+    assert arrivals.closed(2) == []
+
+
+def test_nobody_arrives_in_a_group_that_is_gone(driver):
+    assert not is_arriving(driver.shard.groups, ("g", "m"))
+    join_from(driver, "a", 1)
+    driver.shard.groups.clear()
+    driver.shard.connection_closed(1, driver.at)
+
+
+def test_of_a_few_members_of_a_connection_none_is_forgotten():
+    awaited = set()
+    arrivals = Arrivals(awaited.__contains__)
+    for number in range(3):
+        awaited.add(("g", str(number)))
+        arrivals.note(("g", str(number)), 1)
+        awaited.clear()
+    assert len(arrivals._connection_of) == 3
 
 
 def test_what_is_known_of_a_connection_has_a_bound():

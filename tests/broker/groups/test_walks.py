@@ -127,6 +127,19 @@ def test_what_could_not_be_written_goes_with_the_next_look_for_what_has_expired(
     assert count(driver) == 0
 
 
+def test_topics_that_are_deleted_after_others_were_given_up_are_written_off():
+    driver = Driver(log=[*of_one_group(), offset("g", "u", 0), offset("g", "v", 0)])
+    driver.shard.topics_deleted({"t": OLD}, driver.at)
+    driver.shard.topics_deleted({"u": OLD}, driver.at)
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.settle()
+    driver.failing = None
+    driver.shard.topics_deleted({"v": OLD}, driver.at)
+    driver.settle()
+    pieces(driver)
+    assert (driver.offset("u"), driver.offset("v")) == (5, None)
+
+
 # -- expiry
 
 
@@ -203,6 +216,15 @@ def test_groups_are_deleted_in_pieces():
         "gh", E.GROUP_ID_NOT_FOUND
     )
     assert count(driver) == 0
+
+
+def test_groups_share_a_piece():
+    log = [offset(group, "t", number) for group in "gh" for number in range(300)]
+    driver = Driver(log=log)
+    first = driver.shard.delete_groups(["g", "h"])
+    assert (len(first.records), first.response) == (RECORDS_PER_PIECE, {"g": E.NONE})
+    driver.submit(first)
+    assert driver.submit(driver.shard.delete_groups(["h"])) == {"h": E.NONE}
 
 
 # -- a group whose last offset was removed

@@ -69,8 +69,8 @@ async def test_a_pattern_that_is_none_or_too_large_is_refused_with_the_reason(re
 
 
 def test_a_long_pattern_is_refused_before_it_is_read():
-    longest = "a" * (REGEX_CHARACTERS_MAX - 1)  # and each has an instruction, with one for the end
-    assert compiled(longest[:9_900])("a" * 9_900)
+    assert compiled("a" * 9_900)("a" * 9_900)
+    assert compiled("a{0}" * (REGEX_CHARACTERS_MAX // 4))("")
     with pytest.raises(KafkaError, match="longer than"):
         compiled("a" * (REGEX_CHARACTERS_MAX + 1))
 
@@ -143,3 +143,20 @@ async def test_what_is_kept_has_a_bound(monkeypatch):
     ]
     await found.matching("c", names)
     assert not found.knows("a|b")
+
+
+async def test_the_names_of_all_patterns_together_have_a_bound(monkeypatch):
+    monkeypatch.setattr(topic_patterns, "NAMES_KEPT_MAX", 4)
+    found, names = TopicPatterns(), topics("a", "b")
+    for regex in ("a|b", "[ab]", "a|b", "[ab]"):
+        await found.matching(regex, names)
+    assert found.knows("a|b")
+    await found.matching("a", names)
+    assert not found.knows("a|b")
+    assert found._kept == 3
+
+
+async def test_a_pattern_does_not_stay_in_the_library(monkeypatch):
+    """It would keep the last hundred or so, with 8 MiB each."""
+    await TopicPatterns().matching("t.*", topics("t"))
+    assert topic_patterns.re2._Regexp._make.cache_info().currsize == 0

@@ -181,3 +181,24 @@ def test_a_group_that_is_gone_is_not_worked_for(later):
     assert "g" not in later.shard.consumers._works
     later.consumer_heartbeat("a", epoch)
     assert later.follow_ups == ["g"]
+
+
+def test_a_pattern_that_matches_nothing_any_more_is_another_target(driver):
+    driver.settings = replace(driver.settings, regex_refresh_interval_ms=20_000)
+    epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
+    epoch = driver.consumer_heartbeat("a", epoch).member_epoch
+    driver.consumer_heartbeat("b", topics=["u"])
+    driver.topics.set("t", 0)
+    driver.advance(20)
+    driver.consumer_heartbeat("a", epoch)
+    assert matched(driver) == set()
+    assert driver.shard.store.consumer_groups["g"].target["a"] == {}
+
+
+def test_a_pattern_that_its_member_gives_up_for_another_goes(later):
+    epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
+    later.match()
+    epoch = later.consumer_heartbeat("a", epoch).member_epoch
+    later.consumer_heartbeat("a", epoch, regex="u.*")
+    later.match()
+    assert set(later.replayed().consumer_groups["g"].regexes) == {"u.*"}
