@@ -1,4 +1,4 @@
-"""What the groups of a broker may take in memory, and members that have no connection any more."""
+"""What the groups of a broker may take in memory (G8), and members that have no connection any more."""
 
 from __future__ import annotations
 

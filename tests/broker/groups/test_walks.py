@@ -1,4 +1,4 @@
-"""Work over all groups and offsets of a shard: never more than a piece at once, and right whatever comes between."""
+"""Work over all groups and offsets of a shard (G9): a piece at once, and right whatever comes between."""
 
 from __future__ import annotations
 
