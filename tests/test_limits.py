@@ -176,6 +176,12 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "bytes of a batch, decompressed, searched by time",
+            "log.batches.records:RECORDS_BYTES_MAX",
+            "MESSAGE_TOO_LARGE",
+            ERRORS,
+        ),
+        Limit(
             "bytes of an old message set, decompressed",
             "log.old_formats.message_sets:SET_BYTES_MAX",
             "RECORD_LIST_TOO_LARGE",

@@ -22,12 +22,14 @@ from broker.partitions.awaiting import (
     wait_for_flushes,
 )
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.lookups import in_steps, resolve_timestamp
 from broker.partitions.opening import (
     open_leaders,
     takes_one_turn,
     unopened,
     unopened_of_many,
 )
+from log.steps import Steps, TakesLong, at_once
 from node.runtime.turns import in_turns
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.list_offsets import (
@@ -45,6 +47,8 @@ from wire.transport.registry import handles
 
 # Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
 LOOKUPS_PER_TURN = 100
+# Of a log's headers read for one of them, or of its segments looked at; where there are more, it is finished later.
+HEADERS_AT_ONCE = 100
 
 LATEST = -1
 EARLIEST = -2
@@ -77,6 +81,14 @@ class Reader(NamedTuple):
         return leader.log.last_stable_offset(watermark) if self.reads_committed else watermark
 
 
+class Unfinished(NamedTuple):
+    """A look-up that takes long, and the answer that it completes."""
+
+    wanted: ListOffsetsPartition
+    leader: LeaderEpoch
+    answer: ListOffsetsPartitionResponse
+
+
 class Lookup(NamedTuple):
     """What holds for all partitions of one request."""
 
@@ -87,6 +99,7 @@ class Lookup(NamedTuple):
     """How often each partition is."""
     late: set[Key]
     """Whose flush was waited for in vain."""
+    unfinished: list[Unfinished]
 
 
 def _fail(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOffsetsResponse:
@@ -117,18 +130,21 @@ def list_offsets(
     unopened_logs = unopened(ctx.partitions, keys)
     if len(keys) > LOOKUPS_PER_TURN or not takes_one_turn(unopened_logs):
         return DeferredResponse(lambda: _of_many(request, ctx, call, reader))
-    lookup = Lookup(ctx, call.header.api_version, reader, named, set())
+    lookup = Lookup(ctx, call.header.api_version, reader, named, set(), [])
     response = ListOffsetsResponse(topics=[])
     answers = _answer(request, lookup, response)
     flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
     if not flushes:
         deque(answers, maxlen=0)
-        return response
+        if not lookup.unfinished:
+            return response
 
     async def finish() -> ListOffsetsResponse:
-        await open_leaders(unopened_logs)
-        lookup.late.update(await wait_for_flushes(flushes))
-        await in_turns(answers, LOOKUPS_PER_TURN)
+        if flushes:
+            await open_leaders(unopened_logs)
+            lookup.late.update(await wait_for_flushes(flushes))
+            await in_turns(answers, LOOKUPS_PER_TURN)
+        await _finish(lookup)
         return response
 
     return DeferredResponse(finish)
@@ -142,8 +158,9 @@ async def _of_many(
     near_the_end = await run_apart(_keys_near_the_end, request, reader)
     late = await wait_for_flushes(await pending_flushes_in_turns(ctx.partitions, near_the_end))
     response = ListOffsetsResponse(topics=[])
-    lookup = Lookup(ctx, call.header.api_version, reader, named, late)
+    lookup = Lookup(ctx, call.header.api_version, reader, named, late, [])
     await in_turns(_answer(request, lookup, response), LOOKUPS_PER_TURN)
+    await _finish(lookup)
     return response
 
 
@@ -191,41 +208,71 @@ def _offset(
     topic: str, wanted: ListOffsetsPartition, lookup: Lookup
 ) -> ListOffsetsPartitionResponse:
     ctx, version, reader = lookup.ctx, lookup.version, lookup.reader
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         leader = ctx.partitions.leader_of(
             topic, wanted.partition_index, wanted.current_leader_epoch
         )
         if (topic, wanted.partition_index) in lookup.late:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
-        if version == 0:
-            return _segment_offsets(wanted, leader, reader.is_client, ctx.now_ms())
-        timestamp, offset, epoch = _find(leader, wanted.timestamp, version, reader)
+        try:
+            if version == 0:
+                steps = _segment_offsets(wanted, leader, ctx.now_ms())
+                offsets = at_once(steps, HEADERS_AT_ONCE)
+                answer.old_style_offsets = _visible(offsets, wanted, leader, reader)
+            else:
+                _tell(answer, _find(leader, wanted.timestamp, version, reader), version)
+        except TakesLong:
+            lookup.unfinished.append(Unfinished(wanted, leader, answer))
     except KafkaError as error:
         return _refused(wanted, _in_version(error.code, version))
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
-    )
+    return answer
+
+
+async def _finish(lookup: Lookup) -> None:
+    """Completes the answers that take longer than a turn of the loop."""
+    ctx, version, reader = lookup.ctx, lookup.version, lookup.reader
+    for wanted, leader, answer in lookup.unfinished:
+        log = leader.log
+        try:
+            if version == 0:
+                offsets = await in_steps(_segment_offsets(wanted, leader, ctx.now_ms()), leader)
+                answer.old_style_offsets = _visible(offsets, wanted, leader, reader)
+                continue
+            steps = (
+                log.look_up_max_timestamp()
+                if wanted.timestamp == MAX_TIMESTAMP
+                else log.look_up_timestamp(wanted.timestamp)
+            )
+            found = await resolve_timestamp(steps, leader)
+            _tell(answer, _below_end(found, leader, reader), version)
+        except KafkaError as error:
+            answer.error_code = _in_version(error.code, version)
+
+
+def _tell(answer: ListOffsetsPartitionResponse, found: Found, version: int) -> None:
+    answer.timestamp, answer.offset, epoch = found
+    if version >= LEADER_EPOCH_VERSION:
+        answer.leader_epoch = epoch
 
 
 def _segment_offsets(
-    wanted: ListOffsetsPartition, leader: LeaderEpoch, is_client: bool, now_ms: int
-) -> ListOffsetsPartitionResponse:
-    timestamp, log = wanted.timestamp, leader.log
-    if timestamp == EARLIEST:
-        offsets = [log.log_start_offset]
-    else:
-        is_latest = timestamp == LATEST or timestamp >= now_ms
-        offsets = log.offsets_before(None if is_latest else timestamp)
+    wanted: ListOffsetsPartition, leader: LeaderEpoch, now_ms: int
+) -> Steps[list[int]]:
+    if wanted.timestamp == EARLIEST:
+        return [leader.log.log_start_offset]
+    is_latest = wanted.timestamp == LATEST or wanted.timestamp >= now_ms
+    return (yield from leader.log.offsets_before(None if is_latest else wanted.timestamp))
+
+
+def _visible(
+    offsets: list[int], wanted: ListOffsetsPartition, leader: LeaderEpoch, reader: Reader
+) -> list[int]:
     offsets = offsets[: max(0, wanted.max_num_offsets)]
     watermark = leader.high_watermark.offset
-    if is_client and offsets and offsets[0] > watermark:
-        offsets = [watermark, *(offset for offset in offsets if offset < watermark)]
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index, old_style_offsets=offsets
-    )
+    if reader.is_client and offsets and offsets[0] > watermark:
+        return [watermark, *(offset for offset in offsets if offset < watermark)]
+    return offsets
 
 
 def _refused(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -248,19 +295,22 @@ def _find(leader: LeaderEpoch, timestamp: int, version: int, reader: Reader) -> 
         return -1, start, epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    is_client, end = reader.is_client, reader.end_of(leader)
     if timestamp == LATEST:
-        _check_caught_up(leader, is_client)
-        return -1, end, leader.epoch
+        _check_caught_up(leader, reader.is_client)
+        return -1, reader.end_of(leader), leader.epoch
     found = (
-        log.max_timestamp_offset()
+        log.max_timestamp_offset(HEADERS_AT_ONCE)
         if timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp)
+        else log.offset_for_timestamp(timestamp, HEADERS_AT_ONCE)
     )
-    if found is None or found[1] >= end:
-        _check_caught_up(leader, is_client)
+    return _below_end(found, leader, reader)
+
+
+def _below_end(found: Found | None, leader: LeaderEpoch, reader: Reader) -> Found:
+    if found is None or found[1] >= reader.end_of(leader):
+        _check_caught_up(leader, reader.is_client)
         return _NOTHING
-    return found[0], found[1], found[2]
+    return found
 
 
 def _check_caught_up(leader: LeaderEpoch, is_client: bool) -> None:

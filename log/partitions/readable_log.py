@@ -13,13 +13,16 @@ from log.disk.health import DirectoryHealth
 from log.partitions.leader_epochs import LeaderEpochs
 from log.partitions.local_log import LocalLog
 from log.partitions.timestamps import (
+    TimestampLookup,
     TimestampOffset,
     find_max_timestamp,
     find_timestamp,
     offsets_before,
+    resolve,
 )
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.slices import LogSlice
+from log.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -78,24 +81,38 @@ class ReadableLog(LocalLog):
         with self.storage(f"read of {self.directory}"):
             return piece.read()
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+    def look_up_timestamp(self, timestamp_ms: int) -> TimestampLookup:
         """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
         with self._lookup("timestamp lookup"):
-            return find_timestamp(
-                self._segments.all,
-                timestamp_ms,
-                self.log_start_offset,
-                self.config.index_interval_bytes,
+            return (
+                yield from find_timestamp(
+                    self._segments,
+                    timestamp_ms,
+                    self.log_start_offset,
+                    self.config.index_interval_bytes,
+                )
             )
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
+    def look_up_max_timestamp(self) -> TimestampLookup:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
         with self._lookup("timestamp lookup"):
-            return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
+            return (yield from find_max_timestamp(self._segments, self.config.index_interval_bytes))
 
-    def offsets_before(self, timestamp_ms: int | None) -> list[int]:
+    def offset_for_timestamp(
+        self, timestamp_ms: int, headers_max: int | None = None
+    ) -> TimestampOffset | None:
+        """As `look_up_timestamp`, in one go. Raises TakesLong as `resolve`."""
+        return resolve(self.look_up_timestamp(timestamp_ms), headers_max)
+
+    def max_timestamp_offset(self, headers_max: int | None = None) -> TimestampOffset | None:
+        """As `look_up_max_timestamp`, in one go. Raises TakesLong as `resolve`."""
+        return resolve(self.look_up_max_timestamp(), headers_max)
+
+    def offsets_before(self, timestamp_ms: int | None) -> Steps[list[int]]:
         """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
         with self._lookup("offset lookup"):
-            return offsets_before(
-                self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
+            return (
+                yield from offsets_before(
+                    self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
+                )
             )

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from log.config import LogConfig
+from log.segments.in_steps import largest_timestamp
 from log.segments.segment import LOG_SUFFIX, Segment
+from log.steps import at_once
 
 
 class LogBounds(NamedTuple):
@@ -52,7 +54,7 @@ def _is_surplus(segment: Segment, remaining_bytes: int, config: LogConfig, now_m
 
 def newest_ms(segment: Segment, config: LogConfig) -> int:
     """How old a segment is: its largest timestamp; without any, when the file was written last. Raises OSError."""
-    timestamp = segment.largest_timestamp(config.index_interval_bytes)
+    timestamp = at_once(largest_timestamp(segment, config.index_interval_bytes))
     if timestamp >= 0:
         return timestamp
     return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms

@@ -1,20 +1,46 @@
 """Finding offsets by timestamp: the time index narrows it to a place, headers to a batch, records to an offset.
 
 Source: Kafka's `UnifiedLog.fetchOffsetByTimestamp`, `LogSegment.findOffsetByTimestamp`. Only one batch is opened.
+
+A client chooses the timestamps of its records: where they descend, the time index has few entries and many headers are
+to be read; and what a batch expands to. So a look-up is a generator, and whoever runs it chooses where (`resolve`):
+
+```
+yields int          so many headers were read
+yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
+```
+
+Between two steps the log may change, but not close; a segment that was removed is passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
-from log.batches.batch import NO_TIMESTAMP, BatchView
-from log.batches.records import Record, decode_records
-from log.old_formats.old_batches import as_v2
+from log.batches.batch import (
+    ATTRIBUTES_COMPRESSION,
+    HEADER_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchView,
+    Buffer,
+)
+from log.batches.record_search import PIECE_BYTES, FoundRecord, find_record, search_pieces
+from log.batches.records import RECORDS_BYTES_MAX
+from log.codecs.output import OutputTooLarge
+from log.disk.files import Files, OpenFile
+from log.old_formats.message_sets import inner_messages, iter_messages
+from log.segments.in_steps import largest_timestamp, rebuild_in_steps
 from log.segments.index import IndexDamaged
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
-from wire.errors import RemoteProtocolError
+from log.segments.segments import Segments
+from log.steps import Steps, TakesLong
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+# Of a batch that is searched at once: a tenth of a millisecond.
+SMALL_BYTES = 16 << 10
 
 
 class TimestampOffset(NamedTuple):
@@ -25,59 +51,179 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def find_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, index_interval: int
-) -> TimestampOffset | None:
-    """The first record at or above `start_offset` with a timestamp of at least `timestamp_ms`.
+class Candidate(NamedTuple):
+    """A batch in which the record that is looked for lies, if it has one of at least `timestamp_ms` at or above
+    `start_offset`.
 
-    Raises SegmentDamaged, OSError.
+    It can be read as long as it lives, also after its segment was deleted, and by any thread.
     """
-    for segment in segments:
-        if not segment.size or segment.largest_timestamp(index_interval) < timestamp_ms:
-            continue
-        start = _start_position(segment, timestamp_ms, index_interval)
-        for position, header in scan_headers(segment.files, segment.file, start, segment.size):
-            if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
-                continue
-            for record in _records(segment, position, header):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+
+    files: Files
+    file: OpenFile
+    position: int
+    header: BatchView
+    timestamp_ms: int
+    start_offset: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its records are as many bytes as the header says, and few."""
+        header = self.header
+        packed = header.attributes & ATTRIBUTES_COMPRESSION
+        return header.magic >= MAGIC and not packed and header.size <= SMALL_BYTES
+
+    def find(self) -> TimestampOffset | None:
+        """Reads and searches its records: a second at the worst, unless it `is_small`.
+
+        Raises:
+            KafkaError: MESSAGE_TOO_LARGE, the record is not among the first `RECORDS_BYTES_MAX` of its bytes,
+                decompressed; UNSUPPORTED_COMPRESSION_TYPE.
+            SegmentDamaged; OSError.
+        """
+        place = f"{self.file.path}, position {self.position}"
+        try:
+            found = self._find()
+        except OutputTooLarge as error:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{place}: {error}") from None
+        except RemoteProtocolError as error:
+            raise SegmentDamaged(f"{place}: {error}") from None
+        return found and TimestampOffset(*found, self.header.leader_epoch)
+
+    def _find(self) -> FoundRecord | None:
+        header, wanted = self.header, (self.timestamp_ms, self.start_offset)
+        if header.magic >= MAGIC and not header.attributes & ATTRIBUTES_COMPRESSION:
+            return search_pieces(header, self._body(), *wanted)
+        if header.size > RECORDS_BYTES_MAX:
+            raise OutputTooLarge(f"a batch of {header.size} bytes, {RECORDS_BYTES_MAX} are read")
+        batch = read_batch(self.files, self.file, self.position, header.size)
+        if batch is None:
+            raise RemoteProtocolError("the file ends inside of the batch")
+        if header.magic < MAGIC:
+            return _find_message(batch, *wanted)
+        return find_record(batch, *wanted, RECORDS_BYTES_MAX)
+
+    def _body(self) -> Iterator[Buffer]:
+        """The records, which are not compressed, piece by piece."""
+        end = self.position + self.header.size
+        for at in range(self.position + HEADER_BYTES, end, PIECE_BYTES):
+            yield self.files.pread(self.file, min(PIECE_BYTES, end - at), at)
+
+
+def _find_message(batch: BatchView, timestamp_ms: int, start_offset: int) -> FoundRecord | None:
+    """As `find_record` of a batch of v0 or v1."""
+    for outer in iter_messages(batch.buffer):
+        for message in inner_messages(outer) if outer.is_compressed else (outer,):
+            if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
+                return FoundRecord(message.timestamp_ms, message.offset)
     return None
 
 
-def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log, unless compaction took it. Raises SegmentDamaged,
-    OSError.
+TimestampLookup: TypeAlias = Generator[
+    int | Candidate, TimestampOffset | None, TimestampOffset | None
+]
+
+
+def resolve(lookup: TimestampLookup, headers_max: int | None = None) -> TimestampOffset | None:
+    """Runs a look-up in one go.
+
+    Raises:
+        TakesLong: with `headers_max`, more headers are to be read, or a batch is not small.
     """
-    found: Segment | None = None
-    for segment in segments:
-        timestamp = segment.largest_timestamp(index_interval) if segment.size else NO_TIMESTAMP
-        if timestamp > (NO_TIMESTAMP if found is None else found.max_timestamp):
-            found = segment
-    if found is None:
+    found: TimestampOffset | None = None
+    done = 0
+    while True:
+        try:
+            step = lookup.send(found)
+        except StopIteration as end:
+            result: TimestampOffset | None = end.value
+            return result
+        found = None
+        if isinstance(step, int):
+            done += step
+        if headers_max is not None and (
+            done > headers_max or (isinstance(step, Candidate) and not step.is_small)
+        ):
+            lookup.close()
+            raise TakesLong
+        if isinstance(step, Candidate):
+            try:
+                found = step.find()
+            except Exception as error:
+                lookup.throw(error)
+                raise
+
+
+def find_timestamp(
+    segments: Segments, timestamp_ms: int, start_offset: int, index_interval: int
+) -> TimestampLookup:
+    """The first record at or above `start_offset` with a timestamp of at least `timestamp_ms`.
+
+    Raises SegmentDamaged, OSError, and what is thrown.
+    """
+    for segment in list(segments.since(start_offset)):
+        if not (segment.size and segments.holds(segment)):
+            continue
+        if (yield from largest_timestamp(segment, index_interval)) < timestamp_ms:
+            continue
+        if not segments.holds(segment):
+            continue
+        start = yield from _start_position(segment, timestamp_ms, index_interval)
+        above_start = segments.holds(segment) and segment.locate(start_offset, index_interval)
+        if above_start is False or above_start is None:
+            continue
+        file, start = segment.file, max(start, above_start)
+        for position, header in scan_headers(segment.files, file, start, segment.size):
+            yield 1
+            if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
+                found = yield Candidate(
+                    segment.files, file, position, header, timestamp_ms, start_offset
+                )
+                if found is not None:
+                    return found
+    return None
+
+
+def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLookup:
+    """The first record that has the largest timestamp of the log, unless compaction took it.
+
+    Raises SegmentDamaged, OSError, and what is thrown.
+    """
+    largest: Segment | None = None
+    for segment in list(segments.all):
+        if not (segment.size and segments.holds(segment)):
+            continue
+        timestamp = yield from largest_timestamp(segment, index_interval)
+        if timestamp > (NO_TIMESTAMP if largest is None else largest.max_timestamp):
+            largest = segment
+    if largest is None or not segments.holds(largest):
         return None
-    start = found.locate(found.max_timestamp_offset, index_interval)
-    for position, header in scan_headers(found.files, found.file, start or 0, found.size):
+    files, file, timestamp = largest.files, largest.file, largest.max_timestamp
+    start = largest.locate(largest.max_timestamp_offset, index_interval)
+    for position, header in scan_headers(files, file, start or 0, largest.size):
         if not header.count:
             return None  # compaction left its header only; Kafka finds nothing then either
-        for record in _records(found, position, header):
-            if record.timestamp_ms >= found.max_timestamp:
-                return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+        found = yield Candidate(files, file, position, header, timestamp, largest.base_offset)
+        if found is not None:
+            return found
         break
-    raise SegmentDamaged(f"{found.path(LOG_SUFFIX)}: no record has its largest timestamp")
+    raise SegmentDamaged(f"{largest.path(LOG_SUFFIX)}: no record has its largest timestamp")
 
 
 def offsets_before(
     segments: Sequence[Segment], timestamp_ms: int | None, start_offset: int, end_offset: int
-) -> list[int]:
+) -> Steps[list[int]]:
     """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end;
     descending.
 
-    The answer of ListOffsets v0, from the time before there was a time index. Raises OSError.
+    The answer of ListOffsets v0, from the time before there was a time index. A segment is one unit. Raises OSError.
     """
+    segments = tuple(segments)
     last = len(segments)
     if timestamp_ms is not None:
-        while last and _modified_ms(segments[last - 1]) > timestamp_ms:
+        while last and (
+            segments[last - 1].removed or _modified_ms(segments[last - 1]) > timestamp_ms
+        ):
+            yield 1
             last -= 1
     found = [max(segment.base_offset, start_offset) for segment in segments[:last]]
     if timestamp_ms is None and segments[-1].size:
@@ -89,13 +235,13 @@ def _modified_ms(segment: Segment) -> int:
     return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms if segment.exists else 0
 
 
-def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> int:
+def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> Steps[int]:
     """A batch before which no record is as late; the index entry used is checked against its batch."""
     for _ in range(2):
         try:
             entry = segment.time_index.floor(timestamp_ms)
         except IndexDamaged:
-            segment.rebuild(index_interval)
+            yield from rebuild_in_steps(segment, index_interval)
             continue
         if entry is None:
             return 0
@@ -107,15 +253,5 @@ def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) ->
                 if header.last_offset == offset and header.max_timestamp == indexed_timestamp:
                     return position
                 break
-        segment.rebuild(index_interval)
+        yield from rebuild_in_steps(segment, index_interval)
     return 0
-
-
-def _records(segment: Segment, position: int, header: BatchView) -> list[Record]:
-    batch = read_batch(segment.files, segment.file, position, header.size)
-    if batch is None:
-        raise SegmentDamaged(f"{segment.path(LOG_SUFFIX)} ends inside the batch at {position}")
-    try:
-        return decode_records(as_v2(batch))
-    except RemoteProtocolError as error:
-        raise SegmentDamaged(f"{segment.path(LOG_SUFFIX)}, position {position}: {error}") from None

@@ -90,6 +90,7 @@ class IndexFile:
         self._loaded = created
         self._first = (0, 0)
         self._last: tuple[int, int] | None = None
+        self.write_behind = False  # everything stays in memory until `write_pending`
 
     @property
     def entries(self) -> int:
@@ -121,7 +122,7 @@ class IndexFile:
         self._entries += 1
         pending = self._pending
         pending += self.layout.pack(first, second)
-        if len(pending) >= PENDING_BYTES_MAX:
+        if len(pending) >= PENDING_BYTES_MAX and not self.write_behind:
             self.write_pending()
 
     def clear(self) -> None:

@@ -27,6 +27,7 @@ from log.segments.index import (
 )
 from log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from log.segments.transaction_index import TransactionIndex
+from log.steps import Steps, at_once
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -90,8 +91,9 @@ class Segment:
         self.transaction_index = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), files)
         self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
         self.exists = not created  # on the disk
+        self.removed = False  # from the log; who reads it has what it has open
         self.last_epoch: int | None = None  # of the last batch
-        self._max_is_known = created
+        self.max_is_known = created
         self._is_preallocated = False  # there are zeros behind `size`
         self._bytes_since_index = 0
         self._tail_last_offsets: array[int] = array("q")
@@ -250,7 +252,7 @@ class Segment:
             self.time_index.set_aside(
                 self.time_index.ceiling(entry[0] + 1 if entry else 0, field=1)
             )
-        newest = self._newest_before(start)
+        newest = at_once(self.newest_before(start))
         if newest is None:
             return self.rebuild(index_interval)
         self._reset(entry, newest)
@@ -267,7 +269,7 @@ class Segment:
         self._remember_first_timestamp()
         return reached
 
-    def _newest_before(self, end: int) -> tuple[int, int] | None:
+    def newest_before(self, end: int) -> Steps[tuple[int, int] | None]:
         """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after
         it.
 
@@ -284,6 +286,7 @@ class Segment:
             return None
         checked = last is None
         for position, view in scan_headers(self.files, self.file, start, self.size):
+            yield 1
             if checked and position >= end:
                 break
             if not checked and view.last_offset >= newest[1]:
@@ -296,7 +299,7 @@ class Segment:
 
     def _reset(self, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
         self._bytes_since_index = 0
-        self._max_is_known = True
+        self.max_is_known = True
         self.last_epoch = None
         del self._tail_last_offsets[:], self._tail_positions[:]
         # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
@@ -314,18 +317,36 @@ class Segment:
 
     def rebuild(self, index_interval: int) -> int:
         """Makes both indexes anew from all headers; gives the position where valid headers end. Raises OSError."""
+        self._hints.clear()
+        return at_once(self.rebuild_steps(index_interval))
+
+    def rebuild_steps(self, index_interval: int) -> Steps[int]:
+        """As `rebuild`; nobody uses the segment meanwhile."""
         self.offset_index.clear()
         self.time_index.clear()
-        self._hints.clear()
         self._reset(None, (NO_TIMESTAMP, self.base_offset))
         reached = 0
         for position, view in scan_headers(self.files, self.file, 0, self.size):
+            yield 1
             if not self.can_hold(view, self.next_offset):
                 break
             self._note(position, view, index_interval)
             reached = position + view.size
         self.seal()
         return reached
+
+    def take_over(self, twin: Segment) -> None:
+        """Uses what was rebuilt aside: the indexes of `twin`, which was made of the same bytes."""
+        self.offset_index, self.time_index = twin.offset_index, twin.time_index
+        self.max_timestamp = twin.max_timestamp
+        self.max_timestamp_offset = twin.max_timestamp_offset
+        self.max_is_known = True
+        self._hints.clear()
+
+    @property
+    def may_be_written_to(self) -> bool:
+        """Whether it is the active one, or was until it was released."""
+        return self._tail_floor is not None
 
     def can_hold(self, view: BatchView, expected_offset: int) -> bool:
         """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
@@ -335,20 +356,6 @@ class Segment:
         )
 
     # Finding
-
-    def largest_timestamp(self, index_interval: int) -> int:
-        """-1 when no batch has one. A segment not loaded yet is asked through its time index. Raises OSError."""
-        if not self._max_is_known:
-            try:
-                newest = self._newest_before(self.size)
-            except IndexDamaged:
-                newest = None
-            if newest is None:
-                self.rebuild(index_interval)
-            else:
-                self.max_timestamp, self.max_timestamp_offset = newest
-            self._max_is_known = True
-        return self.max_timestamp
 
     def end_of_batch(self, position: int) -> int:
         """Where the batch at `position` ends."""

@@ -53,6 +53,11 @@ class Segments:
         """The segments that hold `offset` or more."""
         return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
 
+    def holds(self, segment: Segment) -> bool:
+        """Whether it is a part of the log still."""
+        at = bisect_right(self.bases, segment.base_offset) - 1
+        return at >= 0 and self.all[at] is segment
+
     def add(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
         """Makes a new active segment, its files included; the one before is sealed by the caller."""
         segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
@@ -148,6 +153,7 @@ class Segments:
 
     def _remove_files(self, segment: Segment) -> None:
         """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
+        segment.removed = True
         if segment in self._recently_read:
             self._recently_read.remove(segment)
         if not segment.exists:

@@ -8,12 +8,14 @@ encoded or replayed: some 20 µs.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-T = TypeVar("T")
+from log.steps import Steps, at_once
 
-Steps = Generator[int, None, T]
+__all__ = ["Steps", "at_once", "pieces"]
+
+T = TypeVar("T")
 
 
 def pieces(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -21,13 +23,3 @@ def pieces(items: Iterable[T], size: int) -> Iterator[list[T]]:
     listed = list(items)
     for start in range(0, len(listed), size):
         yield listed[start : start + size]
-
-
-def at_once(steps: Steps[T]) -> T:
-    """Runs to the end; for what is known to be short."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result

@@ -19,6 +19,7 @@ from log.partitions.partition_log import PartitionLog
 from log.partitions.readable_log import ReadableLog
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.counted_work import Work
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import (
@@ -36,32 +37,6 @@ from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicPro
 PARTITIONS = 40
 PER_TURN = 10
 BATCH = build_batch([NewRecord(None, b"value", 1000)])
-
-
-class Work(trio.abc.Instrument):
-    """Counts calls of a method: in all, in the longest step, and in other threads than the loop's."""
-
-    def __init__(self, monkeypatch, owner, name):
-        self.calls = self.in_step = self.in_longest_step = self.elsewhere = 0
-        self._loop = threading.get_ident()
-        original = vars(owner)[name]
-        is_class_method = isinstance(original, classmethod)
-        function = original.__func__ if is_class_method else original
-
-        def counted(*args, **kwargs):
-            self.calls += 1
-            if threading.get_ident() == self._loop:
-                self.in_step += 1
-                self.in_longest_step = max(self.in_longest_step, self.in_step)
-            else:
-                self.elsewhere += 1
-            return function(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, classmethod(counted) if is_class_method else counted)
-        trio.lowlevel.add_instrument(self)
-
-    def before_task_step(self, task):
-        self.in_step = 0
 
 
 def open_broker(path):

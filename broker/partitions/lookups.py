@@ -1,0 +1,69 @@
+"""Look-ups in logs that take longer than a turn of the loop: headers are read some at a time, and records in a thread.
+
+What a batch expands to is its producer's choice, and how many headers lie between two entries of a time index, too.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import outcome
+
+from broker.partitions.leader import LeaderEpoch
+from log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
+from log.steps import Steps
+from node.runtime.threads import run_computing
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.events import yield_to_loop
+
+# Read between two checkpoints: 10 ms of work.
+HEADERS_PER_TURN = 1_000
+
+T = TypeVar("T")
+
+
+async def resolve_timestamp(lookup: TimestampLookup, leader: LeaderEpoch) -> TimestampOffset | None:
+    """What the look-up in the log of `leader` finds.
+
+    Raises:
+        KafkaError: NOT_LEADER_OR_FOLLOWER, the epoch has ended, and perhaps the log is closed; as `Candidate.find`.
+    """
+    sent: outcome.Outcome[TimestampOffset | None] = outcome.Value(None)
+    done = 0
+    while True:
+        _check(leader)
+        try:
+            step = sent.send(lookup)
+        except StopIteration as end:
+            found: TimestampOffset | None = end.value
+            return found
+        sent = outcome.Value(None)
+        if not isinstance(step, Candidate):
+            done += step
+        elif step.is_small:
+            sent = outcome.capture(step.find)
+        else:
+            sent = await outcome.acapture(run_computing, step.find)
+        if done >= HEADERS_PER_TURN:
+            done = 0
+            await yield_to_loop()
+
+
+async def in_steps(steps: Steps[T], leader: LeaderEpoch) -> T:
+    """As `resolve_timestamp`, of what reads headers alone."""
+    done = 0
+    while True:
+        _check(leader)
+        try:
+            done += next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if done >= HEADERS_PER_TURN:
+            done = 0
+            await yield_to_loop()
+
+
+def _check(leader: LeaderEpoch) -> None:
+    if leader.ended:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,0 +1,128 @@
+"""The first record of a batch that is late enough, found without holding more of the batch than a piece of it.
+
+Bodies are decompressed and walked piece by piece (`log.batches.columns.decode_next`); of a record that is larger than a
+piece only its head is looked at. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, BatchView, Buffer
+from log.batches.columns import INT64_MAX, INT64_MIN, Columns, decode_next
+from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_in_pieces
+from log.codecs.compression import Compression
+from log.codecs.output import too_large
+from wire.errors import RemoteProtocolError
+from wire.primitives import read_varint, read_varlong
+
+# Of records at once, decompressed: a millisecond of work.
+PIECE_BYTES = 1 << 20
+RECORDS_MAX = 10_000  # of a piece, each with 52 bytes of columns
+_HEAD_BYTES_MAX = 5 + 1 + 10 + 5  # of a record: length, attributes, timestamp and offset delta
+
+
+class FoundRecord(NamedTuple):
+    """A record by its place in time and in the log."""
+
+    timestamp_ms: int
+    offset: int
+
+
+def find_record(
+    batch: BatchView,
+    timestamp_ms: int,
+    start_offset: int,
+    limit_bytes: int = RECORDS_BYTES_MAX,
+) -> FoundRecord | None:
+    """The first record of a whole batch of v2 at or above `start_offset` with a timestamp of at least `timestamp_ms`.
+
+    Records behind the one found are not looked at.
+
+    Raises:
+        OutputTooLarge: it is not among the first `limit_bytes` of the records, decompressed.
+        RemoteProtocolError: the records are not what the header says.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    pieces = _within(_pieces(batch, limit_bytes), limit_bytes)
+    return search_pieces(batch, pieces, timestamp_ms, start_offset)
+
+
+def _pieces(batch: BatchView, limit_bytes: int) -> Iterator[Buffer]:
+    if not batch.count:  # compaction leaves the header, which may say "compressed"
+        return iter(())
+    # A block of snappy comes out at once: 32 KiB from Java, everything from librdkafka.
+    is_whole = batch.compression is Compression.SNAPPY
+    return records_in_pieces(batch, limit_bytes if is_whole else PIECE_BYTES)
+
+
+def _within(pieces: Iterable[Buffer], limit_bytes: int) -> Iterator[Buffer]:
+    left = limit_bytes
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            raise too_large(limit_bytes)
+        yield piece
+
+
+def search_pieces(
+    batch: BatchView, pieces: Iterable[Buffer], timestamp_ms: int, start_offset: int
+) -> FoundRecord | None:
+    """As `find_record` in the records of `batch`, decompressed, which `pieces` are."""
+    left, to_skip = batch.count, 0
+    rest: Buffer = b""
+    for piece in pieces:
+        skipped = min(to_skip, len(piece))
+        to_skip -= skipped
+        rest = b"".join((rest, memoryview(piece)[skipped:]))
+        while left and rest:
+            columns, end = decode_next(batch, rest, min(left, RECORDS_MAX))
+            if len(columns):
+                found = _first_of(columns, timestamp_ms, start_offset)
+                left -= len(columns)
+                rest = memoryview(rest)[end:]
+            else:
+                head = _head(batch, rest)
+                if head is None:
+                    break
+                found, size = head
+                if found.timestamp_ms < timestamp_ms or found.offset < start_offset:
+                    found = None
+                left -= 1
+                to_skip, rest = size - len(rest), b""
+            if found is not None:
+                return found
+        if not left and rest:
+            raise RemoteProtocolError(f"bytes after the records of {batch!r}")
+    if left or to_skip:
+        raise RemoteProtocolError(f"{left} of {batch.count} records are not in {batch!r}")
+    return None
+
+
+def _first_of(columns: Columns, timestamp_ms: int, start_offset: int) -> FoundRecord | None:
+    timestamps, offsets = columns.timestamp_ms, columns.offset
+    if max(timestamps) < timestamp_ms or max(offsets) < start_offset:
+        return None
+    for timestamp, offset in zip(timestamps, offsets, strict=True):
+        if timestamp >= timestamp_ms and offset >= start_offset:
+            return FoundRecord(timestamp, offset)
+    return None
+
+
+def _head(batch: BatchView, data: Buffer) -> tuple[FoundRecord, int] | None:
+    """The record that `data` begins with and goes on behind its end, and its bytes in all; None where the head does
+    not lie in the data yet.
+    """
+    if len(data) < _HEAD_BYTES_MAX:
+        return None
+    head = bytes(memoryview(data)[:_HEAD_BYTES_MAX])
+    size, start = read_varint(head, 0)
+    timestamp_delta, position = read_varlong(head, start + 1)
+    offset_delta, _ = read_varint(head, position)
+    appended = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
+    timestamp = batch.max_timestamp if appended else batch.base_timestamp + timestamp_delta
+    is_in_batch = 0 <= offset_delta <= batch.last_offset_delta
+    if size < RECORD_BYTES_MIN - 1 or not is_in_batch or not INT64_MIN <= timestamp <= INT64_MAX:
+        raise RemoteProtocolError(f"malformed record in {batch!r}")
+    return FoundRecord(timestamp, batch.base_offset + offset_delta), start + size

@@ -1,0 +1,53 @@
+"""What may take long with a segment, in steps: its largest timestamp, and its indexes anew.
+
+Between two steps the segment may be read, written to, cut or removed.
+"""
+
+from __future__ import annotations
+
+from log.batches.batch import NO_TIMESTAMP
+from log.segments.index import IndexDamaged
+from log.segments.segment import Segment
+from log.steps import Steps
+
+# To open the files of a segment takes as long as so many headers.
+LOADED_UNITS = 30
+
+
+def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
+    """-1 when no batch has one. A segment not loaded yet is asked through its time index. Raises OSError."""
+    if not segment.max_is_known:
+        yield LOADED_UNITS
+        if segment.removed:
+            return NO_TIMESTAMP
+        try:
+            newest = yield from segment.newest_before(segment.size)
+        except IndexDamaged:
+            newest = None
+        if newest is None:
+            yield from rebuild_in_steps(segment, index_interval)
+        elif not segment.max_is_known:
+            segment.max_timestamp, segment.max_timestamp_offset = newest
+            segment.max_is_known = True
+    return segment.max_timestamp
+
+
+def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
+    """As `Segment.rebuild`, aside from what readers use meanwhile; of a segment that may be written to, at once: its
+    indexes were checked when it was loaded.
+
+    Nothing is changed if it was cut or removed between two steps. Raises OSError.
+    """
+    if segment.may_be_written_to:
+        segment.rebuild(index_interval)
+        return
+    base, files, size = segment.base_offset, segment.files, segment.size
+    twin = Segment(segment.directory, base, files, size=size, created=False)
+    twin.offset_index.write_behind = twin.time_index.write_behind = True
+    for done in (steps := twin.rebuild_steps(index_interval)):
+        yield done
+        if segment.removed or segment.size != size or segment.may_be_written_to:
+            steps.close()
+            return
+    twin.offset_index.write_behind = twin.time_index.write_behind = False
+    segment.take_over(twin)
