@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from broker.fetching.aborted import aborted, aborted_at_once
+from broker.fetching.found import Found, is_news
 from broker.fetching.replica_selection import FROM_LEADER
 from broker.fetching.slots import Slot
 from broker.partitions.follower_reads import FollowerReads
@@ -22,13 +24,12 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.partitions.traffic import TopicTraffic
 from log.old_formats.down_conversion import OVERFLOW
-from log.segments.slices import LogSlice
+from log.partitions.partition_log import PartitionLog
+from log.steps import Steps
 from node.replication_throttle import ReplicationThrottle
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     LeaderIdAndEpoch,
@@ -110,40 +111,28 @@ class FetchReader:
         self.changed[interest] = None
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the last look at a slot gave; `size` of the records; `urgent` ends the wait."""
-
-    data: PartitionData
-    size: int
-    urgent: bool = False
-    again: bool = False  # must be looked at by the next request whatever happens
-    watermark: int = -1
-    log_start_offset: int = -1
-    leader: LeaderEpoch | None = None  # who gives records
-
-
-def _is_news(slot: Slot, found: _Found) -> bool:
-    return bool(
-        found.size
-        or found.urgent
-        or found.watermark != slot.sent_watermark
-        or found.log_start_offset != slot.sent_log_start
-    )
-
-
 class Fetch:
     """The state of one request between its arrival and its answer."""
 
-    __slots__ = ("_found", "_partitions", "_reader", "_size", "_terms", "_urgent", "released")
+    __slots__ = (
+        "_found",
+        "_lists_later",
+        "_partitions",
+        "_reader",
+        "_size",
+        "_terms",
+        "_urgent",
+        "released",
+    )
 
     def __init__(self, reader: FetchReader, partitions: Partitions, terms: FetchTerms) -> None:
         self._reader = reader
         self._partitions = partitions
         self._terms = terms
-        self._found: dict[Slot, _Found] = {}
+        self._found: dict[Slot, Found] = {}
         self._size = 0
         self._urgent = False
+        self._lists_later = False
         self.released = False
 
     def look(self) -> bool:
@@ -198,7 +187,7 @@ class Fetch:
         """The next request of the session is here: give back what was found and answer nothing."""
         self.released = True
         for slot, found in self._found.items():
-            if found.again or _is_news(slot, found):
+            if found.again or is_news(slot, found):
                 self._reader.changed[slot] = None
         self._found = {}
         if self._reader.wake is not None:
@@ -214,7 +203,7 @@ class Fetch:
     @property
     def is_small(self) -> bool:
         """Whether the answer takes one turn."""
-        return len(self._found) <= ANSWERED_PER_TURN
+        return len(self._found) <= ANSWERED_PER_TURN and not self._lists_later
 
     def answer_all(self, slots: Sequence[Slot]) -> Steps[list[FetchableTopicResponse]]:
         """The answer to a full fetch: every partition asked for, in order."""
@@ -222,12 +211,12 @@ class Fetch:
 
     def answer_changes(self) -> Steps[list[FetchableTopicResponse]]:
         """The answer to an incremental fetch: only what the session has not been told (KIP-227)."""
-        return self._by_topic(self._found, _is_news)
+        return self._by_topic(self._found, is_news)
 
     def _by_topic(
-        self, slots: Iterable[Slot], is_told: Callable[[Slot, _Found], bool]
+        self, slots: Iterable[Slot], is_told: Callable[[Slot, Found], bool]
     ) -> Steps[list[FetchableTopicResponse]]:
-        """Yields after each turn but the last."""
+        """Yields after each turn but the last, and while aborted transactions are looked for."""
         topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
         found = self._found
         for number, slot in enumerate(list(slots)):
@@ -242,10 +231,18 @@ class Fetch:
                 topic = topics[key] = FetchableTopicResponse(
                     topic=slot.topic, topic_id=slot.topic_id, partitions=[]
                 )
+            if one.unlisted is not None:
+                yield from self._list_aborted(slot, one, one.unlisted)
             topic.partitions.append(self._taken(slot, one))
         return list(topics.values())
 
-    def _taken(self, slot: Slot, found: _Found) -> PartitionData:
+    def _list_aborted(self, slot: Slot, found: Found, log: PartitionLog) -> Steps[None]:
+        try:
+            found.data.aborted_transactions = yield from aborted(log, found.data.records)
+        except KafkaError as error:
+            found.data, found.size, found.again = self._error_data(slot, error.code), 0, True
+
+    def _taken(self, slot: Slot, found: Found) -> PartitionData:
         slot.sent_watermark = found.watermark
         slot.sent_log_start = found.log_start_offset
         self._count(slot, found)
@@ -256,7 +253,7 @@ class Fetch:
                 throttle.record(found.size, found.leader.replica.services.now())
         return found.data
 
-    def _count(self, slot: Slot, found: _Found) -> None:
+    def _count(self, slot: Slot, found: Found) -> None:
         if found.leader is not None:
             traffic = found.leader.replica.traffic
         elif (named := self._traffic_by_name(slot)) is not None:
@@ -293,7 +290,7 @@ class Fetch:
 
     # -- looking
 
-    def _read(self, slot: Slot) -> _Found:
+    def _read(self, slot: Slot) -> Found:
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
@@ -322,7 +319,7 @@ class Fetch:
                 self._partitions.suspects.add(
                     (held.topic, held.index), slot.fetch_offset, slot.max_bytes
                 )
-            return _Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
+            return Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
 
     def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
         """A follower that stands in a session can be answered without a log."""
@@ -336,7 +333,7 @@ class Fetch:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return True
 
-    def _redirected(self, slot: Slot, source: Source) -> _Found | None:
+    def _redirected(self, slot: Slot, source: Source) -> Found | None:
         """Tells a consumer which follower it should read from, instead of records."""
         if self._terms.prefer is None or not isinstance(source, LeaderEpoch):
             return None
@@ -345,9 +342,9 @@ class Fetch:
             return None
         data = self._data(slot, source, _NOTHING)
         data.preferred_read_replica = replica_id
-        return _Found(data, 0, urgent=True, again=True)
+        return Found(data, 0, urgent=True, again=True)
 
-    def _diverged(self, slot: Slot, leader: Source) -> _Found | None:
+    def _diverged(self, slot: Slot, leader: Source) -> Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
         log, offset = leader.log, slot.fetch_offset
         if self._terms.is_follower and isinstance(leader, LeaderEpoch):
@@ -364,9 +361,9 @@ class Fetch:
             return None
         data = self._data(slot, leader, _NOTHING)
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-        return _Found(data, 0, urgent=True, again=True)
+        return Found(data, 0, urgent=True, again=True)
 
-    def _read_log(self, slot: Slot, leader: Source) -> _Found:
+    def _read_log(self, slot: Slot, leader: Source) -> Found:
         """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it
         may have been further once (P7): it waits, and after its time hears a retriable error.
         """
@@ -385,7 +382,7 @@ class Fetch:
             upto = self._readable_end(leader)
         slot.seen_upto = upto
         if upto <= slot.fetch_offset and not (terms.is_follower or leader.knows_committed):
-            return _Found(self._error_data(slot, terms.committed_unknown), 0, again=True)
+            return Found(self._error_data(slot, terms.committed_unknown), 0, again=True)
         piece = None
         budget = terms.max_bytes - self._size
         has_room = budget > 0 or not self._size
@@ -398,15 +395,20 @@ class Fetch:
                 min_one=terms.whole_messages and not self._size,
             )
             if piece is None and not terms.whole_messages and slot.max_bytes <= budget:
-                return _Found(self._data(slot, leader, OVERFLOW), 0, urgent=True)
+                return Found(self._data(slot, leader, OVERFLOW), 0, urgent=True)
         data = self._data(slot, leader, _NOTHING if piece is None else piece)
-        return _Found(
+        if is_filtered := terms.isolation_level == READ_COMMITTED:
+            data.aborted_transactions = aborted_at_once(log, piece)
+        lists_later = is_filtered and data.aborted_transactions is None
+        self._lists_later = self._lists_later or lists_later
+        return Found(
             data,
             0 if piece is None else piece.size,
             again=piece is None and upto > slot.fetch_offset,
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
             leader=leader if isinstance(leader, LeaderEpoch) else None,
+            unlisted=log if lists_later else None,
         )
 
     def _held_back(self, source: Source) -> bool:
@@ -420,10 +422,8 @@ class Fetch:
 
     def _throttle_of(self, leader: LeaderEpoch) -> ReplicationThrottle | None:
         """What counts the bytes that are given of this replica."""
-        throttle = self._terms.throttle
-        if throttle is None:
-            return None
-        return throttle if throttle.holds(leader.replica.topic, leader.replica.index) else None
+        throttle, replica = self._terms.throttle, leader.replica
+        return throttle if throttle and throttle.holds(replica.topic, replica.index) else None
 
     def _readable_end(self, leader: Source) -> int:
         """Where a consumer stops."""
@@ -439,16 +439,6 @@ class Fetch:
             return log.last_stable_offset(watermark)
         return watermark
 
-    def _aborted(self, leader: Source, records: object) -> list[AbortedTransaction]:
-        """What a read_committed consumer must leave out of `records`."""
-        if not isinstance(records, LogSlice):
-            return []
-        found = leader.log.aborted_transactions(records.first_offset, records.end_offset)
-        return [
-            AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset)
-            for e in found
-        ]
-
     def _data(self, slot: Slot, leader: Source, records: object) -> PartitionData:
         watermark = leader.committed_end
         return PartitionData(
@@ -459,9 +449,7 @@ class Fetch:
             diverging_epoch=_NO_DIVERGENCE,
             current_leader=_NO_LEADER,
             snapshot_id=_NO_SNAPSHOT,
-            aborted_transactions=self._aborted(leader, records)
-            if self._terms.isolation_level == READ_COMMITTED
-            else None,
+            aborted_transactions=None,
             records=records,  # type: ignore[arg-type]
         )
 
@@ -483,7 +471,7 @@ class Fetch:
         )
 
 
-def _untouched(slot: Slot) -> _Found:
+def _untouched(slot: Slot) -> Found:
     """What the empty log of the partition would give, if anybody had needed it yet."""
     data = PartitionData(
         partition_index=slot.index,
@@ -496,4 +484,4 @@ def _untouched(slot: Slot) -> _Found:
         aborted_transactions=None,
         records=_NOTHING,
     )
-    return _Found(data, 0, watermark=0, log_start_offset=0)
+    return Found(data, 0, watermark=0, log_start_offset=0)

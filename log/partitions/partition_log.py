@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_batches
 from log.config import LogConfig
@@ -30,9 +30,12 @@ from log.segments.index import IndexDamaged
 from log.segments.rolling import must_roll, runs_within_segment
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.transaction_index import AbortedTransaction
+from log.steps import Steps, at_once
 from wire.errors import ErrorCode, KafkaError
 
 EPOCH_MAX = (1 << 31) - 1
+
+T = TypeVar("T")
 
 
 class AppendInfo(NamedTuple):
@@ -68,6 +71,7 @@ class PartitionLog(ReadableLog):
         self.epochs = epochs
         self.before_truncate: Callable[[int], None] | None = None
         self.truncations = 0  # since it was opened
+        self.is_closed = False
         self._producers = ProducerStateManager(directory, self._segments, files)
 
     def __repr__(self) -> str:
@@ -277,15 +281,39 @@ class PartitionLog(ReadableLog):
         return min(max(stable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with a part in [start, end), by their markers' offsets (T8). Raises KafkaError."""
+        """As `find_aborted`, in one go."""
+        return at_once(self.find_aborted(start, end))
+
+    def find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
+        """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER, the log was cut or closed between two steps.
+        """
         _ = self.producers  # after a crash this completes the indexes
+        return (yield from self._while_it_lasts(self._find_aborted(start, end)))
+
+    def _find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
         with self.storage(f"transaction index of {self.directory.name}"):
             try:
-                return self._segments.aborted_transactions(start, end)
+                return (yield from self._segments.aborted_transactions(start, end))
             except IndexDamaged:
                 self._producers.drop_damaged()
                 _ = self.producers
-                return self._segments.aborted_transactions(start, end)
+                return (yield from self._segments.aborted_transactions(start, end))
+
+    def _while_it_lasts(self, steps: Steps[T]) -> Steps[T]:
+        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names."""
+        before = self.truncations, self.is_closed
+        while True:
+            try:
+                done = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            yield done
+            if (self.truncations, self.is_closed) != before:
+                steps.close()
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
 
     # Shortening
 
@@ -421,6 +449,7 @@ class PartitionLog(ReadableLog):
         if clean and self.must_close:
             self.flush()
             self._complete_files(durable=True)
+        self.is_closed = True
         self._segments.release()
 
     def close_unsynced(self) -> None:
@@ -430,6 +459,7 @@ class PartitionLog(ReadableLog):
                 if (epochs := self._flushing.unsaved_epochs()) is not None:
                     write_unsynced(*epochs, self.files)
             self._complete_files(durable=False)
+        self.is_closed = True
         self._segments.release()
 
     def _complete_files(self, *, durable: bool) -> None:

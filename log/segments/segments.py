@@ -22,6 +22,7 @@ from log.segments.segment import (
     file_name,
 )
 from log.segments.transaction_index import AbortedTransaction
+from log.steps import Steps
 
 OPEN_SEGMENTS_MAX = (
     8  # old segments whose files stay open; more would let slow readers eat the file handles
@@ -132,11 +133,14 @@ class Segments:
         for segment in self.all:
             segment.release()
 
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """See `PartitionLog.aborted_transactions`; raises IndexDamaged too."""
+    def aborted_transactions(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
+        """See `PartitionLog.find_aborted`; raises IndexDamaged too."""
         found: list[AbortedTransaction] = []
         for segment in self.since(start):
-            here, complete = segment.transaction_index.overlapping(start, end)
+            if segment.transaction_index.is_empty or segment.removed:
+                continue
+            yield 1
+            here, complete = yield from segment.transaction_index.overlapping(start, end)
             found += here
             if complete:
                 break

@@ -10,12 +10,17 @@ entry     = int16 version (0), int64 producer id, int64 first offset, int64 last
 
 An entry stands in the segment of its marker, its first offset may lie in an earlier segment. No handle is kept: most
 segments have no such file, and aborts are rare.
+
+Under a transaction that stays open for long, last stable offsets stand still, and none of the aborts after a reader's
+offset says that those behind it began too late. So of each few entries the least first offset is known in memory.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +28,7 @@ from typing import NamedTuple
 
 from log.disk.files import Files, OpenFile
 from log.segments.index import IndexDamaged, open_index
+from log.steps import Steps
 from wire import events
 
 log = logging.getLogger(__name__)
@@ -30,6 +36,9 @@ log = logging.getLogger(__name__)
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 BLOCK_ENTRIES = 512  # 17 KiB a read: one abort in a thousand offsets is a lot
+# Of which the least first offset is known: 24 bytes of memory, and 50 µs to read them.
+GROUP_ENTRIES = 64
+GROUP_UNITS = 8
 
 
 class AbortedTransaction(NamedTuple):
@@ -41,10 +50,31 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+class _Groups:
+    """Of each `GROUP_ENTRIES` entries: the least first offset, the last marker, the largest last stable offset."""
+
+    __slots__ = ("count", "least", "markers", "stable")
+
+    def __init__(self) -> None:
+        self.least, self.markers, self.stable = array("q"), array("q"), array("q")
+        self.count = 0
+
+    def add(self, entry: AbortedTransaction) -> None:
+        if self.count % GROUP_ENTRIES == 0:
+            self.least.append(entry.first_offset)
+            self.markers.append(entry.last_offset)
+            self.stable.append(entry.last_stable_offset)
+        else:
+            self.least[-1] = min(self.least[-1], entry.first_offset)
+            self.markers[-1] = entry.last_offset
+            self.stable[-1] = max(self.stable[-1], entry.last_stable_offset)
+        self.count += 1
+
+
 class TransactionIndex:
     """Methods raise OSError, and `IndexDamaged` when the file is none."""
 
-    __slots__ = ("_count", "_files", "_last_offset", "changed", "lacks_entries", "path")
+    __slots__ = ("_count", "_files", "_groups", "_last_offset", "changed", "lacks_entries", "path")
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
@@ -55,6 +85,12 @@ class TransactionIndex:
         self._files = files
         self._count: int | None = None  # None: the file was not looked at yet
         self._last_offset = -1
+        self._groups: _Groups | None = None  # nobody has searched it yet
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no entries."""
+        return self._count == 0
 
     @property
     def exists(self) -> bool:
@@ -79,17 +115,43 @@ class TransactionIndex:
         self._files.pwrite(self.file(), _ENTRY.pack(0, *entry), count * ENTRY_BYTES)
         self._count = count + 1
         self._last_offset = entry.last_offset
+        if self._groups is not None:
+            self._groups.add(entry)
         return count == 0
 
-    def overlapping(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those with a part in [start, end), and whether later segments cannot have any more of them."""
-        found = []
-        for entry in self._entries_from(self._first_reaching(start)):
-            if entry.first_offset < end:
-                found.append(entry)
-            if entry.last_stable_offset >= end:
-                return found, True
+    def overlapping(self, start: int, end: int) -> Steps[tuple[list[AbortedTransaction], bool]]:
+        """Those with a part in [start, end), and whether later segments cannot have any more of them.
+
+        In steps, between which nothing is cut.
+        """
+        found: list[AbortedTransaction] = []
+        groups = yield from self._grouped()
+        for group in range(bisect_left(groups.markers, start), len(groups.markers)):
+            may_end = groups.stable[group] >= end
+            if groups.least[group] >= end and not may_end:
+                continue
+            yield GROUP_UNITS
+            for entry in self._entries_from(group * GROUP_ENTRIES, GROUP_ENTRIES):
+                if entry.last_offset < start:
+                    continue
+                if entry.first_offset < end:
+                    found.append(entry)
+                if entry.last_stable_offset >= end:
+                    return found, True
         return found, False
+
+    def _grouped(self) -> Steps[_Groups]:
+        """Reads all entries once."""
+        if self._groups is not None:
+            return self._groups
+        groups = _Groups()
+        while groups.count < self._load():
+            for entry in self._entries_from(groups.count, BLOCK_ENTRIES):
+                groups.add(entry)
+            yield GROUP_UNITS * (BLOCK_ENTRIES // GROUP_ENTRIES)
+        if self._groups is None:
+            self._groups = groups
+        return self._groups
 
     def entries(self) -> list[AbortedTransaction]:
         return list(self._entries_from(0))
@@ -132,6 +194,7 @@ class TransactionIndex:
             self.changed = True
             self._files.truncate(self.file(), count * ENTRY_BYTES)
         self._count = count
+        self._groups = None
         self._last_offset = self._entry(count - 1).last_offset if count else -1
 
     def _load(self) -> int:
@@ -157,7 +220,7 @@ class TransactionIndex:
             raise
 
     def _entry(self, slot: int) -> AbortedTransaction:
-        return next(self._entries_from(slot))
+        return next(self._entries_from(slot, 1))
 
     def _first_reaching(self, offset: int) -> int:
         """The slot of the first entry whose marker is at `offset` or above."""
@@ -170,8 +233,12 @@ class TransactionIndex:
                 high = middle
         return low
 
-    def _entries_from(self, slot: int) -> Iterator[AbortedTransaction]:
+    def _entries_from(
+        self, slot: int, entries_max: int | None = None
+    ) -> Iterator[AbortedTransaction]:
         count = self._load()
+        if entries_max is not None:
+            count = min(count, slot + entries_max)
         if slot >= count:
             return
         file = self._files.open(self.path, write=False)

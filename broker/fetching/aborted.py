@@ -1,0 +1,44 @@
+"""What a read_committed consumer must leave out of records that it is given (KIP-98).
+
+Mostly nothing, which is found at once. Under a transaction that is open for long, a hundred thousand others may have
+been aborted; then they are listed in steps when the fetch is answered. The list is bounded by the records, as each
+transaction has a batch and a marker, and by the producers of the partition (`log.producers.state.PRODUCERS_MAX`).
+"""
+
+from __future__ import annotations
+
+from log.partitions.partition_log import PartitionLog
+from log.segments.slices import LogSlice
+from log.steps import Steps, TakesLong, at_once
+from node.runtime.steps import pieces
+from wire.messages.fetch import AbortedTransaction
+
+# Of work on a partition's aborted transactions when it is looked at (see `log.steps`); what takes more is done when it
+# is answered, in steps.
+UNITS_AT_ONCE = 30
+# To name an aborted transaction in the answer takes a microsecond.
+LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5
+
+
+def aborted_at_once(log: PartitionLog, records: object) -> list[AbortedTransaction] | None:
+    """As `aborted`; None where it takes long."""
+    if not isinstance(records, LogSlice):
+        return []
+    try:
+        return at_once(aborted(log, records), UNITS_AT_ONCE)
+    except TakesLong:
+        return None
+
+
+def aborted(log: PartitionLog, records: object) -> Steps[list[AbortedTransaction]]:
+    """What a read_committed consumer must leave out of `records`. Raises KafkaError as `PartitionLog.find_aborted`."""
+    if not isinstance(records, LogSlice):
+        return []
+    found = yield from log.find_aborted(records.first_offset, records.end_offset)
+    listed = []
+    for some in pieces(found, LISTED_PER_STEP):
+        listed += [
+            AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset) for e in some
+        ]
+        yield len(some) // LISTED_PER_UNIT
+    return listed

@@ -1,0 +1,34 @@
+"""What a look at one partition of a fetch gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.fetching.slots import Slot
+from broker.partitions.leader import LeaderEpoch
+from log.partitions.partition_log import PartitionLog
+from wire.messages.fetch import PartitionData
+
+
+@dataclass(slots=True)
+class Found:
+    """What the last look at a slot gave; `size` of the records; `urgent` ends the wait."""
+
+    data: PartitionData
+    size: int
+    urgent: bool = False
+    again: bool = False  # must be looked at by the next request whatever happens
+    watermark: int = -1
+    log_start_offset: int = -1
+    leader: LeaderEpoch | None = None  # who gives records
+    unlisted: PartitionLog | None = None  # its aborted transactions take long to find
+
+
+def is_news(slot: Slot, found: Found) -> bool:
+    """Whether an incremental fetch tells it: the session has not heard of it (KIP-227)."""
+    return bool(
+        found.size
+        or found.urgent
+        or found.watermark != slot.sent_watermark
+        or found.log_start_offset != slot.sent_log_start
+    )

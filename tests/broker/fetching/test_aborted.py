@@ -1,0 +1,75 @@
+"""Tens of thousands of aborts under one long transaction: each fetch looks at few of them, some at a time."""
+
+import pytest
+
+from broker.fetching import aborted as listing
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.segments import transaction_index
+from tests.broker.fetching.asking import ask_one, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+from tests.counted_work import Work
+from wire.errors import ErrorCode, KafkaError
+
+ABORTS = 20_000
+LONG = 77
+FIRST = build_batch([NewRecord(None, b"", 1000)])
+
+
+@pytest.fixture
+def harness(tmp_path):
+    """One batch in the long transaction, then many aborts in one large batch, then the end of the long one."""
+    harness = open_broker(tmp_path)
+    behind = build_batch([NewRecord(None, b"", 1000)] * (2 * ABORTS + 1))
+    data = memoryview(bytearray(FIRST + behind))
+    log = harness.leader().log
+    log.append_as_leader(data, list(iter_batches(data)), leader_epoch=0, now_ms=0)
+    name = log.active_segment.transaction_index.path
+    harness.directory.close(broker_epoch=1)
+    aborts = [(one, 2 * one + 1, 2 * one + 2, 0) for one in range(ABORTS)]
+    aborts.append((LONG, 0, 2 * ABORTS + 1, 2 * ABORTS + 2))
+    name.write_bytes(b"".join(transaction_index._ENTRY.pack(0, *one) for one in aborts))
+    return open_broker(tmp_path)
+
+
+def open_broker(path):
+    harness = open_harness(path)
+    harness.set_image(topic("t", partition()))
+    return harness
+
+
+async def aborted(harness, offset, **fields):
+    data = await ask_one(harness, wanted(0, offset, **fields), isolation_level=1)
+    assert data.error_code == 0
+    return [(one.producer_id, one.first_offset) for one in data.aborted_transactions]
+
+
+async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
+    monkeypatch.setattr("broker.handlers.fetch.ANSWERED_PER_TURN", 200)
+    looked_at = Work(monkeypatch, transaction_index, "AbortedTransaction")
+    assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
+    assert looked_at.calls > ABORTS, "the first reads all of them"
+    assert looked_at.in_longest_step <= 200 * 8 + 2 * 512
+    looked_at.calls = looked_at.in_longest_step = 0
+    assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
+    assert looked_at.calls < 200
+
+
+async def test_many_that_are_to_be_named_are_named_in_steps(harness, monkeypatch):
+    monkeypatch.setattr("broker.handlers.fetch.ANSWERED_PER_TURN", 200)
+    named = Work(monkeypatch, listing, "AbortedTransaction")
+    found = await aborted(harness, 1)
+    assert len(found) == ABORTS + 1
+    assert found[-1] == (LONG, 0)
+    assert named.calls == ABORTS + 1
+    assert named.in_longest_step <= 2_000
+
+
+async def test_a_log_that_is_cut_while_its_aborts_are_looked_for_answers_nothing(harness):
+    log = harness.leader().log
+    steps = log.find_aborted(0, 1)
+    next(steps)
+    log.truncate_to(1)
+    with pytest.raises(KafkaError, match="has changed") as refused:
+        next(steps)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,60 @@
+"""The transaction index is searched, and finds what walking over all of its entries finds."""
+
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.disk.files import REAL_FILES
+from log.segments import transaction_index
+from log.segments.transaction_index import AbortedTransaction, TransactionIndex
+from log.steps import at_once
+
+
+def naive(entries, start, end):
+    found = []
+    for entry in entries:
+        if entry.last_offset >= start:
+            if entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                return found, True
+    return found, False
+
+
+@st.composite
+def histories(draw):
+    """Aborts in the order of their markers, with the first open transaction after each."""
+    open_now, entries = {}, []
+    for offset, producer in enumerate(draw(st.lists(st.integers(0, 4), max_size=60))):
+        if producer in open_now:
+            first = open_now.pop(producer)
+            stable = min(open_now.values(), default=offset + 1)
+            entries.append(AbortedTransaction(producer, first, offset, stable))
+        else:
+            open_now[producer] = offset
+    return entries
+
+
+OFFSETS = st.integers(0, 60)
+
+
+@given(histories(), st.lists(st.tuples(OFFSETS, OFFSETS)), st.integers(0, 5), OFFSETS)
+def test_a_search_finds_what_a_walk_finds(tmp_path_factory, history, ranges, later, cut):
+    path = tmp_path_factory.mktemp("index") / "0.txnindex"
+    with mock.patch.multiple(transaction_index, GROUP_ENTRIES=3, BLOCK_ENTRIES=6):
+        index = TransactionIndex(path, REAL_FILES)
+        kept = history[: len(history) - later]
+        for entry in kept:
+            index.append(entry)
+        assert_finds(index, kept, ranges)
+        for entry in history[len(kept) :]:
+            index.append(entry)
+        assert_finds(index, history, ranges)
+        index.truncate_to(cut)
+        assert_finds(index, [one for one in history if one.last_offset < cut], ranges)
+
+
+def assert_finds(index, entries, ranges):
+    for start, end in ranges:
+        assert at_once(index.overlapping(start, end)) == naive(entries, start, end)
