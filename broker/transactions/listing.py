@@ -14,6 +14,7 @@ from broker.coordination.shard_epoch import ShardState
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.records import partitions_by_topic
 from broker.transactions.transaction import Transaction, TransactionState
+from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import describe_transactions as described
 from wire.messages import list_transactions as listed
@@ -22,8 +23,12 @@ from wire.transport.events import yield_to_loop
 
 # Looked at between two checkpoints: 2 ms of work.
 IDS_PER_TURN = 1_000
+# Matched by a pattern in one go of the thread.
+MATCHED_NAMES_MAX = 100
+MATCHED_CHARACTERS_MAX = 10_000
 # Of a pattern: ids are no longer than what a producer may be called.
 PATTERN_LENGTH_MAX = 1_000
+PATTERN_MEMORY_BYTES_MAX = 1 << 20
 # Dead and PrepareEpochFence are no states here, but names of states all the same.
 STATE_NAMES = frozenset(state.shown for state in TransactionState) | {"Dead", "PrepareEpochFence"}
 
@@ -79,33 +84,64 @@ async def list_transactions(
     response = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
     if unknown and len(unknown) == len(request.state_filters):
         return response
-    matches = partial(_matches, request, now_ms, _pattern(request.transactional_id_pattern))
+    pattern = _pattern(request.transactional_id_pattern)
+    passes = partial(_passes, request, now_ms)
     for epoch in list(coordinator.runtime.epochs):
         if epoch.state is ShardState.CLOSED:
             continue
         transactions = list(epoch.active().transactions.items())
         for start in range(0, len(transactions), IDS_PER_TURN):
+            some = {
+                name: transaction
+                for name, transaction in transactions[start : start + IDS_PER_TURN]
+                if passes(transaction)
+            }
+            names = list(some) if pattern is None else await _matching(pattern, list(some))
             response.transaction_states += [
                 listed.TransactionState(
                     transactional_id=name,
-                    producer_id=transaction.producer_id,
-                    transaction_state=transaction.state.shown,
+                    producer_id=some[name].producer_id,
+                    transaction_state=some[name].state.shown,
                 )
-                for name, transaction in transactions[start : start + IDS_PER_TURN]
-                if matches(name, transaction)
+                for name in names
             ]
             await yield_to_loop()
     return response
 
 
+async def _matching(matches: Callable[[str], object], names: list[str]) -> list[str]:
+    """Those that match, in a thread, some at a time: a pattern may take two milliseconds for a name, and 50 for the
+    longest there is.
+    """
+    found: list[str] = []
+    while names:
+        some, names = _first(names)
+        found += await run_computing(_filter, matches, some)
+    return found
+
+
+def _filter(matches: Callable[[str], object], names: list[str]) -> list[str]:
+    return [name for name in names if matches(name) is not None]
+
+
+def _first(names: list[str]) -> tuple[list[str], list[str]]:
+    """As many as are matched at once, and the others."""
+    count = characters = 0
+    while count < min(len(names), MATCHED_NAMES_MAX) and characters < MATCHED_CHARACTERS_MAX:
+        characters += len(names[count])
+        count += 1
+    return names[:count], names[count:]
+
+
 def _pattern(text: str | None) -> Callable[[str], object] | None:
-    """RE2 takes time linear in the id, whatever the pattern; its program is bounded by the length."""
+    """RE2 takes time linear in the id, whatever the pattern; its program is bounded by the length, and its memory."""
     if not text:
         return None
     if len(text) > PATTERN_LENGTH_MAX:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "the pattern is too long")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = PATTERN_MEMORY_BYTES_MAX
     try:
         pattern = re2.compile(text, options)
     except re2.error as error:
@@ -114,19 +150,12 @@ def _pattern(text: str | None) -> Callable[[str], object] | None:
     return matches
 
 
-def _matches(
-    request: ListTransactionsRequest,
-    now_ms: int,
-    pattern: Callable[[str], object] | None,
-    name: str,
-    transaction: Transaction,
-) -> bool:
+def _passes(request: ListTransactionsRequest, now_ms: int, transaction: Transaction) -> bool:
+    """Whether it passes the filters but the pattern."""
     if request.state_filters and transaction.state.shown not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     # Of an id that never began one `started_ms` is -1, so its age is that of the epoch, as in Kafka.
     age_ms = now_ms - transaction.started_ms
-    if request.duration_filter >= 0 and age_ms <= request.duration_filter:
-        return False
-    return pattern is None or pattern(name) is not None
+    return request.duration_filter < 0 or age_ms > request.duration_filter

@@ -9,8 +9,8 @@ Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 
 from broker import events
@@ -25,8 +25,11 @@ from wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-# Tombstones of one write: expiry goes on with the next ones as soon as these are written.
-EXPIRED_PER_WRITE = 10_000
+# Of a sweep, ids that are looked at, transactions that are aborted, each by a write of its own, and tombstones of one
+# write: 5 ms of work each, 10 in all. The rest of the sweep is due at once; others have their turn before.
+LOOKED_AT_PER_TURN = 5_000
+ABORTED_PER_TURN = 50
+EXPIRED_PER_TURN = 250
 
 
 class _Timer(Enum):
@@ -45,6 +48,9 @@ class TransactionCoordinatorShard:
         # Who waits for the end of a transaction that is decided; at most the requests under way.
         self._waiting: defaultdict[str, list[ResponseToken]] = defaultdict(list)
         self._timers = Timers[_Timer]()
+        # What a sweep that has begun has still to look at.
+        self._to_abort: deque[str] = deque()
+        self._to_expire: deque[str] = deque()
         self._effects: Effects[TransactionRecord] = Effects()
         self._serving = False
 
@@ -180,32 +186,50 @@ class TransactionCoordinatorShard:
         return self._timers.earliest()
 
     def handle_timeout(self, at: Instant) -> None:
+        due = []
         while (timer := self._timers.pop_due(at.now)) is not None:
+            due.append(timer)
+        for timer in due:
             if timer is _Timer.ABORT:
-                self._timers.set(timer, at.after_ms(self.limits.abort_interval_ms))
-                self._abort_timed_out(at)
+                is_left, interval_ms = self._abort_timed_out(at), self.limits.abort_interval_ms
             else:
-                self._timers.set(timer, at.after_ms(self.limits.expiry_interval_ms))
-                self._expire(at)
+                is_left, interval_ms = self._expire(at), self.limits.expiry_interval_ms
+            self._timers.set(timer, at.now if is_left else at.after_ms(interval_ms))
 
-    def _abort_timed_out(self, at: Instant) -> None:
-        for transactional_id in self._open:
-            transaction = self.transactions[transactional_id]
+    def _abort_timed_out(self, at: Instant) -> bool:
+        """Goes on with the sweep, or begins one. Returns True if some are left."""
+        ids = self._to_abort = self._to_abort or deque(self._open)
+        aborted = 0
+        for transactional_id in _taken(ids, LOOKED_AT_PER_TURN):
+            transaction = self.transactions.get(transactional_id)
+            if transactional_id not in self._open or transaction is None:
+                continue  # it has ended meanwhile
             if rules.is_timed_out(transaction, at.now_ms):
                 events.TRANSACTION_TIMED_OUT.log(
                     log, transactional_id=transactional_id, timeout_ms=transaction.timeout_ms
                 )
                 fenced = rules.fence(transaction, at.now_ms)
                 self._write([TransactionRecord(transactional_id, fenced)])
+                aborted += 1
+                if aborted == ABORTED_PER_TURN:
+                    break
+        return bool(ids)
 
-    def _expire(self, at: Instant) -> None:
-        expired = [
-            TransactionRecord(transactional_id, None)
-            for transactional_id, transaction in self.transactions.items()
-            if rules.is_expired(transaction, self.limits.id_expiration_ms, at.now_ms)
-        ]
-        for start in range(0, len(expired), EXPIRED_PER_WRITE):
-            self._write(expired[start : start + EXPIRED_PER_WRITE])
+    def _expire(self, at: Instant) -> bool:
+        """As `_abort_timed_out`, of ids that nobody uses."""
+        ids = self._to_expire = self._to_expire or deque(self.transactions)
+        expired = []
+        for transactional_id in _taken(ids, LOOKED_AT_PER_TURN):
+            transaction = self.transactions.get(transactional_id)
+            if transaction is not None and rules.is_expired(
+                transaction, self.limits.id_expiration_ms, at.now_ms
+            ):
+                expired.append(TransactionRecord(transactional_id, None))
+                if len(expired) == EXPIRED_PER_TURN:
+                    break
+        if expired:
+            self._write(expired)
+        return bool(ids)
 
     def _write(self, records: Iterable[TransactionRecord]) -> None:
         self._effects.writes.append(TransactionWrite(tuple(records)))
@@ -230,6 +254,12 @@ class TransactionCoordinatorShard:
     def unload(self) -> None:
         while self.transactions:
             self.transactions.popitem()
+
+
+def _taken(ids: deque[str], most: int) -> Iterator[str]:
+    """Takes away the first ones as they are looked at."""
+    for _ in range(min(most, len(ids))):
+        yield ids.popleft()
 
 
 def _result(

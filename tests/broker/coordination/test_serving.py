@@ -6,13 +6,14 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination import writing
+from broker.coordination import shard_epoch, writing
 from broker.coordination.responses import CompletableResponse, respond
 from broker.coordination.shard import Completion
 from node.runtime.deferred import Result
 from node.runtime.watermark import Watermark
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import code_of, open_rig
+from tests.counted_work import Work
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.calls import DeferredResponse
 from wire.transport.slice_end import slice_end
@@ -220,6 +221,25 @@ async def test_a_follow_up_begins_when_all_before_it_is_committed(tmp_path):
             leader.high_watermark.advance(committed)
             await trio.testing.wait_all_tasks_blocked()
             assert [name for _, name in begun[1:]] == named
+
+
+async def test_thousands_of_follow_ups_are_begun_some_in_a_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_epoch, "FOLLOW_UPS_PER_TURN", 10)
+    begun, done = [], trio.Event()
+
+    async def follow_up(_epoch, name):
+        begun.append(name)
+        if name == 99:
+            done.set()
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        await rig.serve()
+        begun_in_turns = Work(monkeypatch, shard_epoch.ShardEpoch, "_begin_follow_ups")
+        rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.extend(range(100)))
+        await done.wait()
+    assert sorted(begun) == list(range(100))
+    assert begun_in_turns.calls >= 10
+    assert begun_in_turns.in_longest_step == 1
 
 
 async def test_what_is_committed_at_once_is_followed_when_the_answers_have_left(tmp_path):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from broker.transactions import listing
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
+from tests.counted_work import Work
 from wire.errors import ErrorCode
 from wire.messages.list_transactions import ListTransactionsRequest
 
@@ -50,6 +52,17 @@ async def test_what_is_no_pattern(tmp_path):
                 E.INVALID_REGULAR_EXPRESSION,
                 [],
             )
+
+
+async def test_a_pattern_is_matched_in_a_thread_few_names_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(listing, "MATCHED_NAMES_MAX", 4)
+    async with asked(tmp_path, **SETTINGS) as one:
+        for number in range(10):
+            await WireProducer(one, f"id-{number}").begin()
+        matched = Work(monkeypatch, listing, "_filter")
+        found = (await listed(one, transactional_id_pattern="id-[1-8]"))[0]
+    assert found == [f"id-{number}" for number in range(1, 9)]
+    assert matched.calls == matched.elsewhere >= 3
 
 
 async def test_a_pattern_that_explodes_elsewhere(tmp_path):

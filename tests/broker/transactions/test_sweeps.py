@@ -1,0 +1,96 @@
+"""Thousands of transactions that time out, or ids that expire, together: some in each turn, all in one sweep."""
+
+import pytest
+
+from broker.transactions import shard as shards
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.records import TransactionRecord
+from broker.transactions.transaction import Transaction, TransactionState
+from tests.broker.transactions.driver import WALL_CLOCK_MS, Driver
+
+S = TransactionState
+COUNT = 60
+PER_TURN = 7
+LIMITS = TransactionLimits()
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    for limit in ("ABORTED_PER_TURN", "EXPIRED_PER_TURN"):
+        monkeypatch.setattr(shards, limit, PER_TURN)
+    monkeypatch.setattr(shards, "LOOKED_AT_PER_TURN", 10)
+    return Driver()
+
+
+def name_of(number):
+    return f"id-{number}"
+
+
+def fill(driver, state):
+    for number in range(COUNT):
+        transaction = Transaction(
+            number,
+            0,
+            60_000,
+            state,
+            frozenset({("t", 0)}) if state is S.ONGOING else frozenset(),
+            started_ms=WALL_CLOCK_MS,
+            updated_ms=WALL_CLOCK_MS,
+        )
+        driver.append([TransactionRecord(name_of(number), transaction)])
+
+
+def states(driver):
+    return [one.state for one in driver.shard.transactions.values()]
+
+
+def turn(driver):
+    """One call of the runtime; returns how many records it wrote."""
+    before = len(driver.log)
+    driver.shard.handle_timeout(driver.at)
+    driver.settle()
+    return len(driver.log) - before
+
+
+def sweep(driver, seconds):
+    """All turns of what is due then, each with the records that it wrote."""
+    driver.now = seconds
+    turns = []
+    while driver.shard.deadline() <= driver.now:
+        turns.append(turn(driver))
+    return turns
+
+
+def test_transactions_that_time_out_together_are_aborted_some_in_a_turn(driver):
+    fill(driver, S.ONGOING)
+    turns = sweep(driver, 70)
+    assert states(driver) == [S.PREPARE_ABORT] * COUNT
+    assert sum(turns) == COUNT
+    assert max(turns) == PER_TURN
+    assert driver.shard.deadline() == 70 + LIMITS.abort_interval_ms / 1000
+
+
+def test_transactions_that_are_in_time_are_looked_at_some_in_a_turn(driver):
+    fill(driver, S.ONGOING)
+    assert sweep(driver, 20) == [0] * (COUNT // 10)
+    assert states(driver) == [S.ONGOING] * COUNT
+
+
+def test_a_transaction_that_ends_during_the_sweep_is_not_aborted(driver):
+    fill(driver, S.ONGOING)
+    driver.now = 70
+    turn(driver)
+    last = name_of(COUNT - 1)
+    done = driver.shard.transactions[last]._replace(state=S.COMPLETE_COMMIT, partitions=frozenset())
+    driver.append([TransactionRecord(last, done), TransactionRecord(name_of(COUNT - 2), None)])
+    sweep(driver, 70)
+    assert driver.shard.transactions[last] is done
+    assert states(driver) == [S.PREPARE_ABORT] * (COUNT - 2) + [S.COMPLETE_COMMIT]
+
+
+def test_ids_that_expire_together_are_forgotten_some_in_a_turn(driver):
+    fill(driver, S.EMPTY)
+    turns = sweep(driver, LIMITS.id_expiration_ms / 1000)
+    assert states(driver) == []
+    assert sum(turns) == COUNT
+    assert max(turns) == PER_TURN
