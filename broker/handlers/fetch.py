@@ -18,6 +18,7 @@ import trio
 from broker.fetching.fetch import (
     ANSWERED_PER_TURN,
     CONSUMER,
+    READ_COMMITTED,
     SLOTS_PER_TURN,
     Fetch,
     FetchReader,
@@ -83,7 +84,13 @@ def fetch(
     if call.heavy:
         return _fetch_of_many(request, ctx, call, follower_id)
     keys = _keys(request)
-    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call), follower_id)
+    return opened_first(
+        ctx.partitions,
+        keys,
+        lambda: _fetch(request, ctx, call),
+        follower_id,
+        needs_producers=request.isolation_level == READ_COMMITTED,
+    )
 
 
 def _keys(request: FetchRequest) -> list[Key]:
@@ -107,7 +114,11 @@ def _fetch_of_many(
 
 async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> None:
     keys = await run_apart(_keys, request)
-    await open_leaders(await unopened_of_many(ctx.partitions, keys, follower_id=follower_id))
+    needs_producers = request.isolation_level == READ_COMMITTED
+    found = await unopened_of_many(
+        ctx.partitions, keys, for_writing=needs_producers, follower_id=follower_id
+    )
+    await open_leaders(found)
 
 
 def _fetch(

@@ -127,7 +127,7 @@ def list_offsets(
     if call.heavy:
         return DeferredResponse(lambda: _of_many(request, ctx, call, reader))
     keys, named = _keys(request)
-    unopened_logs = unopened(ctx.partitions, keys)
+    unopened_logs = unopened(ctx.partitions, keys, for_writing=reader.reads_committed)
     if len(keys) > LOOKUPS_PER_TURN or not takes_one_turn(unopened_logs):
         return DeferredResponse(lambda: _of_many(request, ctx, call, reader))
     lookup = Lookup(ctx, call.header.api_version, reader, named, set(), [])
@@ -154,7 +154,9 @@ async def _of_many(
     request: ListOffsetsRequest, ctx: Context, call: Call, reader: Reader
 ) -> ListOffsetsResponse:
     keys, named = await run_apart(_keys, request)
-    await open_leaders(await unopened_of_many(ctx.partitions, keys))
+    await open_leaders(
+        await unopened_of_many(ctx.partitions, keys, for_writing=reader.reads_committed)
+    )
     near_the_end = await run_apart(_keys_near_the_end, request, reader)
     late = await wait_for_flushes(await pending_flushes_in_turns(ctx.partitions, near_the_end))
     response = ListOffsetsResponse(topics=[])

@@ -116,7 +116,7 @@ def _refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 def _takes_one_turn(work: _Produce) -> bool:
     if len(work.appends) > APPENDS_PER_TURN:
         return False
-    found = _unopened(work, for_writing=True)
+    found = _unopened(work)
     return not found or takes_one_turn(found)
 
 
@@ -161,9 +161,9 @@ async def _verify(work: _Produce) -> None:
         await verify(unknown, work.ctx.verifier, work.transactional_id, version)
 
 
-def _unopened(work: _Produce, *, for_writing: bool = False) -> list[Partition]:
+def _unopened(work: _Produce) -> list[Partition]:
     keys = [(one.topic, one.index) for one in work.appends if not one.failed]
-    return unopened(work.ctx.partitions, keys, for_writing=for_writing)
+    return unopened(work.ctx.partitions, keys, for_writing=True)
 
 
 def _validated(work: _Produce) -> bool:

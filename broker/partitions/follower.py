@@ -28,6 +28,8 @@ class FetchPosition:
     log_start_offset: int
 
 
+# An old message without key and value.
+RECORD_BATCH_BYTES_MIN = 26
 EMPTY_LOG = FetchPosition(0, -1, 0)
 
 
@@ -146,6 +148,10 @@ class FollowerEpoch:
 
     def truncate_diverging(self, leader_epoch: int, leader_end_offset: int) -> None:
         """The leader's log of the epoch we read last ends below our position: cut back, and ask again (KIP-279)."""
+        self.truncate_to(self.diverging_at(leader_epoch, leader_end_offset))
+
+    def diverging_at(self, leader_epoch: int, leader_end_offset: int) -> int:
+        """Where `truncate_diverging` cuts."""
         log = self.log
         target = min(leader_end_offset, log.log_end_offset)
         if leader_epoch >= 0:
@@ -154,7 +160,7 @@ class FollowerEpoch:
                 target = own_end
                 if own_epoch == leader_epoch:
                     target = min(target, leader_end_offset)
-        self.truncate_to(target)
+        return target
 
     def truncate_to(self, offset: int) -> None:
         """Cuts records, and an epoch that was begun here at the log's end without one."""
@@ -182,6 +188,25 @@ class FollowerEpoch:
 
     def end(self) -> None:
         self.ended = True
+
+
+def in_runs(records: memoryview, batches: int) -> Iterator[memoryview]:
+    """The bytes of so many whole batches after each other; what is no batch goes with the last ones, and is refused
+    with them.
+    """
+    while len(records) > batches * RECORD_BATCH_BYTES_MIN:
+        end = 0
+        for _ in range(batches):
+            batch = header_at(records, end)
+            if batch is None or not is_plausible(batch) or batch.size >= len(records) - end:
+                break
+            end += batch.size
+        else:
+            yield records[:end]
+            records = records[end:]
+            continue
+        break
+    yield records
 
 
 def _from_offset(records: memoryview, offset: int) -> memoryview:

@@ -10,14 +10,12 @@ from typing import TypeVar
 import outcome
 
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.replica import HEADERS_PER_TURN
 from log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
 from log.steps import Steps
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import yield_to_loop
-
-# Read between two checkpoints: 10 ms of work.
-HEADERS_PER_TURN = 1_000
 
 T = TypeVar("T")
 

@@ -2,7 +2,8 @@
 a second.
 
 A partition's log is opened when first asked for, which takes 0.1 to 2 ms (a listing, some files, those of a new log
-made). After a crash it is also checked above its recovery point, however much that is: in a thread.
+made). After a crash it is also checked above its recovery point, however much that is, and where files beside the
+batches are missing they are made anew: in a thread.
 """
 
 from __future__ import annotations
@@ -95,11 +96,13 @@ def opened_first(
     keys: Iterable[Key],
     answer: Callable[[], R | DeferredResponse[R]],
     follower_id: int = NOBODY,
+    *,
+    needs_producers: bool = False,
 ) -> R | DeferredResponse[R]:
     """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be
-    opened before.
+    opened before, or, if it `needs_producers`, much to be read to know them.
     """
-    found = unopened(partitions, keys, follower_id=follower_id)
+    found = unopened(partitions, keys, for_writing=needs_producers, follower_id=follower_id)
     if not found or takes_one_turn(found):
         return answer()
 

@@ -13,6 +13,8 @@ from broker.partitions.services import Services
 from broker.partitions.watchers import Watchers
 from broker.storage.new_replicas import Standing
 from log.partitions.partition_log import PartitionLog
+from log.segments.recovery import READ_AT_ONCE_BYTES
+from node.runtime.turns import with_checkpoints
 from quorum.metadata.image import NO_LEADER, PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 # That the garbage collector would walk: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50
+# Read between two checkpoints: 10 ms of work.
+HEADERS_PER_TURN = 1_000
 
 
 class Replica:
@@ -142,11 +146,19 @@ class Replica:
 
     @property
     def must_check(self) -> bool:
-        """Whether asking for `log` would check what a crash left of it: `check` does that in a thread."""
-        return self._log is None and self.services.directories.must_check(self.topic, self.index)
+        """Whether to use `log` would read what a crash left of it, or much to know its producers: `check` does that
+        elsewhere, or in turns.
+        """
+        log = self._log
+        if log is None:
+            return self.services.directories.must_check(self.topic, self.index)
+        return not log.knows_producers and log.active_segment.size > READ_AT_ONCE_BYTES
 
     async def check(self) -> None:
-        """Raises KafkaError as `log`."""
+        """Raises KafkaError as `log`; NOT_LEADER_OR_FOLLOWER: the log was cut or closed meanwhile."""
+        if self._log is not None:
+            await with_checkpoints(self._log.load_producers(), HEADERS_PER_TURN)
+            return
         await self.services.directories.check_log(
             self.topic, self.index, self.topic_id, self.settings.log
         )

@@ -10,6 +10,8 @@ release the first at once, and Kafka's answer both in turn. Answers are processe
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 
 import trio
@@ -17,7 +19,7 @@ import trio
 from broker import events
 from broker.channels.broker_connector import BrokerConnector, BrokerUnknown
 from broker.fetching.sessions import NO_SESSION
-from broker.partitions.follower import FetchPosition, FollowerEpoch
+from broker.partitions.follower import FetchPosition, FollowerEpoch, in_runs
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
 from broker.partitions.replica import Replica
@@ -50,6 +52,10 @@ IN_FLIGHT_MAX = 2
 # them at once: who makes topics one after another has each exchange serve several, and the first write to one of
 # them waits so long at most (in Kafka for the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
+
+# Batches of an answer appended between two checkpoints, and partitions of one taken over: 5 ms of work.
+BATCHES_PER_TURN = 1_000
+ANSWERS_PER_TURN = 500
 
 LATEST = -1
 EARLIEST_LOCAL = -4
@@ -262,18 +268,37 @@ class Fetcher:
             )
         self._client.answered(response.session_id)
         self._last_error = ""
+        await self._prepare_cuts(response, number)
         lost: dict[Key, PartitionFetchState] = {}
+        taken = 0
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
                 followed = self._client.find_asked(key, number)
-                if followed is not None and self._take(followed, data):
+                if followed is not None and await self._take(followed, data):
                     lost[followed.key] = followed
+                taken += 1
+                if taken % ANSWERS_PER_TURN == 0:
+                    await yield_to_loop()
         for followed in lost.values():
             if not followed.follower.ended:  # while another's offsets were asked for
                 await self._find_position(connection, followed)
 
-    def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
+    async def _prepare_cuts(self, response: FetchResponse, number: int) -> None:
+        """Notes for all partitions at once where they will be cut: each by itself would write the checkpoints anew."""
+        cut = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                diverging = data.diverging_epoch
+                if diverging.end_offset < 0 or data.error_code:
+                    continue
+                followed = self._client.find_asked((topic.topic_id, data.partition_index), number)
+                if followed is not None and followed.follower.replica.open_log is not None:
+                    at = followed.follower.diverging_at(diverging.epoch, diverging.end_offset)
+                    cut.append((followed.follower, at))
+        await _prepare_cuts(cut)
+
+    async def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
         """Returns True if the leader has nothing where we are."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return True
@@ -291,13 +316,37 @@ class Fetcher:
                 records = records_view(data.records)
                 if len(records):
                     self._client.received(followed, len(records), trio.current_time())
-                    _take_records(followed, records)
+                    await self._take_records(followed, records)
+                    if follower.ended:
+                        return False
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
                 followed.lags = follower.reached.offset < data.high_watermark
         except (KafkaError, RemoteProtocolError) as error:
             self._on_append_error(followed, error)
         self._after_change(followed)
         return False
+
+    async def _take_records(self, followed: PartitionFetchState, records: memoryview) -> None:
+        """Appends some batches at a time, until the epoch ends.
+
+        Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`.
+        """
+        follower, is_news = followed.follower, False
+        if follower.replica.must_check:  # it was cut, and nothing was appended since
+            await follower.replica.check()
+        for number, some in enumerate(in_runs(records, BATCHES_PER_TURN)):
+            if number:
+                self._after_change(followed)
+                await yield_to_loop()
+            if follower.ended:
+                return
+            is_news = follower.append(some) or is_news
+        if is_news:
+            followed.succeeded()
+            return
+        followed.repeats += 1
+        if followed.repeats >= IN_FLIGHT_MAX:  # below, it was asked before we had them
+            raise RemoteProtocolError("the leader sends the same records again and again")
 
     def _after_change(self, followed: PartitionFetchState) -> None:
         if not followed.follower.ended:
@@ -344,7 +393,9 @@ class Fetcher:
                     from_offset=follower.log.log_end_offset,
                     to_offset=leader_end,
                 )
-                follower.truncate_to(leader_end)
+                await _prepare_cuts([(follower, leader_end)])
+                if not follower.ended:
+                    follower.truncate_to(leader_end)
             else:
                 leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
                 if not follower.ended and leader_start > follower.log.log_end_offset:
@@ -382,14 +433,16 @@ class Fetcher:
         return _offset_in(response, replica)
 
 
-def _take_records(followed: PartitionFetchState, records: memoryview) -> None:
-    """Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`."""
-    if followed.follower.append(records):
-        followed.succeeded()
-        return
-    followed.repeats += 1
-    if followed.repeats >= IN_FLIGHT_MAX:  # below, it was asked before we had them
-        raise RemoteProtocolError("the leader sends the same records again and again")
+async def _prepare_cuts(cuts: Sequence[tuple[FollowerEpoch, int]]) -> None:
+    """Notes what the logs, which are open, count as flushed once they are cut."""
+    points: dict[tuple[str, int], int] = {}
+    for follower, offset in cuts:
+        replica = follower.replica
+        with suppress(KafkaError):  # a log that is damaged there tells when it is cut
+            if (point := replica.log.recovery_point_after(offset)) is not None:
+                points[replica.topic, replica.index] = point
+    if points:
+        await cuts[0][0].replica.services.directories.lower_recovery_points(points)
 
 
 def _check_moved(follower: FollowerEpoch, before: FetchPosition) -> None:

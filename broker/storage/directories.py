@@ -454,6 +454,22 @@ class LogDirectories:
                 self.storage_failed()
                 raise
 
+    async def lower_recovery_points(self, points: Mapping[Key, int]) -> None:
+        """Notes, in a thread, below which offsets replicas will count as flushed, so that to cut their logs writes no
+        checkpoint. A disk that fails is met again by whoever cuts.
+        """
+        for directory in self.online:
+            held = {key: offset for key, offset in points.items() if key in directory}
+            lowered = directory.offsets.begin_lowering(held)
+            if lowered is None:
+                continue
+            try:
+                while not await run_blocking(directory.offsets.write, lowered):
+                    lowered = directory.offsets.collect_lowered()
+                directory.offsets.end_lowering(held)
+            except KafkaError:
+                self.storage_failed()
+
     def close(
         self,
         *,

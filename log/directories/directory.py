@@ -11,7 +11,7 @@ belong to the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -41,6 +41,8 @@ from log.partitions.names import (
 )
 from log.partitions.partition_log import PartitionLog
 from log.partitions.partition_metadata import make_partition_directory
+from log.partitions.preparing import prepare
+from log.segments.recovery import takes_long
 from log.segments.segment import LOG_SUFFIX
 from log.segments.segments import due
 from wire.errors import ErrorCode, KafkaError
@@ -201,11 +203,14 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def must_check(self, topic: str, partition: int) -> bool:
-        """Whether opening the log reads all that a crash may have left in it: `check_log` does that in a thread."""
+        """Whether to open the log and use it reads all that a crash may have left in it, or makes anew what is missing
+        beside it: `check_log` does that in a thread.
+        """
         key = (topic, partition)
-        if self.clean_shutdown or key in self._logs or key in self._checked:
+        is_known = key in self._logs or key in self._checked or key in self._unusable
+        if is_known or key not in self._names:
             return False
-        return key in self._names and key not in self._unusable
+        return not self.clean_shutdown or takes_long(self._directory(key), self._files)
 
     def try_again(self, topic: str, partition: int) -> None:
         """What made a log unusable was mended."""
@@ -218,7 +223,8 @@ class LogDirectory:
         key = (topic, partition)
         with self._alone(key):
             if self.must_check(topic, partition):
-                self._checked[key] = self._load(key, config)
+                log = self._checked[key] = self._load(key, config)
+                prepare(log)
 
     def end_of(self, topic: str, partition: int) -> tuple[int, int]:
         """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`
@@ -236,7 +242,7 @@ class LogDirectory:
         return log.latest_epoch, log.log_end_offset
 
     def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:
-        return nullcontext() if self.clean_shutdown else self._opening.setdefault(key, Lock())
+        return self._opening.setdefault(key, Lock())
 
     def _load(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
         if (reason := self._unusable.get(key)) is not None:

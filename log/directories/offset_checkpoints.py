@@ -80,6 +80,8 @@ class OffsetCheckpoints:
         self._truncations = 0  # a checkpoint collected before one must not be written after it
         # Of partitions that are gone, in the files still; at most those deleted between two checkpoints.
         self._forgotten: set[TopicPartition] = set()
+        # The files that a thread writes, since offsets in them were lowered.
+        self._being_lowered: dict[TopicPartition, set[str]] = {}
         # Kafka fills all but the cleaner's within seconds; none of ours is ever empty.
         may_be_empty = not partitions
         self.recovery_points = self._read(RECOVERY_POINTS, may_be_empty=may_be_empty)
@@ -195,21 +197,48 @@ class OffsetCheckpoints:
         self._saved[name] = hash(text)
 
     def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
-        """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
+        """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go.
+
+        Writes files of all partitions, unless `begin_lowering` has seen to that.
+        """
+        for name in self._lower(key, offset) | self._being_lowered.pop(key, set()):
+            with self._writing, self._health.guard(f"writing {name}"):
+                self._truncations += 1
+                self._save(name, _text(name, self._live[name]))
+
+    def begin_lowering(self, points: Mapping[TopicPartition, int]) -> CollectedCheckpoints | None:
+        """As `lower_recovery_point` of several, to be written by `write`, in a thread: again with what
+        `collect_lowered` gives where it returns False. None: nothing is to be written. `end_lowering` follows.
+        """
+        for key, offset in points.items():
+            if lowered := self._lower(key, offset):
+                self._being_lowered[key] = lowered | self._being_lowered.get(key, set())
+        if not self._being_lowered:
+            return None
+        self._truncations += 1
+        return self.collect_lowered()
+
+    def collect_lowered(self) -> CollectedCheckpoints:
+        """What `write` is given, of now."""
+        files = {name: self._live[name].copy() for name in (RECOVERY_POINTS, LOG_START_OFFSETS)}
+        return CollectedCheckpoints(self._truncations, files, frozenset())
+
+    def end_lowering(self, points: Iterable[TopicPartition]) -> None:
+        """What was lowered is durable."""
+        for key in points:
+            self._being_lowered.pop(key, None)
+
+    def _lower(self, key: TopicPartition, offset: int) -> set[str]:
+        """In memory; returns the files that do not say so yet."""
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset
-        if self.log_starts.get(key, 0) > offset:  # the log begins anew, before where it began
-            self._lower(LOG_START_OFFSETS, key, offset)
-        if self.recovery_points.get(key, 0) <= offset:
-            return
-        self._lower(RECOVERY_POINTS, key, offset)
-
-    def _lower(self, name: str, key: TopicPartition, offset: int) -> None:
-        offsets = self._live[name]
-        offsets[key] = offset
-        with self._writing, self._health.guard(f"writing {name}"):
-            self._truncations += 1
-            self._save(name, _text(name, offsets))
+        lowered = set()
+        # Of the start: the log begins anew, before where it began.
+        for name in (LOG_START_OFFSETS, RECOVERY_POINTS):
+            if self._live[name].get(key, 0) > offset:
+                self._live[name][key] = offset
+                lowered.add(name)
+        return lowered
 
     def collect_cleaned(self, cleaned: Mapping[TopicPartition, int]) -> CollectedCheckpoints:
         """Notes on the loop how far logs are compacted now, for `write`."""

@@ -20,6 +20,7 @@ from log.disk.files import REAL_FILES, Files
 from log.disk.health import DirectoryHealth
 from log.partitions.fetched_batches import sound_batches
 from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.local_log import Cut
 from log.partitions.names import parse_directory_name
 from log.partitions.opening import load_log
 from log.partitions.readable_log import ReadableLog
@@ -147,9 +148,17 @@ class PartitionLog(ReadableLog):
         """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
         state = self._producers.state
         if state is None:
-            with self.storage(f"producer state of {self.directory.name}"):
-                state = self._producers.load(self.log_start_offset, self.log_end_offset)
+            state = at_once(self.load_producers())
         return state
+
+    def load_producers(self) -> Steps[ProducerState]:
+        """As `producers`, in steps. Raises KafkaError as `find_aborted`."""
+        state = self._producers.state
+        if state is not None:
+            return state
+        with self.storage(f"producer state of {self.directory.name}"):
+            steps = self._producers.load(self.log_start_offset, self.log_end_offset)
+            return (yield from self._while_it_lasts(steps))
 
     # Appending
 
@@ -289,7 +298,7 @@ class PartitionLog(ReadableLog):
 
         Raises KafkaError: KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER, the log was cut or closed between two steps.
         """
-        _ = self.producers  # after a crash this completes the indexes
+        yield from self.load_producers()  # after a crash this completes the indexes
         return (yield from self._while_it_lasts(self._find_aborted(start, end)))
 
     def _find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
@@ -298,7 +307,7 @@ class PartitionLog(ReadableLog):
                 return (yield from self._segments.aborted_transactions(start, end))
             except IndexDamaged:
                 self._producers.drop_damaged()
-                _ = self.producers
+                yield from self.load_producers()
                 return (yield from self._segments.aborted_transactions(start, end))
 
     def _while_it_lasts(self, steps: Steps[T]) -> Steps[T]:
@@ -327,18 +336,33 @@ class PartitionLog(ReadableLog):
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(offset)
             return
-        if offset <= self._segments.bases[0] or offset < self.log_start_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        with self._lookup(f"truncation to {offset}"):
-            cut = self._place_of_cut(offset)
-        if cut.offset < self.log_start_offset:  # which lies inside a batch that goes, or in a gap
-            self.truncate_fully_and_start_at(self.log_start_offset)
+        cut = self._cut_at(offset)
+        if cut is None:
+            # What is left of a batch that reaches below the start goes, too.
+            self.truncate_fully_and_start_at(min(offset, self.log_start_offset))
             return
         self._lower_recovery_point(cut.offset)
         with self._lookup(f"truncation to {offset}"):
             self._cut(cut)
             self._forget_truncated()
+
+    def _cut_at(self, offset: int) -> Cut | None:
+        """None where nothing is left."""
+        if offset <= self._segments.bases[0] or offset < self.log_start_offset:
+            return None
+        with self._lookup(f"truncation to {offset}"):
+            cut = self._place_of_cut(offset)
+        return None if cut.offset < self.log_start_offset else cut
+
+    def recovery_point_after(self, offset: int) -> int | None:
+        """Below which offset the log counts as flushed once `truncate_to(offset)` has cut it, if that is to be noted
+        before. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        if offset >= self.log_end_offset:
+            return None
+        cut = self._cut_at(offset)
+        point = 0 if cut is None else cut.offset
+        return point if point < max(self.flushed_offset, self.log_start_offset) else None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""

@@ -15,6 +15,7 @@ from log.producers.snapshots import load_producers, remove_snapshots, write_snap
 from log.producers.state import ProducerState
 from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from log.segments.segments import Segments
+from log.steps import Steps
 
 
 class ProducerStateManager:
@@ -28,15 +29,19 @@ class ProducerStateManager:
         self._segments = segments
         self._files = files
 
-    def load(self, start_offset: int, end_offset: int) -> ProducerState:
-        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets."""
-        self.state = load_producers(
+    def load(self, start_offset: int, end_offset: int) -> Steps[ProducerState]:
+        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. One that
+        somebody else has built between two steps stands: it may have gone on since.
+        """
+        state = yield from load_producers(
             self._directory,
-            self._segments.all,
+            tuple(self._segments.all),
             self._files,
             start_offset=start_offset,
             end_offset=end_offset,
         )
+        if self.state is None:
+            self.state = state
         return self.state
 
     def take_snapshot(self, *, durable: bool = False) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import struct
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 
 import crc32c
@@ -31,6 +32,7 @@ from log.segments.index import IndexDamaged
 from log.segments.recovery import list_snapshots
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from log.steps import Steps
 from wire import events
 
 log = logging.getLogger(__name__)
@@ -120,15 +122,20 @@ def remove_snapshots(
 
 
 def load_producers(
-    directory: Path, segments: list[Segment], files: Files, *, start_offset: int, end_offset: int
-) -> ProducerState:
+    directory: Path,
+    segments: Sequence[Segment],
+    files: Files,
+    *,
+    start_offset: int,
+    end_offset: int,
+) -> Steps[ProducerState]:
     """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on.
 
     What the transaction indexes lack of the aborts read here (a crash before they were synced) is added to them; a
-    damaged one is cut, and read anew from the first batch on. Raises OSError.
+    damaged one is cut, and read anew from the first batch on. Between two steps nothing is cut. Raises OSError.
     """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
-    if not _cut_damaged_indexes(segments):
+    if not (yield from _cut_damaged_indexes(segments)):
         # A crash may take what the replay adds: the next one must begin as early.
         remove_snapshots(directory, files, above=-1)
         state = ProducerState(start_offset)
@@ -136,16 +143,17 @@ def load_producers(
     first = max(0, bisect_right(bases, state.end_offset) - 1)
     begin = state.end_offset
     for segment in segments[first:] if begin < end_offset else ():
-        if segment.exists:
-            _replay(segment, state, begin)
+        if segment.exists and not segment.removed:
+            yield from _replay(segment, state, begin)
             if segment is not segments[-1]:
                 segment.release()
     state.end_offset = end_offset
     return state
 
 
-def _replay(segment: Segment, state: ProducerState, begin: int) -> None:
+def _replay(segment: Segment, state: ProducerState, begin: int) -> Steps[None]:
     for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
+        yield 1
         if view.last_offset >= begin:  # the first may reach below the log's start
             whole = _whole_marker(segment, position, view)
             aborted = state.aborted_by(whole)
@@ -154,11 +162,14 @@ def _replay(segment: Segment, state: ProducerState, begin: int) -> None:
             state.update(whole)
 
 
-def _cut_damaged_indexes(segments: list[Segment]) -> bool:
+def _cut_damaged_indexes(segments: Sequence[Segment]) -> Steps[bool]:
     """Whether all transaction indexes are sound."""
     sound = True
     for segment in segments:
         index = segment.transaction_index
+        if (index.is_empty and not index.lacks_entries) or segment.removed:
+            continue
+        yield 1
         try:
             _ = index.last_offset
         except IndexDamaged:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -29,11 +29,13 @@ from log.segments.scan import scan_headers
 from log.segments.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
     Segment,
     SegmentDamaged,
     file_name,
@@ -42,6 +44,10 @@ from wire import events
 
 log = logging.getLogger(__name__)
 
+# Of a segment: ten milliseconds, if its batches are small.
+READ_AT_ONCE_BYTES = 1 << 20
+# Of a snapshot of producers, each with 60 bytes: as long.
+SNAPSHOT_BYTES_AT_ONCE = 256 << 10
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 
 
@@ -140,6 +146,32 @@ def offsets_of(directory: Path, suffix: str, files: Files) -> list[int]:
 def list_snapshots(directory: Path, files: Files) -> list[int]:
     """Offsets of the producer snapshots, ascending."""
     return offsets_of(directory, SNAPSHOT_SUFFIX, files)
+
+
+def lacks_index(names: Collection[str], base_offset: int) -> bool:
+    """Of a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
+    index, time_index = (file_name(base_offset, one) for one in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    return index not in names or time_index not in names
+
+
+def takes_long(directory: Path, files: Files) -> bool:
+    """Whether there is much to read before a log that was closed cleanly can be used: segments without an index, or
+    batches behind the last snapshot of producers, or that is large. Not where the disk fails: whoever opens the log is
+    told.
+    """
+    with suppress(OSError):
+        names = set(files.list_directory(directory))
+        bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+        snapshots = (b for n in names if (b := base_offset_of(n, SNAPSHOT_SUFFIX)) is not None)
+        known = max(snapshots, default=-1)
+        newest = directory / file_name(known, SNAPSHOT_SUFFIX)
+        if known >= 0 and files.status(newest).size > SNAPSHOT_BYTES_AT_ONCE:
+            return True
+        unread = [one for one in bases if lacks_index(names, one)]
+        unread += [one for one in bases[-1:] if known <= one]
+        paths = (directory / file_name(one, LOG_SUFFIX) for one in unread)
+        return any(files.status(path).size > READ_AT_ONCE_BYTES for path in paths)
+    return False
 
 
 def recover_segment(

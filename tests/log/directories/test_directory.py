@@ -735,3 +735,53 @@ def test_the_broker_s_epoch_is_in_the_marker_whoever_closes(path):
     again = LogDirectory(path)
     assert again.previous_broker_epoch == 77
     again.close(broker_epoch=None)
+
+
+def test_a_cut_that_was_noted_before_writes_nothing(path):
+    directory = LogDirectory(path)
+    logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in (0, 1)]
+    for log in logs:
+        log.flush()
+    directory.save_checkpoints()
+    points = {("t", index): log.recovery_point_after(30) for index, log in enumerate(logs)}
+    assert points == {("t", 0): 30, ("t", 1): 30}
+    offsets = directory.offsets
+    assert offsets.write(offsets.begin_lowering(points))
+    offsets.end_lowering(points)
+    assert read_offsets(path / RECOVERY_POINTS) == points
+    before = (path / RECOVERY_POINTS).stat().st_ino
+    for log in logs:
+        log.truncate_to(30)
+    assert (path / RECOVERY_POINTS).stat().st_ino == before
+    assert offsets.begin_lowering(points) is None
+    directory.close(broker_epoch=None)
+
+
+def test_a_cut_while_a_thread_notes_it_is_noted_before_bytes_go(path):
+    """What is lowered in memory may not be on disk yet."""
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.flush()
+    directory.save_checkpoints()
+    lowered = directory.offsets.begin_lowering({("t", 0): 30})
+    log.truncate_to(30)
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}
+    assert not directory.offsets.write(lowered), "older than the truncation"
+    assert directory.offsets.write(directory.offsets.collect_lowered())
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize(
+    ("start", "cut", "point"), [(0, 30, 30), (0, 31, 30), (0, 0, 0), (40, 10, 0), (0, 90, None)]
+)
+def test_a_log_tells_where_a_cut_lowers_what_counts_as_flushed(path, start, cut, point):
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.flush()
+    log.delete_records_before(start)
+    assert log.recovery_point_after(cut) == point
+    log.truncate_to(cut)
+    assert log.flushed_offset == (
+        90 if point is None else log.log_end_offset if point == 0 else point
+    )
+    directory.close(broker_epoch=None)

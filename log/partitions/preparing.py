@@ -1,0 +1,27 @@
+"""What the first reads and appends of a log would do otherwise, for a thread that has the log alone.
+
+Source: Kafka's `LogLoader`, which makes missing indexes and the state of producers before it serves a log.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from log.partitions.partition_log import PartitionLog
+from log.segments.recovery import lacks_index
+from log.segments.segment import SegmentDamaged
+from wire.errors import KafkaError
+
+
+def prepare(log: PartitionLog) -> None:
+    """Makes indexes that are missing, and builds the state of producers. Reads the active segment at the worst, and
+    those without an index. What is damaged, or a disk that fails, is told to whoever uses the log next. Blocks.
+    """
+    with suppress(KafkaError, SegmentDamaged):
+        with log.storage(f"rebuilding indexes in {log.directory}"):
+            names = set(log.files.list_directory(log.directory))
+            for segment in log.sealed_segments:
+                if lacks_index(names, segment.base_offset):
+                    segment.rebuild(log.config.index_interval_bytes)
+                    segment.release()
+        _ = log.producers

@@ -1,0 +1,78 @@
+"""A large answer of a leader is taken over some batches at a time, and a cut of many logs writes one checkpoint."""
+
+import pytest
+
+from broker.partitions.follower import FollowerEpoch, in_runs
+from broker.replication import fetcher
+from log.directories.offset_checkpoints import OffsetCheckpoints
+from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
+from log.disk.files import REAL_FILES
+from log.partitions import fetched_batches
+from tests.broker.partitions.replicas import until
+from tests.broker.replication.stub_leader import answered, data, follow, followed, record
+from tests.broker.replication.test_fetcher_rules import once
+from tests.counted_work import Work
+from wire.messages.fetch import EpochEndOffset
+
+BATCHES = 100
+PER_TURN = 10
+
+
+@pytest.fixture(autouse=True)
+def little(monkeypatch):
+    monkeypatch.setattr(fetcher, "BATCHES_PER_TURN", PER_TURN)
+
+
+async def test_many_small_batches_are_appended_some_at_a_time(tmp_path, monkeypatch):
+    checked = Work(monkeypatch, fetched_batches, "check_crc")
+    async with followed(tmp_path) as (harness, leader):
+        records = b"".join(record(1 + number) for number in range(BATCHES))
+        leader.answer = once(answered(data(records=records, high_watermark=BATCHES)))
+        follow(harness)
+        held = harness.partitions.find("t", 0)
+        await until(lambda: held.high_watermark == BATCHES)
+        assert held.log.log_end_offset == 1 + BATCHES
+    assert checked.calls == BATCHES
+    assert checked.in_longest_step == PER_TURN
+
+
+async def test_what_comes_behind_an_end_of_the_epoch_is_not_appended(tmp_path, monkeypatch):
+    async with followed(tmp_path) as (harness, leader):
+        records = b"".join(record(1 + number) for number in range(BATCHES))
+        leader.answer = once(answered(data(records=records)))
+        original = FollowerEpoch.append
+
+        def append_and_end(follower, some):
+            taken = original(follower, some)
+            if follower.epoch == 1:
+                leader.answer = once()
+                follow(harness, 2)
+            return taken
+
+        monkeypatch.setattr(FollowerEpoch, "append", append_and_end)
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 4)
+        assert harness.partitions.find("t", 0).log.log_end_offset == 1 + PER_TURN
+
+
+async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, monkeypatch):
+    many = 12
+    async with followed(tmp_path, records=3, partitions=many) as (harness, leader):
+        harness.directory.save_checkpoints()
+        saved = Work(monkeypatch, OffsetCheckpoints, "_save")
+        diverging = EpochEndOffset(epoch=0, end_offset=2)
+        answers = [data(index, diverging_epoch=diverging) for index in range(many)]
+        leader.answer = once(answered(*answers))
+        follow(harness, partitions=many)
+        logs = [harness.partitions.find("t", index).log for index in range(many)]
+        await until(lambda: all(log.log_end_offset == 2 for log in logs))
+        assert saved.calls == saved.elsewhere <= 2
+        points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
+        assert points == {("t", index): 2 for index in range(many)}
+
+
+def test_runs_are_whole_batches_and_lose_no_byte():
+    records = memoryview(b"".join(record(number, b"x" * number) for number in range(25)) + b"torn")
+    runs = list(in_runs(records, 10))
+    assert b"".join(runs) == bytes(records)
+    assert [run[:8] for run in runs] == [(10 * n).to_bytes(8, "big") for n in range(3)]

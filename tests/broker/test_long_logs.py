@@ -1,0 +1,159 @@
+"""However much of a log is to be read before it can be used, no step of the loop reads more than a little of it."""
+
+import pytest
+
+from broker.handlers.fetch import fetch
+from broker.handlers.produce import produce
+from broker.partitions import replica
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.producers import snapshots
+from log.segments import recovery, scan
+from log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from tests.broker.calls import call, finished, through_wire
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from tests.counted_work import Work
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+BATCHES = 500
+PER_TURN = 20
+IN_STEP = 4 * PER_TURN
+BATCH = build_batch([NewRecord(None, b"value", 1000)])
+
+
+@pytest.fixture(autouse=True)
+def little(monkeypatch):
+    """Little is much already."""
+    monkeypatch.setattr(recovery, "READ_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(replica, "HEADERS_PER_TURN", PER_TURN)
+
+
+def open_broker(path):
+    harness = open_harness(path)
+    harness.set_image(topic("t", partition()))
+    return harness
+
+
+def fill(harness, *, rolled=False):
+    """A log of many small batches, in one segment or, with a last one that is short, in two."""
+    log = harness.leader().log
+    append(harness, BATCHES)
+    if rolled:
+        log.roll(0)
+        append(harness)
+    harness.flush()
+    return log
+
+
+def append(harness, batches=1):
+    data = memoryview(bytearray(BATCH * batches))
+    harness.leader().append(data, list(iter_batches(data)), acks=1)
+
+
+async def ask(harness, handler, request, version):
+    request = through_wire(request, version)
+    response = await finished(handler(request, harness.context, call(request, version)))
+    [answered] = response.responses
+    [data] = getattr(answered, "partitions", None) or answered.partition_responses
+    assert data.error_code == 0
+    return data
+
+
+async def write(harness):
+    data = [PartitionProduceData(index=0, records=BATCH)]
+    one = TopicProduceData(name="t", topic_id=topic_id("t"), partition_data=data)
+    request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=0, topic_data=[one])
+    return (await ask(harness, produce, request, 13)).base_offset
+
+
+async def read(harness, offset, isolation_level=0):
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100)
+    one = FetchTopic(topic="t", topic_id=topic_id("t"), partitions=[wanted])
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        session_epoch=-1,
+        topics=[one],
+        forgotten_topics_data=[],
+        isolation_level=isolation_level,
+    )
+    return (await ask(harness, fetch, request, 17)).records.size
+
+
+async def test_the_first_append_after_a_crash_reads_the_active_segment_in_a_thread(
+    tmp_path, monkeypatch
+):
+    harness = open_broker(tmp_path)
+    fill(harness)
+    harness.directory.close(broker_epoch=None)
+    harness = open_broker(tmp_path)
+    looked_at = Work(monkeypatch, scan, "header_at")
+    assert await write(harness) == BATCHES
+    assert looked_at.elsewhere >= 2 * BATCHES, "for the end of the log, and for the producers"
+    assert looked_at.in_longest_step < IN_STEP
+
+
+@pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+async def test_a_missing_index_is_made_anew_in_a_thread(tmp_path, monkeypatch, suffix):
+    harness = open_broker(tmp_path)
+    fill(harness, rolled=True)
+    harness.directory.close(broker_epoch=1)
+    (tmp_path / "t-0" / f"{0:020}{suffix}").unlink()
+    harness = open_broker(tmp_path)
+    looked_at = Work(monkeypatch, scan, "header_at")
+    assert await read(harness, BATCHES - 3) == len(BATCH)
+    assert looked_at.elsewhere >= BATCHES
+    assert looked_at.in_longest_step < IN_STEP
+    assert (tmp_path / "t-0" / f"{0:020}{suffix}").stat().st_size > 0
+
+
+async def test_a_missing_snapshot_of_producers_is_made_up_for_in_a_thread(tmp_path, monkeypatch):
+    harness = open_broker(tmp_path)
+    _ = fill(harness).producers
+    harness.directory.close(broker_epoch=1)
+    for path in (tmp_path / "t-0").glob(f"*{SNAPSHOT_SUFFIX}"):
+        path.unlink()
+    harness = open_broker(tmp_path)
+    looked_at = Work(monkeypatch, scan, "header_at")
+    assert await write(harness) == BATCHES
+    assert looked_at.elsewhere >= BATCHES
+    assert looked_at.in_longest_step < IN_STEP
+
+
+async def test_a_large_snapshot_of_producers_is_read_in_a_thread(tmp_path, monkeypatch):
+    harness = open_broker(tmp_path)
+    _ = fill(harness).producers
+    harness.directory.close(broker_epoch=1)
+    monkeypatch.setattr(recovery, "SNAPSHOT_BYTES_AT_ONCE", 5)
+    harness = open_broker(tmp_path)
+    parsed = Work(monkeypatch, snapshots, "parse_snapshot")
+    assert await write(harness) == BATCHES
+    assert (parsed.calls, parsed.elsewhere) == (1, 1)
+
+
+async def test_a_log_that_lacks_nothing_is_opened_at_once(tmp_path, monkeypatch):
+    harness = open_broker(tmp_path)
+    _ = fill(harness, rolled=True).producers
+    harness.directory.close(broker_epoch=1)
+    harness = open_broker(tmp_path)
+    checked = Work(monkeypatch, replica.Replica, "check")
+    assert await write(harness) == BATCHES + 1
+    assert checked.calls == 0
+
+
+@pytest.mark.parametrize("isolation_level", [None, 1])
+async def test_producers_that_were_forgotten_are_read_again_in_turns(
+    tmp_path, monkeypatch, isolation_level
+):
+    """By whoever appends, or reads what is committed alone."""
+    harness = open_broker(tmp_path)
+    fill(harness).forget_producers()
+    looked_at = Work(monkeypatch, scan, "header_at")
+    if isolation_level is None:
+        assert await write(harness) == BATCHES
+    else:
+        assert await read(harness, 0, isolation_level)
+    assert looked_at.calls >= BATCHES
+    assert looked_at.in_longest_step < IN_STEP
