@@ -265,6 +265,12 @@ TABLE = {
             "topics in what is kept of all patterns", PATTERNS + "NAMES_KEPT_MAX", "the oldest goes"
         ),
         Limit(
+            "memory of a pattern of transactional ids",
+            "broker.transactions.listing:PATTERN_MEMORY_BYTES_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
             "bytes of an offset's metadata",
             "offset.metadata.max.bytes",
             "OFFSET_METADATA_TOO_LARGE",

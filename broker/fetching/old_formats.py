@@ -9,7 +9,7 @@ from __future__ import annotations
 from log.old_formats.down_conversion import down_convert
 from log.old_formats.message_sets import V0, V1
 from log.segments.slices import LogSlice
-from node.runtime.threads import run_computing
+from node.runtime.threads import HEAVY_SECONDS, run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -27,8 +27,10 @@ def stored_bytes(response: FetchResponse) -> int:
     )
 
 
-async def down_converted(response: FetchResponse, request: FetchRequest, version: int) -> None:
-    """Puts message sets in the place of the batches of `response`."""
+async def down_converted(
+    response: FetchResponse, request: FetchRequest, version: int, whom: int
+) -> None:
+    """Puts message sets in the place of the batches of `response`, for the connection of the id `whom`."""
     offsets = {
         (topic.topic, wanted.partition): wanted.fetch_offset
         for topic in request.topics
@@ -39,12 +41,16 @@ async def down_converted(response: FetchResponse, request: FetchRequest, version
         for data in topic.partitions:
             if isinstance(data.records, LogSlice):
                 offset = offsets[topic.topic, data.partition_index]
-                await _down_convert(data, data.records, magic, offset)
+                await _down_convert(data, data.records, magic, offset, whom)
 
 
-async def _down_convert(data: PartitionData, piece: LogSlice, magic: int, offset: int) -> None:
+async def _down_convert(
+    data: PartitionData, piece: LogSlice, magic: int, offset: int, whom: int
+) -> None:
     try:
-        data.records = await run_computing(_read_down, piece, magic, offset)
+        data.records = await run_computing(
+            _read_down, piece, magic, offset, whom=whom, seconds=HEAVY_SECONDS
+        )
     except KafkaError as error:
         data.error_code, data.high_watermark, data.records = error.code, -1, b""
 

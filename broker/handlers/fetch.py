@@ -145,7 +145,7 @@ def _down_converted(
     async def finish() -> FetchResponse:
         response = await answer.finish() if isinstance(answer, DeferredResponse) else answer
         async with holding(call.connection.answers, stored_bytes(response)):
-            await down_converted(response, request, version)
+            await down_converted(response, request, version, call.connection.id)
         _hide_storage_errors(response)
         return response
 

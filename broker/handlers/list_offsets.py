@@ -100,6 +100,8 @@ class Lookup(NamedTuple):
     late: set[Key]
     """Whose flush was waited for in vain."""
     unfinished: list[Unfinished]
+    whom: int
+    """The id of the connection that asks."""
 
 
 def _fail(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOffsetsResponse:
@@ -130,7 +132,7 @@ def list_offsets(
     unopened_logs = unopened(ctx.partitions, keys, for_writing=reader.reads_committed)
     if len(keys) > LOOKUPS_PER_TURN or not takes_one_turn(unopened_logs):
         return DeferredResponse(lambda: _of_many(request, ctx, call, reader))
-    lookup = Lookup(ctx, call.header.api_version, reader, named, set(), [])
+    lookup = Lookup(ctx, call.header.api_version, reader, named, set(), [], call.connection.id)
     response = ListOffsetsResponse(topics=[])
     answers = _answer(request, lookup, response)
     flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
@@ -160,7 +162,7 @@ async def _of_many(
     near_the_end = await run_apart(_keys_near_the_end, request, reader)
     late = await wait_for_flushes(await pending_flushes_in_turns(ctx.partitions, near_the_end))
     response = ListOffsetsResponse(topics=[])
-    lookup = Lookup(ctx, call.header.api_version, reader, named, late, [])
+    lookup = Lookup(ctx, call.header.api_version, reader, named, late, [], call.connection.id)
     await in_turns(_answer(request, lookup, response), LOOKUPS_PER_TURN)
     await _finish(lookup)
     return response
@@ -246,7 +248,7 @@ async def _finish(lookup: Lookup) -> None:
                 if wanted.timestamp == MAX_TIMESTAMP
                 else log.look_up_timestamp(wanted.timestamp)
             )
-            found = await resolve_timestamp(steps, leader)
+            found = await resolve_timestamp(steps, leader, lookup.whom)
             _tell(answer, _below_end(found, leader, reader), version)
         except KafkaError as error:
             answer.error_code = _in_version(error.code, version)

@@ -23,11 +23,11 @@ from wire.transport.registry import handles
     elements_max=FEW_ELEMENTS_MAX,
 )
 def list_transactions(
-    request: ListTransactionsRequest, ctx: Context, _call: Call
+    request: ListTransactionsRequest, ctx: Context, call: Call
 ) -> DeferredResponse[ListTransactionsResponse]:
     async def finish() -> ListTransactionsResponse:
         try:
-            return await listed(ctx.transactions, request, ctx.now_ms())
+            return await listed(ctx.transactions, request, ctx.now_ms(), call.connection.id)
         except KafkaError as error:
             return ListTransactionsResponse(
                 error_code=error.code, unknown_state_filters=[], transaction_states=[]

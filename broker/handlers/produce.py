@@ -143,7 +143,8 @@ async def _validate(work: _Produce, *, over_budget: bool) -> None:
     if not over_budget:
         with contextlib.suppress(OverBudget):
             return await validate_in_turns(*checked, now_ms=ctx.now_ms, version=version)
-    await validate_in_thread(*checked, now_ms=ctx.now_ms, version=version)
+    whom = work.call.connection.id
+    await validate_in_thread(*checked, now_ms=ctx.now_ms, version=version, whom=whom)
     return None
 
 

@@ -38,7 +38,11 @@ async def push_telemetry(
         data = bytes(request.metrics)
         try:
             points = await run_computing(
-                points_of, data, request.compression_type, metrics.bytes_max
+                points_of,
+                data,
+                request.compression_type,
+                metrics.bytes_max,
+                whom=call.connection.id,
             )
         except (RemoteProtocolError, MemoryError) as error:
             client.last_error = ErrorCode.INVALID_RECORD

@@ -5,6 +5,7 @@ What a batch expands to is its producer's choice, and how many headers lie betwe
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeVar
 
 import outcome
@@ -13,15 +14,17 @@ from broker.partitions.leader import LeaderEpoch
 from broker.partitions.replica import HEADERS_PER_TURN
 from log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
 from log.steps import Steps
-from node.runtime.threads import run_computing
+from node.runtime.threads import HEAVY_SECONDS, run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import yield_to_loop
 
 T = TypeVar("T")
 
 
-async def resolve_timestamp(lookup: TimestampLookup, leader: LeaderEpoch) -> TimestampOffset | None:
-    """What the look-up in the log of `leader` finds.
+async def resolve_timestamp(
+    lookup: TimestampLookup, leader: LeaderEpoch, whom: int
+) -> TimestampOffset | None:
+    """What the look-up in the log of `leader` finds, for the connection of the id `whom`.
 
     Raises:
         KafkaError: NOT_LEADER_OR_FOLLOWER, the epoch has ended, and perhaps the log is closed; as `Candidate.find`.
@@ -41,7 +44,8 @@ async def resolve_timestamp(lookup: TimestampLookup, leader: LeaderEpoch) -> Tim
         elif step.is_small:
             sent = outcome.capture(step.find)
         else:
-            sent = await outcome.acapture(run_computing, step.find)
+            find = partial(run_computing, step.find, whom=whom, seconds=HEAVY_SECONDS)
+            sent = await outcome.acapture(find)
         if done >= HEADERS_PER_TURN:
             done = 0
             await yield_to_loop()

@@ -17,11 +17,13 @@ from log.old_formats.message_sets import MAGIC_POSITION
 from log.old_formats.up_conversion import convert_produced
 from log.validation.rejected_records import RECORDS_NAMED_MAX
 from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
-from node.runtime.threads import run_computing
+from node.runtime.threads import HEAVY_SECONDS, run_computing
 from node.runtime.turns import piece_by_piece
 from wire.errors import ErrorCode, KafkaError
 
 FIRST_VERSION_OF_BATCHES = 3
+# Of records, decompressed, that are checked in the thread before what has more: 20 ms.
+BYTES_TRIED_MAX = 8 << 20
 # Ten microseconds each.
 VALIDATED_PER_TURN = 200
 
@@ -78,8 +80,12 @@ async def validate_in_thread(
     *,
     now_ms: Callable[[], int],
     version: int,
+    whom: int = 0,
 ) -> None:
-    """As `validate`, of detached records, without budget; message sets become batches.
+    """As `validate`, of detached records, without budget; message sets become batches. `whom`: the connection's id.
+
+    What expands to little is not to wait for others' that expand to much, and how much it is shows only when it is
+    decompressed: so each is tried within a budget first.
 
     The refused records of a batch are named (KIP-467), until the response has `RECORDS_NAMED_MAX` of them: clients take
     a batch without names as refused whole.
@@ -90,7 +96,11 @@ async def validate_in_thread(
             continue
         try:
             rules = _find_leader(one, partitions)
-            one.batches = await run_computing(_check, one.take_records(), rules, now_ms(), version)
+            checked = (one.take_records(), rules, now_ms(), version)
+            batches = await run_computing(_try, *checked, whom=whom)
+            if batches is None:
+                batches = await run_computing(_check, *checked, whom=whom, seconds=HEAVY_SECONDS)
+            one.batches = batches
         except KafkaError as error:
             one.fail(error)
             if named > RECORDS_NAMED_MAX:
@@ -103,6 +113,19 @@ def _find_leader(one: PartitionAppend, partitions: Partitions) -> ProduceRules:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{one.topic} is internal")
     one.leader = leader = partitions.leader_of(one.topic, one.index)
     return leader.replica.settings.rules
+
+
+def _try(
+    records: memoryview, rules: ProduceRules, now_ms: int, version: int
+) -> list[BatchView] | None:
+    """As `_check`; None where it takes long."""
+    if version < FIRST_VERSION_OF_BATCHES:
+        return None
+    try:
+        budget = Budget(BYTES_TRIED_MAX)
+        return validate_produced(records, rules, now_ms=now_ms, version=version, budget=budget)
+    except OverBudget:
+        return None
 
 
 def _check(records: memoryview, rules: ProduceRules, now_ms: int, version: int) -> list[BatchView]:

@@ -73,9 +73,9 @@ def not_described(transactional_id: str, code: ErrorCode) -> described.Transacti
 
 
 async def list_transactions(
-    coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int
+    coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int, whom: int
 ) -> ListTransactionsResponse:
-    """Of all shards, some ids at a time.
+    """Of all shards, some ids at a time, for the connection of the id `whom`.
 
     Raises:
         KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet; INVALID_REGULAR_EXPRESSION.
@@ -96,7 +96,7 @@ async def list_transactions(
                 for name, transaction in transactions[start : start + IDS_PER_TURN]
                 if passes(transaction)
             }
-            names = list(some) if pattern is None else await _matching(pattern, list(some))
+            names = list(some) if pattern is None else await _matching(pattern, list(some), whom)
             response.transaction_states += [
                 listed.TransactionState(
                     transactional_id=name,
@@ -109,14 +109,14 @@ async def list_transactions(
     return response
 
 
-async def _matching(matches: Callable[[str], object], names: list[str]) -> list[str]:
+async def _matching(matches: Callable[[str], object], names: list[str], whom: int) -> list[str]:
     """Those that match, in a thread, some at a time: a pattern may take two milliseconds for a name, and 50 for the
     longest there is.
     """
     found: list[str] = []
     while names:
         some, names = _first(names)
-        found += await run_computing(_filter, matches, some)
+        found += await run_computing(_filter, matches, some, whom=whom)
     return found
 
 

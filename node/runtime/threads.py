@@ -6,17 +6,23 @@ long lets it have its turn there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable
 from typing import TypeVar, TypeVarTuple
 
 import outcome
 import trio
+
+from wire.transport.shares import Shares
 
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
 # hand-over.
 THREADS_MAX = 8
 # Of those that compute: a second one would only slow the first, and double what is held in memory.
 COMPUTING_MAX = 1
+# What is computed takes at the most: some megabytes of records; all that a request may hold.
+LIGHT_SECONDS = 0.02
+HEAVY_SECONDS = 0.5
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -25,6 +31,9 @@ Ts = TypeVarTuple("Ts")
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("node.runtime.threads")
 _computing: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
     "node.runtime.threads.computing"
+)
+_computing_shares: trio.lowlevel.RunVar[Shares] = trio.lowlevel.RunVar(
+    "node.runtime.threads.shares"
 )
 
 
@@ -55,13 +64,31 @@ async def run_in_own_thread(fn: Callable[[], T], then: Callable[[T], U]) -> U:
     return result
 
 
-async def run_computing(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """As `run_blocking` for what computes for long, one at a time.
+async def run_computing(
+    fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None, seconds: float = LIGHT_SECONDS
+) -> T:
+    """As `run_blocking` for what computes for long, one at a time: who has used the least lately is next (`Shares`).
 
-    The loop waits for the interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
+    `whom` is the id of the connection that it is for, if it is for one; it is expected to take so many `seconds`. The
+    loop waits for the interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
     """
-    limiter = _run_limiter(_computing, COMPUTING_MAX)
-    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+    shares = _shares()
+    await shares.enter(whom, seconds)
+    began = time.perf_counter()
+    try:
+        return await trio.to_thread.run_sync(
+            fn, *args, limiter=_run_limiter(_computing, COMPUTING_MAX)
+        )
+    finally:
+        shares.leave(whom, time.perf_counter() - began)
+
+
+def _shares() -> Shares:
+    try:
+        return _computing_shares.get()
+    except LookupError:
+        _computing_shares.set(Shares())
+        return _computing_shares.get()
 
 
 def _run_limiter(

@@ -60,7 +60,8 @@ class DeferredFrame:
             )
         self.route.ended(self.call, response)
         if self.call.heavy:
-            return await run_apart(_encode, response, self.call.header)
+            whom = self.call.connection.id
+            return await run_apart(_encode, response, self.call.header, whom=whom)
         return _encode(response, self.call.header)
 
     def _error(self, error: KafkaError) -> Message:
@@ -128,7 +129,7 @@ async def begin_heavy(route: Route, call: Call, request: Any, context: Any) -> A
         version = call.header.api_version
         found = await run_apart(route.error_response_to, request, found, version)
     route.ended(call, found)
-    return await run_apart(_encode, found, call.header)
+    return await run_apart(_encode, found, call.header, whom=call.connection.id)
 
 
 def _stage_one(

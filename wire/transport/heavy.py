@@ -5,10 +5,13 @@ Compiled decoders let others have their turn every few thousand elements; genera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable
 from typing import TypeVar, TypeVarTuple
 
 import trio
+
+from wire.transport.shares import Shares
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -42,14 +45,27 @@ FROZEN_ELEMENTS_MIN = 50_000
 # An answer of more elements is encoded in the thread, too, whatever was asked: below it takes 5 ms.
 ENCODED_AT_ONCE_MAX = 2_000
 
-_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
+# What one takes, about.
+ITEM_SECONDS = 0.05
+
+_thread: trio.lowlevel.RunVar[tuple[trio.CapacityLimiter, Shares]] = trio.lowlevel.RunVar(
+    "wire.transport.heavy"
+)
 
 
-async def run_apart(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Runs `fn(*args)` in the thread for such work; a second one would double what is held in memory."""
+async def run_apart(fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None) -> T:
+    """Runs `fn(*args)` in the thread for such work; a second one would double what is held in memory.
+
+    `whom` is the id of the connection that it is for: who has used the thread the least lately is next (`Shares`).
+    """
     try:
-        limiter = _limiter.get()
+        limiter, shares = _thread.get()
     except LookupError:
-        limiter = trio.CapacityLimiter(1)
-        _limiter.set(limiter)
-    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+        limiter, shares = trio.CapacityLimiter(1), Shares()
+        _thread.set((limiter, shares))
+    await shares.enter(whom, ITEM_SECONDS)
+    began = time.perf_counter()
+    try:
+        return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+    finally:
+        shares.leave(whom, time.perf_counter() - began)

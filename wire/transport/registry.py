@@ -173,7 +173,9 @@ class Registry(Generic[C]):
         route = self._route(frame)
         if isinstance(route, Outgoing):
             return route
-        call, request = await run_apart(decode, route, frame, budget, connection)
+        call, request = await run_apart(
+            decode, route, frame, budget, connection, whom=connection.id
+        )
         return await begin_heavy(route, call, request, context)
 
     def is_heavy(self, frame: memoryview) -> bool:

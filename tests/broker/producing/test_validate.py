@@ -1,6 +1,10 @@
 """What takes long to check goes to a thread, and the requests of a connection keep their order all the same."""
 
+import threading
+
 import pytest
+import trio
+import trio.testing
 
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
@@ -15,6 +19,7 @@ from node.runtime.clock import now_ms
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import batch
 from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.partitions.replicas import until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -144,3 +149,47 @@ async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD
     assert [record.value for record in decode_records(stored)] == [b"plain"]
+
+
+async def test_what_expands_to_little_waits_for_one_item_of_many_that_expand_to_much(
+    harness, monkeypatch
+):
+    monkeypatch.setattr(validate_stage, "BYTES_TRIED_MAX", BYTES_CHECKED_AT_ONCE_MAX + 1000)
+    harness.set_image(topic("t", *[partition()] * 2))
+    crowd, goes_on = 20, threading.Event()
+    done, original = [], {name: getattr(validate_stage, name) for name in ("_try", "_check")}
+
+    def recorded(name):
+        def run(records, *rest):
+            if name == "_check":
+                assert goes_on.wait(10)
+            found = original[name](records, *rest)
+            done.append((name, BatchView(records).count, found is not None))
+            return found
+
+        return run
+
+    for name in original:
+        monkeypatch.setattr(validate_stage, name, recorded(name))
+
+    async def write(number, count):
+        peer = connection()
+        peer.id = number
+        assert codes_of(await finished(send(harness, request(bomb(count)), peer))) == [0]
+
+    async with trio.open_nursery() as nursery:
+        for number in range(crowd):
+            nursery.start_soon(write, number, 2)
+        await until(lambda: len(done) == crowd)
+        nursery.start_soon(write, crowd, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        goes_on.set()
+    assert done[:crowd] == [("_try", 2, False)] * crowd, "how much it is shows then"
+    assert done.index(("_try", 1, True)) <= crowd + 1, "behind the one that was under way"
+    assert done.count(("_check", 2, True)) == crowd
+
+
+def bomb(count):
+    """So many times what is over the budget of the loop, of which the thread tries one."""
+    record = NewRecord(b"large", bytes(BYTES_CHECKED_AT_ONCE_MAX), now_ms())
+    return memoryview(bytearray(build_batch([record] * count, compression=Compression.ZSTD)))
