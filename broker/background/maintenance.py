@@ -17,11 +17,13 @@ from broker import events
 from broker.background.log_cleaner import CleanerSettings, LogCleaner
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
+from broker.partitions.replica import HEADERS_PER_TURN
 from broker.storage.directories import LogDirectories
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
+from node.runtime.turns import with_checkpoints
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import yield_to_loop
 
@@ -29,6 +31,9 @@ log = logging.getLogger(__name__)
 
 # Partitions looked at between two checkpoints of the loop.
 PARTITIONS_PER_TURN = 50
+# Of one of them: segments that are removed, each with four files, and producers that are looked at. 10 ms of work.
+SEGMENTS_PER_TURN = 100
+PRODUCERS_PER_TURN = 50_000
 # After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must come to it.
 FIRST_RETENTION_SECONDS = 30.0
 # How much longer than its delay a deleted file may stay.
@@ -103,12 +108,32 @@ class Maintenance:
             if partition_log is None:
                 continue
             try:
-                count += partition_log.apply_retention(self._now_ms(), partition.high_watermark)
+                count += await self._shorten(partition_log, partition)
             except KafkaError as error:
                 events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     self._directories.storage_failed()
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await yield_to_loop()
+        return count
+
+    async def _shorten(self, partition_log: PartitionLog, partition: Partition) -> int:
+        """Applies retention, to some segments at a time."""
+        count, removed = 0, SEGMENTS_PER_TURN
+        while removed == SEGMENTS_PER_TURN:
+            now_ms = self._now_ms()
+            dating = partition_log.date_oldest(now_ms, SEGMENTS_PER_TURN)
+            try:
+                await with_checkpoints(dating, HEADERS_PER_TURN)
+            except KafkaError as error:
+                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    break  # it was cut or closed meanwhile; the next round looks at it again
+                raise
+            removed = partition_log.apply_retention(
+                now_ms, partition.high_watermark, SEGMENTS_PER_TURN
+            )
+            count += removed
+            if count >= SEGMENTS_PER_TURN:
                 await yield_to_loop()
         return count
 
@@ -127,9 +152,18 @@ class Maintenance:
     async def _expire_producers(self) -> None:
         while True:
             await trio.sleep(self._times.producer_expiration)
-            for partition in self._partitions:
-                if partition.open_log is not None:
-                    partition.open_log.remove_expired_producers(self._now_ms())
+            await self.expire_producers_once()
+
+    async def expire_producers_once(self) -> None:
+        """Forgets producers that are idle for too long, of some logs at a time."""
+        looked_at = 0
+        for partition in self._partitions:
+            looked_at += PRODUCERS_PER_TURN // 1_000  # of a thousand partitions
+            if (partition_log := partition.open_log) is not None:
+                looked_at += partition_log.remove_expired_producers(self._now_ms())
+            if looked_at >= PRODUCERS_PER_TURN:
+                looked_at = 0
+                await yield_to_loop()
 
     async def _flush(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from log.batches.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
@@ -25,7 +25,10 @@ from log.partitions.leader_epochs import LeaderEpochs
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.segments import Segments
 from log.segments.slices import LogSlice
+from log.steps import Steps
 from wire.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
 
 
 class Cut(NamedTuple):
@@ -64,6 +67,8 @@ class LocalLog:
         self._segments = Segments(directory, segments, files)
         self._flushing = Flushing(directory, epochs, files, health)
         self.log_end_offset = segments[-1].next_offset
+        self.truncations = 0  # since it was opened
+        self.is_closed = False
 
     # Facts
 
@@ -107,6 +112,20 @@ class LocalLog:
                 yield
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+
+    def _while_it_lasts(self, steps: Steps[T]) -> Steps[T]:
+        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names."""
+        before = self.truncations, self.is_closed
+        while True:
+            try:
+                done = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            yield done
+            if (self.truncations, self.is_closed) != before:
+                steps.close()
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
 
     # Writing
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_batches
 from log.config import LogConfig
@@ -24,7 +24,7 @@ from log.partitions.local_log import Cut
 from log.partitions.names import parse_directory_name
 from log.partitions.opening import load_log
 from log.partitions.readable_log import ReadableLog
-from log.partitions.retention import LogBounds, deletable
+from log.partitions.retention import LogBounds, date_oldest, deletable
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.segments.index import IndexDamaged
@@ -35,8 +35,6 @@ from log.steps import Steps, at_once
 from wire.errors import ErrorCode, KafkaError
 
 EPOCH_MAX = (1 << 31) - 1
-
-T = TypeVar("T")
 
 
 class AppendInfo(NamedTuple):
@@ -71,8 +69,6 @@ class PartitionLog(ReadableLog):
         self.topic_partition = parse_directory_name(directory.name)
         self.epochs = epochs
         self.before_truncate: Callable[[int], None] | None = None
-        self.truncations = 0  # since it was opened
-        self.is_closed = False
         self._producers = ProducerStateManager(directory, self._segments, files)
 
     def __repr__(self) -> str:
@@ -310,20 +306,6 @@ class PartitionLog(ReadableLog):
                 yield from self.load_producers()
                 return (yield from self._segments.aborted_transactions(start, end))
 
-    def _while_it_lasts(self, steps: Steps[T]) -> Steps[T]:
-        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names."""
-        before = self.truncations, self.is_closed
-        while True:
-            try:
-                done = next(steps)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            yield done
-            if (self.truncations, self.is_closed) != before:
-                steps.close()
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
-
     # Shortening
 
     def truncate_to(self, offset: int) -> None:
@@ -434,18 +416,26 @@ class PartitionLog(ReadableLog):
             self.epochs.truncate_from_start(offset)
             self._flushing.touched = True  # the epochs say where the log starts, too
 
-    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
+    def date_oldest(self, now_ms: int, segments_max: int) -> Steps[None]:
+        """Learns how old the oldest segments are, before `apply_retention` asks. Raises as `find_aborted`."""
+        with self.storage(f"retention of {self.directory}"):
+            oldest = self._segments.all[:segments_max]
+            yield from self._while_it_lasts(date_oldest(oldest, self.config, now_ms))
+
+    def apply_retention(
+        self, now_ms: int, high_watermark: int, segments_max: int | None = None
+    ) -> int:
         """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
 
         Returns:
-            How many. `log_start_offset` has moved up to what is left.
+            How many, at most `segments_max`. `log_start_offset` has moved up to what is left.
         """
         with self.storage(f"retention of {self.directory}"):
             segments = self._segments
             bounds = LogBounds(
                 self.log_start_offset, self.log_end_offset, high_watermark, self.size_bytes
             )
-            count = deletable(segments.all, bounds, self.config, now_ms)
+            count = deletable(segments.all, bounds, self.config, now_ms, segments_max)
             if count == len(segments):
                 if not segments.active.size:
                     count -= 1
@@ -460,9 +450,9 @@ class PartitionLog(ReadableLog):
                 self._producers.remove_snapshots_below(segments.bases[0])
         return count
 
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Forgets producers idle for `producer.id.expiration.ms`, if any are known here."""
-        self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+    def remove_expired_producers(self, now_ms: int) -> int:
+        """Forgets producers idle for `producer.id.expiration.ms`, if any are known here; returns how many were."""
+        return self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.

@@ -8,12 +8,13 @@ watermark (KAFKA-5634).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from log.config import LogConfig
 from log.segments.in_steps import largest_timestamp
 from log.segments.segment import LOG_SUFFIX, Segment
-from log.steps import at_once
+from log.steps import Steps, at_once
 
 
 class LogBounds(NamedTuple):
@@ -25,13 +26,34 @@ class LogBounds(NamedTuple):
     size_bytes: int
 
 
+def date_oldest(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> Steps[None]:
+    """Learns the largest timestamps that `deletable` asks for. Raises OSError."""
+    if not config.deletes or config.retention_ms < 0:
+        return
+    for segment in segments:
+        timestamp = yield from largest_timestamp(segment, config.index_interval_bytes)
+        is_young = timestamp >= 0 and now_ms - timestamp <= config.retention_ms
+        if (
+            is_young and config.retention_bytes < 0
+        ):  # else it may go for its size, and others for their time
+            return
+
+
 def deletable(
-    segments: Sequence[Segment], bounds: LogBounds, config: LogConfig, now_ms: int
+    segments: Sequence[Segment],
+    bounds: LogBounds,
+    config: LogConfig,
+    now_ms: int,
+    segments_max: int | None = None,
 ) -> int:
-    """How many of the oldest segments may go; all of them means that the active one is to be rolled first."""
+    """How many of the oldest segments may go, at most `segments_max`; all of them means that the active one is to be
+    rolled first.
+    """
     remaining = bounds.size_bytes
     count = 0
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+    for segment, following in islice(
+        zip_longest(segments, islice(segments, 1, None)), segments_max
+    ):
         end_offset = bounds.end_offset if following is None else following.base_offset
         is_empty_active = following is None and not segment.size
         if end_offset > bounds.high_watermark or is_empty_active:

@@ -71,7 +71,10 @@ class ProducerStateManager:
         for segment in segments:
             self._files.unlink(self._directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX))
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers idle for `expiration_ms`, if any are known here."""
-        if self.state is not None:
-            self.state.remove_expired(now_ms, expiration_ms)
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers idle for `expiration_ms`, if any are known here; returns how many were."""
+        if self.state is None:
+            return 0
+        known = len(self.state)
+        self.state.remove_expired(now_ms, expiration_ms)
+        return known

@@ -15,7 +15,7 @@ def batch(*values: bytes, timestamp_ms: int | None = None, **fields: Any) -> mem
     return memoryview(bytearray(build_batch([NewRecord(None, v, time) for v in values], **fields)))
 
 
-def append(harness: Any, *values: bytes, name: str = "t", index: int = 0) -> Any:
+def append(harness: Any, *values: bytes, name: str = "t", index: int = 0, **fields: Any) -> Any:
     """Appends one batch as the partition's leader."""
-    data = batch(*values)
+    data = batch(*values, **fields)
     return harness.leader(name, index).append(data, list(iter_batches(data)))

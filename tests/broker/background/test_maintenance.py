@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import trio
 import trio.testing
 
 from broker.background.maintenance import Maintenance, MaintenanceTimes
+from log.producers.state import ProducerState
+from log.segments import scan
+from log.segments.segments import Segments
 from node.runtime.clock import now_ms
 from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic
+from tests.counted_work import Work
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
@@ -43,6 +48,50 @@ async def test_old_segments_of_a_partition_that_nobody_uses_go(tmp_path):
     assert await later.retain_once() == 2
     assert again.leader("old").log.log_start_offset == 1
     assert not segment.exists()
+
+
+async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
+    """Their files are not looked at all at once either."""
+    monkeypatch.setattr("broker.background.maintenance.SEGMENTS_PER_TURN", 10)
+    monkeypatch.setattr("broker.background.maintenance.HEADERS_PER_TURN", 100)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    for _ in range(45):
+        append(harness, b"a")
+        harness.leader().log.roll(0)
+    harness.flush()
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=1, high_watermarks={("t", 0): 45})
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition()))
+    log = again.leader().log
+    log.config = replace(log.config, retention_ms=HOUR_MS)
+    removed = Work(monkeypatch, Segments, "_remove_files")
+    read = Work(monkeypatch, scan, "header_at")
+    maintenance = Maintenance(
+        again.partitions, again.directories, MaintenanceTimes(), lambda: now_ms() + WEEK_MS
+    )
+    assert await maintenance.retain_once() == 45
+    assert log.log_start_offset == 45
+    assert (removed.calls, removed.in_longest_step) == (45, 10)
+    assert read.calls >= 45
+    assert read.in_longest_step <= 15
+
+
+async def test_producers_of_many_logs_expire_some_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("broker.background.maintenance.PRODUCERS_PER_TURN", 2)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition()] * 9))
+    for index in range(9):
+        append(harness, b"a", index=index, producer_id=7, producer_epoch=0, base_sequence=0)
+    expired = Work(monkeypatch, ProducerState, "remove_expired")
+    maintenance = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: now_ms() + 2 * WEEK_MS
+    )
+    await maintenance.expire_producers_once()
+    assert expired.calls == 9
+    assert expired.in_longest_step == 2
+    assert all(len(harness.leader(index=index).log.producers) == 0 for index in range(9))
 
 
 async def test_retention_begins_soon_after_the_start(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker.handlers import describe_producers as describe
 from broker.handlers.describe_producers import describe_producers
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.test_transactions import mark, write
 from tests.cluster.data_side import open_harness, partition, topic
+from tests.counted_work import Work
 from wire.errors import ErrorCode
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
@@ -43,6 +45,16 @@ async def test_producers_and_their_open_transactions_are_told(harness):
         for key, one in found.items()
     } == {7: (0, 1, 5, -1), 8: (3, 1, -1, 2)}
     assert found[8].last_timestamp > 0
+
+
+async def test_very_many_are_told_some_at_a_time(harness, monkeypatch):
+    monkeypatch.setattr(describe, "SHOWN_PER_TURN", 5)
+    for producer_id in range(23):
+        write(harness, producer_id)
+    shown = Work(monkeypatch, describe, "_shown")
+    found = (await producers(harness)).active_producers
+    assert [one.producer_id for one in found] == list(range(23))
+    assert shown.in_longest_step <= 5
 
 
 async def test_a_follower_tells_its_producers_too(harness):
