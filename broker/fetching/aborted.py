@@ -22,7 +22,7 @@ LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5
 
 def aborted_at_once(log: PartitionLog, records: object) -> list[AbortedTransaction] | None:
     """As `aborted`; None where it takes long."""
-    if not isinstance(records, LogSlice):
+    if not isinstance(records, LogSlice) or log.has_no_aborts(records.first_offset):
         return []
     try:
         return at_once(aborted(log, records), UNITS_AT_ONCE)

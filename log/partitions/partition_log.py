@@ -289,6 +289,10 @@ class PartitionLog(ReadableLog):
         """As `find_aborted`, in one go."""
         return at_once(self.find_aborted(start, end))
 
+    def has_no_aborts(self, start: int) -> bool:
+        """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also where that is not known."""
+        return self._producers.state is not None and self._segments.has_no_aborts(start)
+
     def find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
         """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
 

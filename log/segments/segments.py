@@ -133,6 +133,10 @@ class Segments:
         for segment in self.all:
             segment.release()
 
+    def has_no_aborts(self, start: int) -> bool:
+        """Whether it is known that nothing was aborted from `start` on."""
+        return all(segment.transaction_index.is_empty for segment in self.since(start))
+
     def aborted_transactions(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
         """See `PartitionLog.find_aborted`; raises IndexDamaged too."""
         found: list[AbortedTransaction] = []
