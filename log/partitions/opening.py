@@ -89,7 +89,7 @@ def load_log(
 def _load_after_clean_shutdown(active: Segment, config: LogConfig) -> None:
     if not active.exists:
         return
-    reached = active.load_tail(config.index_interval_bytes)
+    reached = active.load_tail(config.index_interval_bytes, is_clean=True)
     if reached != active.size:
         raise SegmentDamaged(
             f"{active.path(LOG_SUFFIX)}: no valid batch at position {reached} of {active.size}, after a clean shutdown"

@@ -236,10 +236,12 @@ class Segment:
 
     # Loading
 
-    def load_tail(self, index_interval: int) -> int:
+    def load_tail(self, index_interval: int, *, is_clean: bool = False) -> int:
         """Reads the headers from the last index entry on; gives the position where valid headers end.
 
-        Indexes that are missing, damaged, or do not fit the batches are rebuilt. Raises OSError.
+        Indexes that are missing, damaged, or do not fit the batches are rebuilt. Of a log that was closed cleanly
+        (`is_clean`) the time index is complete: else it is compared with all headers from its last entry on, which are
+        many where timestamps descend. Raises OSError.
         """
         try:
             entry = self.offset_index.last
@@ -252,7 +254,7 @@ class Segment:
             self.time_index.set_aside(
                 self.time_index.ceiling(entry[0] + 1 if entry else 0, field=1)
             )
-        newest = at_once(self.newest_before(start))
+        newest = at_once(self.newest_before(start, is_complete=is_clean))
         if newest is None:
             return self.rebuild(index_interval)
         self._reset(entry, newest)
@@ -269,7 +271,9 @@ class Segment:
         self._remember_first_timestamp()
         return reached
 
-    def newest_before(self, end: int) -> Steps[tuple[int, int] | None]:
+    def newest_before(
+        self, end: int, *, is_complete: bool = False
+    ) -> Steps[tuple[int, int] | None]:
         """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after
         it.
 
@@ -283,7 +287,7 @@ class Segment:
             indexed = self.offset_index.floor(last[1])
             start = indexed[1] if indexed else 0
         elif self.offset_index.entries:
-            return None
+            return newest if is_complete else None
         checked = last is None
         for position, view in scan_headers(self.files, self.file, start, self.size):
             yield 1
@@ -293,6 +297,8 @@ class Segment:
                 if (view.max_timestamp, view.last_offset) != newest:
                     return None
                 checked = True
+                if is_complete:
+                    break
             if view.max_timestamp > newest[0]:
                 newest = (view.max_timestamp, view.last_offset)
         return newest if checked else None

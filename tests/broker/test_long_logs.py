@@ -1,5 +1,7 @@
 """However much of a log is to be read before it can be used, no step of the loop reads more than a little of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.handlers.fetch import fetch
@@ -157,3 +159,26 @@ async def test_producers_that_were_forgotten_are_read_again_in_turns(
         assert await read(harness, 0, isolation_level)
     assert looked_at.calls >= BATCHES
     assert looked_at.in_longest_step < IN_STEP
+
+
+@pytest.mark.parametrize("times", [(2000, 10), (-1, -1)], ids=["descending", "none"])
+async def test_a_log_whose_time_index_has_few_entries_is_opened_by_its_last_headers(
+    tmp_path, monkeypatch, times
+):
+    """Producers choose their timestamps, and the index has an entry only where a later one came."""
+    harness = open_broker(tmp_path)
+    log = harness.leader().log
+    log.config = replace(log.config, index_interval_bytes=500)
+    first, others = (build_batch([NewRecord(None, b"value", time)]) for time in times)
+    data = memoryview(bytearray(first + others * BATCHES))
+    harness.leader().append(data, list(iter_batches(data)), acks=1)
+    _ = log.producers
+    harness.flush()
+    harness.directory.close(broker_epoch=1)
+    harness = open_broker(tmp_path)
+    looked_at = Work(monkeypatch, scan, "header_at")
+    segment = harness.leader().log.active_segment
+    assert looked_at.calls < IN_STEP
+    assert segment.next_offset == BATCHES + 1
+    assert segment.max_timestamp == times[0]
+    assert segment.max_timestamp_offset == 0
