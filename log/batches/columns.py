@@ -13,7 +13,7 @@ cannot hold.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -39,6 +39,7 @@ __all__ = [
     "decode_columns_within",
     "decode_headers",
     "decode_next",
+    "decode_some",
     "retain",
 ]
 
@@ -238,6 +239,21 @@ def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns
         raise MalformedRecords(Problem(problem), whole)
     columns.cut(whole)
     return columns, end
+
+
+def decode_some(batch: BatchView, body: Buffer, count_max: int) -> Iterator[Columns]:
+    """As `decode_bodies` of one batch, `count_max` records at a time; positions are those in each one's `data`."""
+    _ensure_room(batch.count, len(body))
+    rest, left = memoryview(body), batch.count
+    while left:
+        columns, end = decode_next(batch, rest, min(left, count_max))
+        if not len(columns):
+            raise MalformedRecords(Problem.CUT_SHORT, batch.count - left)
+        left -= len(columns)
+        rest = rest[end:]
+        yield columns
+    if len(rest):
+        raise MalformedRecords(Problem.TRAILING_BYTES, batch.count)
 
 
 def _end_of_record(data: Buffer, start: int) -> int:

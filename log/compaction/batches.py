@@ -7,7 +7,7 @@ nor the producer's state change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from log.batches.batch import (
@@ -19,12 +19,14 @@ from log.batches.batch import (
     BatchView,
     Buffer,
 )
-from log.batches.columns import Columns, decode_columns, decode_columns_within, retain
+from log.batches.columns import Columns, decode_columns_within, decode_some, retain
 from log.batches.records import rebuilt, records_bytes
 from log.codecs.compression import compress
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
 
+# Each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of records.
+RECORDS_AT_ONCE = 100_000
 VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
 
 
@@ -37,15 +39,25 @@ class Run(NamedTuple):
     block: memoryview | None = None
     positions: Sequence[int] = ()
 
-    def columns(self, wanted: Sequence[int]) -> Columns:
-        """Of the batches with these indices. Raises RemoteProtocolError when the records are not what their headers
-        say.
+    def body(self, index: int) -> Buffer:
+        """The records of a batch; in a block they are not compressed. Raises RemoteProtocolError."""
+        return records_bytes(self.batches[index])
+
+    def columns(self, wanted: Sequence[int], body: Buffer | None) -> Iterator[tuple[int, Columns]]:
+        """Of the batches with these indices, some records at a time; before them the place in `wanted` that their
+        `batch` counts from. `body`: the records of the only one, if it is in no block.
+
+        Raises RemoteProtocolError when the records are not what their headers say.
         """
         batches = [self.batches[index] for index in wanted]
-        if self.block is None:
-            return decode_columns(batches)
-        starts = [self.positions[index] + HEADER_BYTES for index in wanted]
-        return decode_columns_within(self.block, batches, starts)
+        if self.block is not None and sum(batch.count for batch in batches) <= RECORDS_AT_ONCE:
+            starts = [self.positions[index] + HEADER_BYTES for index in wanted]
+            yield 0, decode_columns_within(self.block, batches, starts)
+            return
+        for place, index in enumerate(wanted):
+            records = self.body(index) if body is None else body
+            for columns in decode_some(batches[place], records, RECORDS_AT_ONCE):
+                yield place, columns
 
     def bytes_of(self, kept: Sequence[BatchView]) -> memoryview:
         """The bytes of what `clean_run` left, in one piece; without a copy where that is everything."""
@@ -71,21 +83,22 @@ def clean_run(
         for index, verdict in enumerate(verdicts)
         if verdict.fate is not Fate.DROP_ALL and batches[index].count
     ]
-    columns = run.columns(wanted)
-    keep = bytearray(len(columns))
-    if keep:
-        fates = bytes(verdicts[index].fate for index in wanted)
-        offsets.mark(columns, fates, latest_offset, keep)
+    body = run.body(0) if run.block is None and wanted else None  # expanded once
+    keep = bytearray()
+    fates = bytes(verdicts[index].fate for index in wanted)
+    for place, columns in run.columns(wanted, body):
+        marks = bytearray(len(columns))
+        offsets.mark(columns, fates[place:], latest_offset, marks)
+        keep += marks
     is_whole = len(wanted) == len(batches) and keep.count(VALUE) == len(keep)
     if is_whole and not any(verdict.needs_horizon for verdict in verdicts):
         return batches
-    body = columns.data if run.block is None else None  # expanded once
     kept, start = [], 0
     for batch, verdict in zip(batches, verdicts, strict=True):
         count = 0 if verdict.fate is Fate.DROP_ALL else batch.count
-        marks = bytes(keep[start : start + count])
+        of_batch = bytes(keep[start : start + count])
         start += count
-        left = _thinned(batch, verdict, marks, retention, body)
+        left = _thinned(batch, verdict, of_batch, retention, body)
         if left is not None:
             kept.append(left)
     return kept

@@ -134,15 +134,16 @@ class Round:
             if not batch.is_control and not unneeded and batch.count:
                 wanted.append(index)
         try:
-            columns = run.columns(wanted)
+            body = run.body(0) if run.block is None and wanted else None
+            for place, columns in run.columns(wanted, body):
+                row = self.offsets.put_all(columns, self.first_dirty_offset)
+                if row < len(columns):
+                    full = batches[wanted[place + columns.batch[row]]]
+                    before = [b.last_offset for b in batches if b.last_offset < full.base_offset]
+                    self.latest_offset = max([self.latest_offset, *before])
+                    return False
         except RemoteProtocolError as error:
             raise Uncleanable(f"{source.segment!r}: {error}") from error
-        row = self.offsets.put_all(columns, self.first_dirty_offset)
-        if row < len(columns):
-            full = batches[wanted[columns.batch[row]]]
-            before = [b.last_offset for b in batches if b.last_offset < full.base_offset]
-            self.latest_offset = max([self.latest_offset, *before])
-            return False
         self.latest_offset = max(self.latest_offset, batches[-1].last_offset)
         return True
 

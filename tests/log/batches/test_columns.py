@@ -23,6 +23,7 @@ from log.batches.columns import (
     decode_columns,
     decode_columns_within,
     decode_headers,
+    decode_some,
     retain,
 )
 from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
@@ -419,3 +420,18 @@ def test_large_bodies_are_walked_without_the_interpreters_lock_with_the_same_out
 
 
 assert HEADER_BYTES == 61
+
+
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=30), st.integers(1, 12))
+def test_some_records_at_a_time_are_all_of_them(values, count_max):
+    data = build_batch([NewRecord(None, value, 7) for value in values], base_offset=5)
+    batch = BatchView(memoryview(data))
+    body = records_bytes(batch)
+    runs = list(decode_some(batch, body, count_max))
+    assert [value for run in runs for value in run.values()] == values
+    assert [offset for run in runs for offset in run.offset] == [*range(5, 5 + len(values))]
+    assert max(map(len, runs)) <= count_max
+    with pytest.raises(MalformedRecords):
+        list(decode_some(batch, bytes(body) + b"more", count_max))
+    with pytest.raises(MalformedRecords):
+        list(decode_some(batch, bytes(body)[:-1], count_max))
