@@ -9,6 +9,7 @@ partition of a session costs nothing. Left out: tiered storage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
@@ -314,12 +315,17 @@ class Fetch:
             found = self._redirected(slot, source) if self._terms.prefer is not None else None
             return found or self._diverged(slot, source) or self._read_log(slot, source)
         except KafkaError as error:
-            held = slot.attached_to
+            held = slot.attached_to or self._named(slot)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
                 self._partitions.suspects.add(
                     (held.topic, held.index), slot.fetch_offset, slot.max_bytes
                 )
             return Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
+
+    def _named(self, slot: Slot) -> Partition | None:
+        with suppress(KafkaError):
+            return self._partitions.find(slot.name_in(self._partitions), slot.index)
+        return None
 
     def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
         """A follower that stands in a session can be answered without a log."""

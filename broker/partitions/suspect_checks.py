@@ -8,15 +8,17 @@ over it asks for again. If the bytes are damaged here, this replica goes out of 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from broker import events
 from broker.partitions.registry import Partitions
-from broker.partitions.replica import why_a_part
+from broker.partitions.replica import HEADERS_PER_TURN, why_a_part
 from broker.partitions.suspects import Suspect
 from log.batches.batch import check_crc, iter_batches
 from log.partitions.partition_log import PartitionLog
 from log.segments.slices import LogSlice
 from node.runtime.threads import run_blocking
+from node.runtime.turns import with_checkpoints
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,10 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
         return
     leader, opened = partition.leader_or_none, partition.open_log
     if leader is None or opened is None:
+        return
+    if opened.lacks_index:
+        with suppress(KafkaError):  # whoever reads next is told
+            await with_checkpoints(opened.rebuild_lost(), HEADERS_PER_TURN)
         return
     truncations = opened.truncations
     reason = await _damage_in(opened, offset, size, leader.epoch)

@@ -22,6 +22,8 @@ from log.disk.health import DirectoryHealth
 from log.partitions.flush import Flush, Names
 from log.partitions.flushing import Flushing
 from log.partitions.leader_epochs import LeaderEpochs
+from log.segments.in_steps import rebuild_in_steps
+from log.segments.index import IndexLost
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.segments import Segments
 from log.segments.slices import LogSlice
@@ -69,6 +71,7 @@ class LocalLog:
         self.log_end_offset = segments[-1].next_offset
         self.truncations = 0  # since it was opened
         self.is_closed = False
+        self._lost_indexes: set[Segment] = set()
 
     # Facts
 
@@ -171,7 +174,11 @@ class LocalLog:
             segment = segments.all[at]
             if segment is not segments.active:
                 segments.use(segment)
-            start = segment.locate(offset, interval)
+            try:
+                start = segment.locate(offset, interval, rebuilds=False)
+            except IndexLost:
+                self._lost_indexes.add(segment)
+                raise
             at += 1
         end = segment.size
         below = self.log_end_offset if at == len(segments.all) else segments.bases[at]
@@ -191,6 +198,20 @@ class LocalLog:
         if end <= start:
             return None
         return LogSlice(segment.file, start, end - start, offset, below, self.files)
+
+    @property
+    def lacks_index(self) -> bool:
+        """Whether a read was refused for that, until `rebuild_lost` is through."""
+        return bool(self._lost_indexes)
+
+    def rebuild_lost(self) -> Steps[None]:
+        """Makes anew the indexes that reads did without. Raises KafkaError as `_while_it_lasts`."""
+        with self._lookup("rebuilding indexes"):
+            while self._lost_indexes:
+                segment = next(iter(self._lost_indexes))
+                steps = rebuild_in_steps(segment, self.config.index_interval_bytes)
+                yield from self._while_it_lasts(steps)
+                self._lost_indexes.discard(segment)
 
     # Flushing
 

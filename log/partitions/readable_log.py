@@ -20,6 +20,7 @@ from log.partitions.timestamps import (
     offsets_before,
     resolve,
 )
+from log.segments.index import IndexLost
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.slices import LogSlice
 from log.steps import Steps
@@ -68,7 +69,7 @@ class ReadableLog(LocalLog):
         try:  # as `_lookup`, which would take half of the time
             upto = min(upto_offset, self.log_end_offset)
             return self._read(offset, max_bytes, upto, min_one=min_one)
-        except SegmentDamaged as damage:
+        except (SegmentDamaged, IndexLost) as damage:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         except OSError as error:
             raise self.health.fail(f"read in {self.directory}: {error}") from error

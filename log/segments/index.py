@@ -45,6 +45,10 @@ class IndexDamaged(Exception):
     """An index file is missing or not an index: the segment rebuilds it from its batches."""
 
 
+class IndexLost(Exception):
+    """As `IndexDamaged`, of a segment that is too large to be read at once: whoever asked for it does without."""
+
+
 def damaged(what: str) -> IndexDamaged:
     """Logs that a file which is there is no index; one that is missing is made anew without a word."""
     events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=what)

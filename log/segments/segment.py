@@ -22,6 +22,7 @@ from log.segments.index import (
     TIME_ENTRY_BYTES,
     Entry,
     IndexDamaged,
+    IndexLost,
     OffsetIndex,
     TimeIndex,
 )
@@ -38,19 +39,17 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-SEGMENT_SUFFIXES = (
-    *INDEX_SUFFIXES,
-    LOG_SUFFIX,
-)  # the log is made last, as it is removed first: while it is there, so is what belongs to it
+# The log is made last, as it is removed first: while it is there, so is what belongs to it.
+SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)
 
 TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
 # Batches that lie further apart are found one by one; of smaller ones several headers come with one read.
 LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
-HINTS_MAX = (
-    32  # as many sequential readers of one old segment find their next position without the index
-)
+REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work, if batches are small
+HINTS_MAX = 32  # so many sequential readers of one old segment find their next position without it
 
 Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
+_Place = tuple[int, Headers]
 
 
 class SegmentDamaged(Exception):
@@ -344,15 +343,13 @@ class Segment:
     def take_over(self, twin: Segment) -> None:
         """Uses what was rebuilt aside: the indexes of `twin`, which was made of the same bytes."""
         self.offset_index, self.time_index = twin.offset_index, twin.time_index
-        self.max_timestamp = twin.max_timestamp
+        self.max_timestamp, self.max_is_known = twin.max_timestamp, True
         self.max_timestamp_offset = twin.max_timestamp_offset
-        self.max_is_known = True
         self._hints.clear()
 
     @property
     def may_be_written_to(self) -> bool:
-        """Whether it is the active one, or was until it was released."""
-        return self._tail_floor is not None
+        return self._tail_floor is not None  # it is the active one, or was until it was released
 
     def can_hold(self, view: BatchView, expected_offset: int) -> bool:
         """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
@@ -387,10 +384,10 @@ class Segment:
             self._check_reached(reached, position)
         return end
 
-    def locate(self, offset: int, index_interval: int) -> int | None:
+    def locate(self, offset: int, index_interval: int, *, rebuilds: bool = True) -> int | None:
         """The position of the first batch whose last offset is at least `offset`; None when there is none.
 
-        Raises SegmentDamaged when the way there does not consist of batches; OSError.
+        Raises SegmentDamaged when the way there does not consist of batches; OSError; IndexLost, unless it `rebuilds`.
         """
         if self._tail_floor is not None and offset > self._tail_floor:
             at = bisect_left(self._tail_last_offsets, offset)
@@ -398,10 +395,11 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint
-        named = self._named_by_index(self.offset_index.ceiling_entry, offset - self.base_offset, 0)
+        relative = offset - self.base_offset
+        named = self._named_by_index(self.offset_index.ceiling_entry, relative, 0)
         if named is not None and named[1].base_offset <= offset:
             return named[0]
-        reached, headers = self._indexed(offset - self.base_offset, 0, index_interval)
+        reached, headers = self._indexed(relative, 0, index_interval, rebuilds=rebuilds)
         for position, view in headers:
             if view.last_offset >= offset:
                 return position
@@ -472,26 +470,31 @@ class Segment:
             return None
         return (position, view) if is_plausible(view) else None
 
-    def _indexed(self, key: int, field: int, index_interval: int) -> tuple[int, Headers]:
-        """The position of a batch, by index, and the headers from there on: the last entry with `field` at most `key`.
-
-        A damaged index may name any place: the batch must end with the offset that the entry says.
-        """
+    def _indexed(self, key: int, field: int, interval: int, *, rebuilds: bool = True) -> _Place:
+        """The position of a batch, by index, and the headers from there on: the last entry with `field` up to `key`."""
         for _ in range(2):
-            try:
-                entry = self.offset_index.floor(key, field)
-            except IndexDamaged:
-                self._check_reached(self.rebuild(index_interval), self.size)
-                continue
-            if entry is None:
-                return 0, self._headers(0)
-            relative_offset, position = entry
-            headers = self._headers(position) if 0 <= position < self.size else iter(())
-            first = next(headers, None)
-            if first is not None and first[1].last_offset == self.base_offset + relative_offset:
-                return position, chain((first,), headers)
-            self._check_reached(self.rebuild(index_interval), self.size)
+            found = self._by_index(key, field)
+            if found is not None:
+                return found
+            if not rebuilds and self.size > REBUILT_AT_ONCE_BYTES:
+                raise IndexLost(f"{self.path(INDEX_SUFFIX)} is to be made anew")
+            self._check_reached(self.rebuild(interval), self.size)
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
+
+    def _by_index(self, key: int, field: int) -> _Place | None:
+        """None where the index is damaged, and may name any place: the batch must end with the offset that it says."""
+        try:
+            entry = self.offset_index.floor(key, field)
+        except IndexDamaged:
+            return None
+        if entry is None:
+            return 0, self._headers(0)
+        relative_offset, position = entry
+        headers = self._headers(position) if 0 <= position < self.size else iter(())
+        first = next(headers, None)
+        if first is None or first[1].last_offset != self.base_offset + relative_offset:
+            return None
+        return position, chain((first,), headers)
 
     def _check_reached(self, position: int, end: int) -> None:
         if position != end:

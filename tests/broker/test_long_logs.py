@@ -3,18 +3,24 @@
 from dataclasses import replace
 
 import pytest
+import trio
+import trio.testing
 
 from broker.handlers.fetch import fetch
 from broker.handlers.produce import produce
 from broker.partitions import replica
+from broker.partitions.suspect_checks import check_suspects
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.producers import snapshots
 from log.segments import recovery, scan
+from log.segments import segment as segment_module
 from log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from tests.broker.calls import call, finished, through_wire
+from tests.broker.partitions.replicas import until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from tests.counted_work import Work
+from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -54,12 +60,12 @@ def append(harness, batches=1):
     harness.leader().append(data, list(iter_batches(data)), acks=1)
 
 
-async def ask(harness, handler, request, version):
+async def ask(harness, handler, request, version, code=0):
     request = through_wire(request, version)
     response = await finished(handler(request, harness.context, call(request, version)))
     [answered] = response.responses
     [data] = getattr(answered, "partitions", None) or answered.partition_responses
-    assert data.error_code == 0
+    assert data.error_code == code
     return data
 
 
@@ -70,10 +76,10 @@ async def write(harness):
     return (await ask(harness, produce, request, 13)).base_offset
 
 
-async def read(harness, offset, isolation_level=0):
+def fetch_request(offset, isolation_level=0):
     wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100)
     one = FetchTopic(topic="t", topic_id=topic_id("t"), partitions=[wanted])
-    request = FetchRequest(
+    return FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         session_epoch=-1,
@@ -81,7 +87,10 @@ async def read(harness, offset, isolation_level=0):
         forgotten_topics_data=[],
         isolation_level=isolation_level,
     )
-    return (await ask(harness, fetch, request, 17)).records.size
+
+
+async def read(harness, offset, isolation_level=0):
+    return (await ask(harness, fetch, fetch_request(offset, isolation_level), 17)).records.size
 
 
 async def test_the_first_append_after_a_crash_reads_the_active_segment_in_a_thread(
@@ -182,3 +191,26 @@ async def test_a_log_whose_time_index_has_few_entries_is_opened_by_its_last_head
     assert segment.next_offset == BATCHES + 1
     assert segment.max_timestamp == times[0]
     assert segment.max_timestamp_offset == 0
+
+
+@pytest.mark.parametrize("damage", [b"x" * 16, b"\0\0\0\7\0\0\0\7"], ids=["no index", "of another"])
+async def test_a_damaged_index_is_made_anew_in_turns_and_the_reader_comes_again(
+    tmp_path, monkeypatch, damage
+):
+    harness = open_broker(tmp_path)
+    fill(harness, rolled=True)
+    harness.directory.close(broker_epoch=1)
+    (tmp_path / "t-0" / f"{0:020}{INDEX_SUFFIX}").write_bytes(damage)
+    harness = open_broker(tmp_path)
+    monkeypatch.setattr(segment_module, "REBUILT_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr("broker.partitions.suspect_checks.HEADERS_PER_TURN", PER_TURN)
+    looked_at = Work(monkeypatch, scan, "header_at")
+    await ask(harness, fetch, fetch_request(BATCHES - 3), 17, ErrorCode.KAFKA_STORAGE_ERROR)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(check_suspects, harness.partitions)
+        await until(lambda: not harness.leader().log.lacks_index)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert await read(harness, BATCHES - 3) == len(BATCH)
+    assert looked_at.calls >= BATCHES
+    assert looked_at.in_longest_step < IN_STEP
