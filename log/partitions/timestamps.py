@@ -31,7 +31,7 @@ from log.batches.records import RECORDS_BYTES_MAX
 from log.codecs.output import OutputTooLarge
 from log.disk.files import Files, OpenFile
 from log.old_formats.message_sets import inner_messages, iter_messages
-from log.segments.in_steps import largest_timestamp, rebuild_in_steps
+from log.segments.in_steps import largest_timestamp, rebuild_in_steps, sound_index
 from log.segments.index import IndexDamaged
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
@@ -165,6 +165,9 @@ def find_timestamp(
             continue
         if (yield from largest_timestamp(segment, index_interval)) < timestamp_ms:
             continue
+        if not segments.holds(segment):
+            continue
+        yield from sound_index(segment, index_interval)
         if not segments.holds(segment):
             continue
         start = yield from _start_position(segment, timestamp_ms, index_interval)

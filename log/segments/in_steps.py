@@ -32,6 +32,14 @@ def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
     return segment.max_timestamp
 
 
+def sound_index(segment: Segment, index_interval: int) -> Steps[None]:
+    """Makes the indexes anew if that of offsets is none, before whoever searches it does so at once. Raises OSError."""
+    try:
+        _ = segment.offset_index.entries
+    except IndexDamaged:
+        yield from rebuild_in_steps(segment, index_interval)
+
+
 def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
     """As `Segment.rebuild`, aside from what readers use meanwhile; of a segment that may be written to, at once: its
     indexes were checked when it was loaded.

@@ -50,6 +50,7 @@ HINTS_MAX = 32  # so many sequential readers of one old segment find their next 
 
 Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
 _Place = tuple[int, Headers]
+_Newest = tuple[int, int]  # a timestamp, and the last offset of its batch
 
 
 class SegmentDamaged(Exception):
@@ -238,9 +239,8 @@ class Segment:
     def load_tail(self, index_interval: int, *, is_clean: bool = False) -> int:
         """Reads the headers from the last index entry on; gives the position where valid headers end.
 
-        Indexes that are missing, damaged, or do not fit the batches are rebuilt. Of a log that was closed cleanly
-        (`is_clean`) the time index is complete: else it is compared with all headers from its last entry on, which are
-        many where timestamps descend. Raises OSError.
+        Indexes that are missing, damaged, or do not fit the batches are rebuilt. If the log `is_clean`, the time index
+        is complete; else all headers behind its last entry are read, many where timestamps descend. Raises OSError.
         """
         try:
             entry = self.offset_index.last
@@ -270,13 +270,9 @@ class Segment:
         self._remember_first_timestamp()
         return reached
 
-    def newest_before(
-        self, end: int, *, is_complete: bool = False
-    ) -> Steps[tuple[int, int] | None]:
-        """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after
-        it.
-
-        None when the time index does not fit the batches.
+    def newest_before(self, end: int, *, is_complete: bool = False) -> Steps[_Newest | None]:
+        """The largest timestamp before position `end`, by the time index and the headers after it; None when the index
+        does not fit the batches.
         """
         last = self.time_index.last
         newest = (NO_TIMESTAMP, self.base_offset)
@@ -322,11 +318,11 @@ class Segment:
 
     def rebuild(self, index_interval: int) -> int:
         """Makes both indexes anew from all headers; gives the position where valid headers end. Raises OSError."""
-        self._hints.clear()
         return at_once(self.rebuild_steps(index_interval))
 
     def rebuild_steps(self, index_interval: int) -> Steps[int]:
-        """As `rebuild`; nobody uses the segment meanwhile."""
+        # Nobody uses the segment meanwhile.
+        self._hints.clear()
         self.offset_index.clear()
         self.time_index.clear()
         self._reset(None, (NO_TIMESTAMP, self.base_offset))
@@ -348,8 +344,8 @@ class Segment:
         self._hints.clear()
 
     @property
-    def may_be_written_to(self) -> bool:
-        return self._tail_floor is not None  # it is the active one, or was until it was released
+    def may_be_written_to(self) -> bool:  # it is the active one, or was until it was released
+        return self._tail_floor is not None
 
     def can_hold(self, view: BatchView, expected_offset: int) -> bool:
         """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
