@@ -23,7 +23,7 @@ from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
-from node.runtime.turns import with_checkpoints
+from node.runtime.turns import piece_by_piece, with_checkpoints
 from wire.errors import ErrorCode, KafkaError
 from wire.transport.events import yield_to_loop
 
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 # Partitions looked at between two checkpoints of the loop.
 PARTITIONS_PER_TURN = 50
+# Asked who lags: 10 ms of work.
+LEADERS_PER_TURN = 5_000
 # Of one of them: segments that are removed, each with four files, and producers that are looked at. 10 ms of work.
 SEGMENTS_PER_TURN = 100
 PRODUCERS_PER_TURN = 50_000
@@ -212,7 +214,8 @@ class Maintenance:
         """As Kafka: within half the allowed lag after it was exceeded."""
         while True:
             await trio.sleep(self._times.replica_lag_max / 2)
-            self._partitions.drop_lagging_followers()
+            drop = self._partitions.drop_lagging_followers
+            await piece_by_piece(self._partitions, LEADERS_PER_TURN, drop)
 
 
 def _due(

@@ -251,8 +251,9 @@ class Partitions:
         for partition in self if topic is None else self._topics.get(topic, {}).values():
             partition.settings_changed()
 
-    def drop_lagging_followers(self) -> None:
-        for partition in self:
+    @staticmethod
+    def drop_lagging_followers(some: Iterable[Partition]) -> None:
+        for partition in some:
             if (leader := partition.leader_or_none) is not None and leader.followers:
                 leader.drop_lagging()
 

@@ -45,9 +45,11 @@ from log.partitions.preparing import prepare
 from log.segments.recovery import takes_long
 from log.segments.segment import LOG_SUFFIX
 from log.segments.segments import due
+from log.steps import Steps, at_once
 from wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)
+_Offsets = Mapping[TopicPartition, int]
 
 
 class LogDirectory:
@@ -399,29 +401,29 @@ class LogDirectory:
 
     # Checkpoints
 
-    def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+    def save_checkpoints(self, high_watermarks: _Offsets | None = None) -> None:
         """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""
         self.write_checkpoints(self.collect_checkpoints(high_watermarks))
 
-    def collect_checkpoints(
-        self, high_watermarks: Mapping[TopicPartition, int] | None = None
-    ) -> CollectedCheckpoints:
-        """What `write_checkpoints` writes, taken on the loop so that a thread can write it."""
-        for key, log in self._logs.items():
-            self._note_offsets(key, log)
-        written = {key for key, log in self._logs.items() if log.must_close}
+    def collect_checkpoints(self, high_watermarks: _Offsets | None = None) -> CollectedCheckpoints:
+        """As `collecting`, in one go."""
+        return at_once(self.collecting(high_watermarks))
+
+    def collecting(self, high_watermarks: _Offsets | None) -> Steps[CollectedCheckpoints]:
+        """What `write_checkpoints` writes, taken on the loop so that a thread can write it; a log is a unit."""
+        written: set[TopicPartition] = set()
+        for key, log in list(self._logs.items()):
+            yield 1
+            if self._logs.get(key) is log:
+                self._note_offsets(key, log)
+                written.update([key] if log.must_close else ())
         return self.offsets.collect(high_watermarks, written)
 
     def write_checkpoints(self, collected: CollectedCheckpoints) -> bool:
         """Blocks; for a thread. Offsets older than a truncation are left out: gives False then. Raises KafkaError."""
         return self.offsets.write(collected)
 
-    def close(
-        self,
-        *,
-        broker_epoch: int | None,
-        high_watermarks: Mapping[TopicPartition, int] | None = None,
-    ) -> None:
+    def close(self, *, broker_epoch: int | None, high_watermarks: _Offsets | None = None) -> None:
         """Closes all logs and gives the lock back. Blocks.
 
         `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a

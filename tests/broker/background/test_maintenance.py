@@ -9,6 +9,9 @@ import trio
 import trio.testing
 
 from broker.background.maintenance import Maintenance, MaintenanceTimes
+from log.directories.directory import LogDirectory
+from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
+from log.disk.files import REAL_FILES
 from log.producers.state import ProducerState
 from log.segments import scan
 from log.segments.segments import Segments
@@ -137,3 +140,19 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
     await maintenance.flush_once()  # its time begins now
     await trio.testing.wait_all_tasks_blocked()
     assert log.flushed_offset == 1
+
+
+async def test_offsets_of_many_logs_are_noted_for_a_checkpoint_some_at_a_time(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("broker.storage.directories.NOTED_PER_TURN", 4)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition()] * 11))
+    for index in range(11):
+        append(harness, b"a", index=index)
+    harness.flush()
+    noted = Work(monkeypatch, LogDirectory, "_note_offsets")
+    await harness.directories.save_checkpoints(harness.partitions.watermarks())
+    assert (noted.calls, noted.in_longest_step) == (11, 4)
+    points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
+    assert points == {("t", index): 1 for index in range(11)}

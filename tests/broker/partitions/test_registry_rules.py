@@ -237,7 +237,7 @@ def test_all_leaders_look_at_their_followers_at_times(harness):
     for index in (0, 2):
         append(harness, b"a", index=index)
     harness.now += 100
-    harness.partitions.drop_lagging_followers()
+    harness.partitions.drop_lagging_followers(harness.partitions)
     [(owner, change)] = harness.isr_changes.submitted
     assert owner is harness.leader()
     assert [member for member, _ in change.new_isr] == [11]

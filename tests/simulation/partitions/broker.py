@@ -415,7 +415,7 @@ class SimBroker:
     async def _drop_lagging(self) -> None:
         while True:
             await trio.sleep(LAG_SECONDS_MAX / 2)
-            self.partitions.drop_lagging_followers()
+            self.partitions.drop_lagging_followers(self.partitions)
 
     # --- requests
 
