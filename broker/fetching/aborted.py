@@ -15,7 +15,7 @@ from wire.messages.fetch import AbortedTransaction
 
 # Of work on a partition's aborted transactions when it is looked at (see `log.steps`); what takes more is done when it
 # is answered, in steps.
-UNITS_AT_ONCE = 30
+UNITS_AT_ONCE = 60
 # To name an aborted transaction in the answer takes a microsecond.
 LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5
 

@@ -49,7 +49,7 @@ async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
     looked_at = Work(monkeypatch, transaction_index, "AbortedTransaction")
     assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
     assert looked_at.calls > ABORTS, "the first reads all of them"
-    assert looked_at.in_longest_step <= 200 * 8 + 2 * 512
+    assert looked_at.in_longest_step <= 200 * 3 + 2 * 512
     looked_at.calls = looked_at.in_longest_step = 0
     assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
     assert looked_at.calls < 200
