@@ -458,9 +458,7 @@ class LogDirectories:
                 raise
 
     async def lower_recovery_points(self, points: Mapping[Key, int]) -> None:
-        """Notes, in a thread, below which offsets replicas will count as flushed, so that to cut their logs writes no
-        checkpoint. A disk that fails is met again by whoever cuts.
-        """
+        """Notes what replicas will count as flushed, in a thread: whoever cuts their logs then writes no checkpoint."""
         for directory in self.online:
             held = {key: offset for key, offset in points.items() if key in directory}
             lowered = directory.offsets.begin_lowering(held)
@@ -470,7 +468,7 @@ class LogDirectories:
                 while not await run_blocking(directory.offsets.write, lowered):
                     lowered = directory.offsets.collect_lowered()
                 directory.offsets.end_lowering(held)
-            except KafkaError:
+            except KafkaError:  # who cuts meets it again
                 self.storage_failed()
 
     def close(
