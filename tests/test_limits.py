@@ -400,6 +400,11 @@ TABLE = {
         Limit("seconds of an answer", "node.oauth.web:SECONDS_MAX", "not taken, logged"),
         Limit("keys", "node.oauth.keys:KEYS_MAX", "not taken, logged"),
         Limit("characters of a token", "wire.security.oauthbearer:TOKEN_CHARS_MAX", "refused"),
+        Limit(
+            "bytes of a keystore, truststore or list of revoked certificates",
+            "wire.security.small_files:SMALL_FILE_BYTES_MAX",
+            "refused",
+        ),
     ],
 }
 ROWS = [limit for limits in TABLE.values() for limit in limits]
