@@ -6,7 +6,7 @@ Versions: 0 says only what is default, 1 sources and synonyms, 3 types and docum
 from __future__ import annotations
 
 from broker.handlers.context import Context
-from quorum.serving.config_entries import Source
+from quorum.serving.config_sources import Source
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.security.acls import Operation

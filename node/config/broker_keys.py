@@ -58,6 +58,7 @@ BROKER = (
         10,
         "Share of a broker's leaderships that may lie elsewhere before they are moved back.",
         no_effect="as in Apache Kafka 4, every leadership that is not the preferred replica's is moved back",
+        undeclared=True,
     ),
     ConfigKey(
         "leader.imbalance.check.interval.seconds",

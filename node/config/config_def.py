@@ -6,8 +6,10 @@ Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -25,6 +27,7 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 class ConfigTypeId(IntEnum):
     """How DescribeConfigs names a type (KIP-569)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -97,6 +100,8 @@ class ConfigKey:
     A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
     of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
     as whoever sets one relies on it. `told_as` is the type that clients are told where Kafka reads the text later.
+    `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Clients are told of such a
+    key when a file sets it, without its type and value.
     """
 
     name: str
@@ -112,6 +117,7 @@ class ConfigKey:
     no_effect_while_running: str = ""
     only_default: str = ""
     told_as: Kind | None = None
+    undeclared: bool = False
 
     @property
     def documentation(self) -> str:
@@ -126,10 +132,12 @@ class ConfigKey:
 
     @property
     def sensitive(self) -> bool:
-        return self.kind == "password"
+        return self.kind == "password" or self.undeclared
 
     @property
     def type_id(self) -> ConfigTypeId:
+        if self.undeclared:
+            return ConfigTypeId.UNKNOWN
         return ConfigTypeId[(self.told_as or self.kind).upper()]
 
     def parse(self, text: str, *, origin: str = "") -> Any:
@@ -182,6 +190,8 @@ class ConfigKey:
                 return "true" if value else "false"
             case list():
                 return ",".join(value)
+            case float():
+                return java_double(value)
             case _:
                 return str(value)
 
@@ -195,7 +205,7 @@ class ConfigKey:
                 return self._integer(text, origin)
             case "double":
                 try:
-                    return float(text)
+                    return float(_number(text))
                 except ValueError:
                     raise self._wrong(text, origin, "Not a number of type DOUBLE") from None
             case "list":
@@ -206,7 +216,7 @@ class ConfigKey:
     def _integer(self, text: str, origin: str) -> int:
         low, high = _INTEGERS[self.kind]
         try:
-            value = int(text)
+            value = int(_number(text))
         except ValueError:
             raise self._wrong(text, origin, f"Not a number of type {self.kind.upper()}") from None
         if not low <= value <= high:
@@ -215,6 +225,24 @@ class ConfigKey:
 
     def _wrong(self, text: str, origin: str, why: str) -> ConfigError:
         return ConfigError(self.name, text, why, origin=origin, fix=self._fix)
+
+
+def _number(text: str) -> str:
+    """Raises ValueError for `1_000`, a number for Python only."""
+    if "_" in text:
+        raise ValueError(text)
+    return text
+
+
+def java_double(value: float) -> str:
+    """The text of `Double.toString`: 0.5, 1000000.0, 1.0E7, 1.0E-4."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, exponent = f"{Decimal(repr(value)):E}".split("E")
+    whole, _, fraction = digits.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}E{int(exponent)}"
 
 
 class ConfigDef(Mapping[str, ConfigKey]):

@@ -1,32 +1,32 @@
-"""Which configs of brokers may change while they run.
+"""Which configs of brokers are declared, and which of them may change while they run.
 
 - keys with a scope other than read-only, and `DYNAMIC_ONLY`. Those of logs and topics hold at once for every topic that
-says
-  nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles during a reassignment),
+  says nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles of a reassignment),
   and the nodes log why nothing changes (`quorum/serving/idle_configs.py`).
 - keys of one listener (`listener.name.LISTENER.…`): certificates, and the users of SASL/PLAIN, of new connections.
 
-Everything else is refused. Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
+Everything else that is declared is refused. What is not declared is kept, as Kafka keeps it for plug-ins.
+Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from node.config.config_def import ConfigError, ConfigKey, at_least
 from node.config.security_keys import LISTENER_JAAS, TLS
 from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+from node.config.synonyms import LISTENER_KEY, broker_synonyms
 from wire.errors import ErrorCode, KafkaError
 
 NOTHING: Mapping[str, str] = {}
-_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
 # Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.
 _ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) | {
     "ssl.client.auth"
 }
-_SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
+# Kafka's `SslConfigs.RECONFIGURABLE_CONFIGS`: dynamic, but of single listeners only.
+SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
 # Apache Kafka lets one alter these; here not, and why.
 NOT_WHILE_RUNNING = {
     **dict.fromkeys(
@@ -60,8 +60,8 @@ _OF_ALL_BROKERS = frozenset(
 
 def dynamic_key(name: str) -> ConfigKey | None:
     """What is known of a key that a broker may be given while it runs; None for all others."""
-    if (listener := _LISTENER.fullmatch(name)) is not None:
-        base = listener.group(1)
+    if (listener := LISTENER_KEY.fullmatch(name)) is not None:
+        base = listener["base"]
         if base in _OF_ALL_BROKERS:
             return _positive(SERVER_CONFIGS[base])
         return LISTENER_CONFIGS.get(base) if base in _ALTERABLE_OF_LISTENERS else None
@@ -71,6 +71,17 @@ def dynamic_key(name: str) -> ConfigKey | None:
     if key is None or key.scope == "read-only":
         return None
     return _positive(key) if name in _OF_ALL_BROKERS else key
+
+
+def declared_key(name: str) -> ConfigKey | None:
+    """What declares a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing does, as for a
+    config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
+    """
+    for one in (name, *broker_synonyms(name)):
+        key = SERVER_CONFIGS.get(one) or DYNAMIC_ONLY.get(one)
+        if key is not None:
+            return None if key.undeclared else key
+    return None
 
 
 def _positive(key: ConfigKey) -> ConfigKey:
@@ -83,23 +94,23 @@ def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> 
 
     Raises:
         KafkaError: INVALID_REQUEST: not while a broker runs, or not for all at once, or a wrong value, with Kafka's
-            words;
-            INVALID_CONFIG: a key that nobody knows.
+            words.
     """
-    unknown = [key for key in changes if not _is_known(key)]
-    if unknown:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {', '.join(unknown)}")
-    refused = [key for key in changes if dynamic_key(key) is None and key not in _SECURITY]
-    _refuse(refused, "Cannot update these configs dynamically", NOT_WHILE_RUNNING)
+    fixed = [key for key in changes if dynamic_key(key) is None and declared_key(key) is not None]
     _refuse(
-        [key for key in changes if key in _SECURITY],
+        [key for key in fixed if key not in SECURITY],
+        "Cannot update these configs dynamically",
+        NOT_WHILE_RUNNING,
+    )
+    _refuse(
+        [key for key in fixed if key in SECURITY],
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     for name, text in changes.items():
         key = dynamic_key(name)
-        assert key is not None
         try:
-            key.parse(text)
+            if key is not None:
+                key.parse(text)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.answer) from error
     if not of_one_broker:
@@ -109,16 +120,10 @@ def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> 
         )
 
 
-def _is_known(name: str) -> bool:
-    return (
-        name in SERVER_CONFIGS or name.startswith("listener.name.") or dynamic_key(name) is not None
-    )
-
-
 def _is_of_one_broker(name: str) -> bool:
-    listener = _LISTENER.fullmatch(name)
+    listener = LISTENER_KEY.fullmatch(name)
     if listener is not None:
-        return listener.group(1) not in _OF_ALL_BROKERS
+        return listener["base"] not in _OF_ALL_BROKERS
     key = dynamic_key(name)
     return key is not None and key.scope == "per-broker"
 

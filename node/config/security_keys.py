@@ -192,13 +192,18 @@ ACCESS = (
         importance="low",
     ),
     ConfigKey(
-        "super.users", "string", "", "Principals that may do everything: User:alice;User:bob."
+        "super.users",
+        "string",
+        "",
+        "Principals that may do everything: User:alice;User:bob.",
+        undeclared=True,
     ),
     ConfigKey(
         "allow.everyone.if.no.acl.found",
         "boolean",
         False,
         "Whether a resource without any ACL is open to all.",
+        undeclared=True,
     ),
     ConfigKey(
         "delegation.token.secret.key",

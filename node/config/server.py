@@ -50,9 +50,13 @@ class ServerConfig(Mapping[str, Any]):
         origins: Mapping[str, str],
         warnings: Mapping[str, str],
         of_listeners: Mapping[str, Any] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> None:
-        """`warnings`: by key, why it changes nothing here. `of_listeners`: values of `listener.name.…` keys."""
+        """`warnings`: by key, why it changes nothing here. `of_listeners`: values of `listener.name.…` keys. `texts`:
+        all that was set, as it was written, unknown keys too.
+        """
         self._values = dict(values)
+        self.texts = dict(texts or {})
         self._of_listeners = dict(of_listeners or {})
         self.origins = dict(origins)
         self.warnings = dict(warnings)
@@ -188,7 +192,8 @@ class ServerConfig(Mapping[str, Any]):
         keys = {name: key for name in texts if (key := _listener_key(name)) is not None}
         values = {name: key.parse(texts[name], origin=ALTERED) for name, key in keys.items()}
         origins = self.origins | dict.fromkeys(values, ALTERED)
-        return ServerConfig(self._values, origins, self.warnings, self._of_listeners | values)
+        of_listeners = self._of_listeners | values
+        return ServerConfig(self._values, origins, self.warnings, of_listeners, self.texts)
 
     def _endpoints(self, key: str) -> list[Endpoint]:
         return [
@@ -332,7 +337,9 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
     Raises:
         ConfigError: a value is wrong, or is missing, or values contradict each other.
     """
+    settings = _with_both_ids(settings)
     values, origins, warnings = {}, {}, {}
+    texts = {key: setting.value for key, setting in settings.items()}
     of_listeners = {}
     for key, setting in settings.items():
         value = value_of(key, setting)
@@ -343,13 +350,14 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
             warnings[key] = f"{setting.origin}: {warning}"
         if key in SERVER_CONFIGS:
             values[key], origins[key] = value, setting.origin
-    _check_broker_id(settings)
+    _check_broker_id(values, origins)
     if values.get("trimaran.dev.mode"):
         for key, text in DEV_MODE.items():
             if key not in values:
                 values[key] = SERVER_CONFIGS[key].parse(text)
                 origins[key] = "trimaran.dev.mode"
-    return ServerConfig(values, origins, warnings, of_listeners)
+                texts[key] = text
+    return ServerConfig(values, origins, warnings, of_listeners, texts)
 
 
 def value_of(key: str, setting: Setting) -> Any:
@@ -384,14 +392,23 @@ def _no_protocol(listener: str, key: str, origin: str) -> ConfigError:
     )
 
 
-def _check_broker_id(settings: Mapping[str, Setting]) -> None:
+def _with_both_ids(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
+    """`broker.id` and `node.id` are one: each has the other's value where only that is set. Source: Kafka's
+    `AbstractKafkaConfig.populateSynonyms`.
+    """
     old, new = settings.get("broker.id"), settings.get("node.id")
-    if old is not None and (new is None or old.value.strip() not in ("-1", new.value.strip())):
+    if old is None and new is not None:
+        return {**settings, "broker.id": new}
+    return {**settings, "node.id": old} if new is None and old is not None else settings
+
+
+def _check_broker_id(values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    if values.get("broker.id") != values.get("node.id"):
         raise ConfigError(
             "broker.id",
-            old.value,
+            values["broker.id"],
             "is not the same as node.id",
-            origin=old.origin,
+            origin=origins["broker.id"],
             fix="leave broker.id out",
         )
 

@@ -241,6 +241,8 @@ def _new_value(config: incremental.AlterableConfig, kind: int, present: str | No
     if operation is Operation.SET:
         return given
     key = key_of(kind, config.name)
+    if kind == BROKER_RESOURCE and key is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {config.name}")
     if key is None or key.kind != "list":
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from immutables import Map
 
 from node.config.server import ServerConfig
+from node.config.topic_keys import TOPIC_CONFIGS
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from quorum.serving.config_entries import ConfigDescription
 from wire.declarations import EncodedArray
@@ -60,11 +61,11 @@ class EffectiveConfigs:
             one.name: CreatableTopicConfigs(
                 name=one.name,
                 value=one.value,
-                read_only=one.read_only,
-                config_source=one.config_source,
-                is_sensitive=one.is_sensitive,
+                read_only=False,
+                config_source=one.source,
+                is_sensitive=TOPIC_CONFIGS[one.name].sensitive,
             )
-            for one in described.topic_with(own, wanted)
+            for one in described.created_topic(own, wanted)
         }
 
 

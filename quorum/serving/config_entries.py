@@ -7,51 +7,33 @@ shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from enum import IntEnum
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.config_def import ConfigKey
-from node.config.dynamic_keys import dynamic_key
+from node.config.config_def import ConfigKey, ConfigTypeId
+from node.config.dynamic_keys import SECURITY, declared_key
 from node.config.group_keys import GROUP_CONFIGS, broker_synonym
 from node.config.loggers import logger_levels
 from node.config.server import ServerConfig
 from node.config.server_keys import SERVER_CONFIGS
 from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
 from quorum.metadata.image import (
-    BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ConfigsImage,
 )
+from quorum.serving.config_sources import NodeSettings, Setting, Source, text_of
 from wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
 )
 
-
-class Source(IntEnum):
-    """`ConfigSource` of Kafka."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class Setting(NamedTuple):
-    """One place that gives a value."""
-
-    name: str
-    value: str | None
-    source: Source
+# Described whether they are set or not.
+_OF_ALL_NODES = frozenset(
+    key.name for key in SERVER_CONFIGS.values() if not key.internal and not key.undeclared
+)
 
 
 class ConfigDescription:
@@ -60,52 +42,80 @@ class ConfigDescription:
     def __init__(
         self, config: ServerConfig, configs: ConfigsImage, *, synonyms: bool, documentation: bool
     ) -> None:
-        self._config = config
         self._configs = configs
+        self._node = NodeSettings(config, configs)
         self._synonyms = synonyms
         self._documentation = documentation
 
     def topic(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of a topic, or those `wanted` that exist."""
-        return self.topic_with(self._configs.of(TOPIC_RESOURCE, name), wanted)
+        own = self._configs.of(TOPIC_RESOURCE, name)
+        return [self._topic_config(key, own) for key in _chosen(TOPIC_CONFIGS, wanted)]
 
-    def topic_with(
+    def _topic_config(
+        self, key: ConfigKey, own: Mapping[str, str]
+    ) -> DescribeConfigsResourceResult:
+        servers = SERVER_SYNONYMS.get(key.name, ())
+        settings = [*_own(own, key, Source.TOPIC)]
+        value = settings[0].value if settings else self._topic_default(key)
+        settings += self._node.of(servers[0][0]) if servers else []
+        return self._result(key.name, key, value, settings)
+
+    def _topic_default(self, key: ConfigKey) -> str | None:
+        """The value that holds when the topic says nothing."""
+        for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
+            text = self._node.texts.get(server_key)
+            if text is not None:
+                return text_of(key, _scaled(text, factor))
+        return None if key.default is None else key.text_of(key.default)
+
+    def created_topic(
         self, own: Mapping[str, str], wanted: Iterable[str] | None = None
-    ) -> list[DescribeConfigsResourceResult]:
-        """The same of a topic that sets `own` itself."""
-        return [
-            self._result(key, [*_own(own, key.name), *self._topic_defaults(key)], read_only=False)
-            for key in _chosen(TOPIC_CONFIGS, wanted)
-        ]
+    ) -> Iterator[Setting]:
+        """What CreateTopics tells of the configs of a topic that sets `own` itself: each with the text that counts, by
+        the topic's name of it. Source: `KafkaConfigSchema.resolveEffectiveTopicConfigs`.
+        """
+        for key in _chosen(TOPIC_CONFIGS, wanted):
+            if key.name in own:
+                yield Setting(key.name, own[key.name], Source.TOPIC)
+            else:
+                yield self._created_default(key)
+
+    def _created_default(self, key: ConfigKey) -> Setting:
+        for texts, source in self._node.layers:
+            for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
+                if server_key in texts:
+                    return Setting(key.name, _scaled(texts[server_key], factor), source)
+        return Setting(key.name, key.text_of(key.default), Source.DEFAULT)
 
     def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of a group, whether there is one or not."""
         own = self._configs.of(GROUP_RESOURCE, name)
-        return [
-            self._result(
-                key,
-                [
-                    *_own(own, key.name, Source.GROUP),
-                    Setting(broker_synonym(key.name), _text(key, key.default), Source.DEFAULT),
-                ],
-                read_only=False,
-            )
-            for key in _chosen(GROUP_CONFIGS, wanted)
-        ]
+        return [self._group_config(key, own) for key in _chosen(GROUP_CONFIGS, wanted)]
+
+    def _group_config(
+        self, key: ConfigKey, own: Mapping[str, str]
+    ) -> DescribeConfigsResourceResult:
+        settings = [*_own(own, key, Source.GROUP)]
+        server_key = broker_synonym(key.name)
+        if server_key in SERVER_CONFIGS:
+            defaults, default = self._node.of(server_key), self._node.value(server_key)
+        else:
+            default = key.text_of(key.default)
+            defaults = [Setting(key.name, default, Source.DEFAULT)]
+        value = settings[0].value if settings else default
+        return self._result(key.name, key, value, settings + defaults)
 
     def client_metrics(
         self, name: str, wanted: Iterable[str] | None
     ) -> list[DescribeConfigsResourceResult]:
-        """All configs of a subscription to clients' metrics."""
+        """All configs of a subscription to clients' metrics; a default of them is nobody's."""
         own = self._configs.of(CLIENT_METRICS_RESOURCE, name)
         results = []
         for key in _chosen(CLIENT_METRICS_CONFIGS, wanted):
-            settings = [*_own(own, key.name, Source.CLIENT_METRICS)]
-            default = Setting(key.name, _text(key, key.default), Source.DEFAULT)
-            result = self._result(key, settings or [default], read_only=False)
-            if not settings:
-                result.synonyms = []  # as Kafka's: a default of a subscription is nobody's
-            results.append(result)
+            settings = [*_own(own, key, Source.CLIENT_METRICS)]
+            value = settings[0].value if settings else key.text_of(key.default)
+            results.append(self._result(key.name, key, value, settings))
         return results
 
     def loggers(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
@@ -118,106 +128,86 @@ class ConfigDescription:
                 config_source=Source.LOGGER,
                 is_sensitive=False,
                 synonyms=[],
-                config_type=0,
-                documentation=None,
+                config_type=ConfigTypeId.UNKNOWN,
+                documentation="",
             )
             for name, level in logger_levels().items()
             if wanted is None or name in wanted
         ]
 
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """All configs of this node, or those `wanted` that exist."""
-        known = [
-            self._result(
-                key, [*self._broker_settings(key.name)], read_only=key.scope == "read-only"
-            )
-            for key in _chosen(SERVER_CONFIGS, wanted)
-            if not key.internal
-        ]
-        own = self._configs.of(BROKER_RESOURCE, str(self._config.node_id))
-        for_all = self._configs.of(BROKER_RESOURCE, "")
-        kept = [
-            self._kept(
-                name,
-                [
-                    Setting(name, values[name], source)
-                    for values, source in (
-                        (own, Source.DYNAMIC_BROKER),
-                        (for_all, Source.DYNAMIC_DEFAULT_BROKER),
-                    )
-                    if name in values
-                ],
-            )
-            for name in sorted({*own, *for_all} - SERVER_CONFIGS.keys())
+        """All configs of this node, or those `wanted` that exist: also what is set and not known, for plug-ins."""
+        names = [name for name in SERVER_CONFIGS if name in _OF_ALL_NODES]
+        names += sorted(self._node.texts.keys() - _OF_ALL_NODES)
+        return [
+            self._node_config(name, self._node.value(name), self._node.of(name))
+            for name in names
             if wanted is None or name in wanted
         ]
-        return known + kept
 
     def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """The dynamic configs of all brokers."""
-        dynamic = self._configs.of(BROKER_RESOURCE, "")
         return [
-            self._kept(name, [Setting(name, value, Source.DYNAMIC_DEFAULT_BROKER)])
-            for name, value in sorted(dynamic.items())
+            self._node_config(name, text, [Setting(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+            for name, text in sorted(self._node.of_all.items())
             if wanted is None or name in wanted
         ]
 
-    def _kept(self, name: str, settings: list[Setting]) -> DescribeConfigsResourceResult:
-        """A dynamic config; of what is not known here nobody can say that it is no secret."""
-        key = dynamic_key(name) or ConfigKey(name, "password", None, "")
-        return self._result(replace(key, name=name), settings, read_only=False)
-
-    def _topic_defaults(self, key: ConfigKey) -> Iterator[Setting]:
-        """In order of precedence: what holds when the topic says nothing."""
-        for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
-            for setting in self._broker_settings(server_key):
-                if setting.source is not Source.DEFAULT:
-                    value = setting.value
-                    if factor != 1 and value is not None:
-                        value = str(int(value) * factor)
-                    yield setting._replace(value=value)
-        yield Setting(key.name, _text(key, key.default), Source.DEFAULT)
-
-    def _broker_settings(self, name: str) -> Iterator[Setting]:
-        key = SERVER_CONFIGS[name]
-        for resource, source in (
-            (str(self._config.node_id), Source.DYNAMIC_BROKER),
-            ("", Source.DYNAMIC_DEFAULT_BROKER),
-        ):
-            dynamic = self._configs.of(BROKER_RESOURCE, resource)
-            if name in dynamic:
-                yield Setting(name, dynamic[name], source)
-        if self._config.explicit.get(name) is not None:
-            yield Setting(name, _text(key, self._config[name]), Source.STATIC_BROKER)
-        yield Setting(name, _text(key, key.default), Source.DEFAULT)
+    def _node_config(
+        self, name: str, value: str | None, settings: Sequence[Setting]
+    ) -> DescribeConfigsResourceResult:
+        key = declared_key(name)
+        # As in Kafka also of a listener's, which may be altered.
+        read_only = (
+            key is None or key.name != name or (key.scope == "read-only" and name not in SECURITY)
+        )
+        return self._result(name, key, value, settings, read_only=read_only)
 
     def _result(
-        self, key: ConfigKey, settings: list[Setting], *, read_only: bool
+        self,
+        name: str,
+        key: ConfigKey | None,
+        value: str | None,
+        settings: Sequence[Setting],
+        *,
+        read_only: bool = False,
     ) -> DescribeConfigsResourceResult:
-        first = settings[0]
+        """`key` declares `name`, which is a listener's if it is another; what nothing declares may be a secret."""
+        sensitive = key is None or key.sensitive
+        is_documented = self._documentation and key is not None and key.name == name
         return DescribeConfigsResourceResult(
-            name=key.name,
-            value=None if key.sensitive else first.value,
+            name=name,
+            value=None if sensitive else value,
             read_only=read_only,
-            config_source=first.source,
-            is_sensitive=key.sensitive,
+            config_source=settings[0].source if settings else Source.DEFAULT,
+            is_sensitive=sensitive,
             synonyms=[
                 DescribeConfigsSynonym(
                     name=setting.name,
-                    value=None if key.sensitive else setting.value,
+                    value=None if sensitive else setting.value,
                     source=setting.source,
                 )
                 for setting in (settings if self._synonyms else ())
-                if setting.source is not Source.DEFAULT or setting.value is not None
             ],
-            config_type=key.type_id,
-            documentation=key.documentation if self._documentation else None,
+            config_type=ConfigTypeId.UNKNOWN if key is None else key.type_id,
+            documentation=key.documentation if key is not None and is_documented else None,
         )
 
 
-def _own(own: Mapping[str, str], name: str, source: Source = Source.TOPIC) -> Iterator[Setting]:
-    if name in own:
-        yield Setting(name, own[name], source)
+def _own(own: Mapping[str, str], key: ConfigKey, source: Source) -> Iterator[Setting]:
+    """What the resource says itself, as Kafka writes it."""
+    if key.name in own:
+        yield Setting(key.name, text_of(key, own[key.name]), source)
+
+
+def _scaled(text: str, factor: int) -> str:
+    """As Kafka's `ConfigSynonym`, which takes what is no number for 0."""
+    if factor == 1:
+        return text
+    try:
+        return str(int(text) * factor)
+    except ValueError:
+        return "0"
 
 
 def _chosen(table: Any, wanted: Iterable[str] | None) -> Iterator[ConfigKey]:
@@ -225,7 +215,3 @@ def _chosen(table: Any, wanted: Iterable[str] | None) -> Iterator[ConfigKey]:
     for key in table.values():
         if names is None or key.name in names:
             yield key
-
-
-def _text(key: ConfigKey, value: Any) -> str | None:
-    return None if value is None else key.text_of(value)

@@ -66,6 +66,7 @@ def answer(
         except KafkaError as error:
             return _failed(resource, error)
         return DescribeConfigsResult(
+            error_message="",  # Kafka's, where nothing went wrong
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             configs=configs,
@@ -129,9 +130,10 @@ def _check_node(name: str, node_id: int, expected: str) -> None:
 
 
 def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeConfigsResult(
         error_code=error.code,
-        error_message=error.message,
+        error_message="" if unknown else error.message,  # as Kafka's
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[],

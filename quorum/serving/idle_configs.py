@@ -10,7 +10,7 @@ import logging
 
 from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
 from node.config.config_def import ConfigKey
-from node.config.dynamic_keys import dynamic_key
+from node.config.dynamic_keys import declared_key, dynamic_key
 from node.config.group_keys import GROUP_CONFIGS
 from node.config.topic_keys import TOPIC_CONFIGS
 from quorum import events
@@ -26,6 +26,9 @@ from quorum.metadata.loader import Manifest
 
 log = logging.getLogger(__name__)
 
+# A client may make up as many names as it likes; more than a few are no mistyped ones.
+UNDECLARED_MAX = 100
+
 _TABLES = {
     TOPIC_RESOURCE: TOPIC_CONFIGS,
     GROUP_RESOURCE: GROUP_CONFIGS,
@@ -34,11 +37,14 @@ _TABLES = {
 
 
 class IdleConfigs:
-    """A `Publisher`. Of a kind of resource it warns of each key once: at most as often as there are keys."""
+    """A `Publisher`. Of a kind of resource it warns of each key once: at most as often as there are keys, and of
+    `UNDECLARED_MAX` that nothing declares.
+    """
 
     def __init__(self, node_id: int) -> None:
         self._nodes = (str(node_id), "")
         self._told: set[tuple[int, str]] = set()
+        self._undeclared = 0
 
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
         for (kind, resource), changes in delta.configs.changed.items():
@@ -49,13 +55,22 @@ class IdleConfigs:
                     self._warn(kind, resource, name)
 
     def _warn(self, kind: int, resource: str, name: str) -> None:
-        key = _key_of(kind, name)
-        why = key and (key.no_effect or key.no_effect_while_running)
+        why = self._why_idle(kind, name)
         if why:
             self._told.add((kind, name))
             events.CONFIG_WITHOUT_EFFECT.log(
                 log, config=name, resource=resource or "all", reason=why
             )
+
+    def _why_idle(self, kind: int, name: str) -> str:
+        """Why the config changes nothing here; empty when it does."""
+        if kind == BROKER_RESOURCE and declared_key(name) is None:
+            self._undeclared += 1
+            if self._undeclared > UNDECLARED_MAX:
+                return ""
+            return "it is not a config of brokers, and no plug-in reads it"
+        key = _key_of(kind, name)
+        return "" if key is None else key.no_effect or key.no_effect_while_running
 
 
 def _key_of(kind: int, name: str) -> ConfigKey | None:

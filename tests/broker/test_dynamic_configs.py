@@ -216,7 +216,9 @@ async def check_effect(one: Node, resource: str, key: str, row: Acts) -> str | N
     seen = row.look(one)
     await alter(one, resource, dict.fromkeys(changes))
     after = row.look(one)
-    if (shown.value, shown.config_source, shown.read_only) != (row.value, source, False):
+    declared = dynamic_key(key)
+    text = declared.text_of(declared.parse(row.value))
+    if (shown.value, shown.config_source, shown.read_only) != (text, source, False):
         return f"{key}: described as {shown}"
     if before == row.expected or seen != row.expected or after != before:
         return f"{key}: {before!r}, then {seen!r}, then {after!r}"

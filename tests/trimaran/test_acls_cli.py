@@ -96,7 +96,9 @@ async def test_acls_come_are_explained_and_go(tmp_path, capsys):
         allowed = "ALLOW READ to 'User:alice' from '10.0.0.1' on TOPIC:PREFIXED:'orders-'"
         assert await explained(*question, host="10.0.0.1") == (True, allowed)
         assert (await explained(*question, host="10.0.0.2"))[0] is False
-        assert await explained("User:ANONYMOUS", "alter", "cluster") == (True, "super user")
+        super_user = partial(acls.explain, "User:ANONYMOUS", "alter", "cluster", brokers=brokers)
+        assert await trio.to_thread.run_sync(super_user) == Exit.NO
+        assert "does not show its super.users" in capsys.readouterr().err
         with pytest.raises(UserError, match="there is no such ACL"):
             await run(acls.remove, "User:alice", "read", "topic/orders-eu", deny=True)
         with pytest.raises(UserError, match="more than one question"):

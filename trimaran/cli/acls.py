@@ -11,9 +11,9 @@ from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.acls import (
     acl_row,
     acls_of,
-    broker_rules,
     parse_operations,
     parse_pattern,
+    sets_more_rules,
     verdict_of,
 )
 from trimaran.client.connect import check
@@ -191,11 +191,14 @@ def explain(
         )
     action = Action(wanted, ResourceType(pattern.resource_type), pattern.name)
     with brokers.connected() as client:
-        rules = broker_rules(client)
-        verdict = verdict_of(acls_of(client, pattern, None), rules, principal, host, action)
+        more = sets_more_rules(client)
+        verdict = verdict_of(acls_of(client, pattern, None), principal, host, action)
     show_fields({"allowed": verdict.allowed, "by": why(verdict)}, output)
-    if rules is None:
-        say("the broker does not show its super.users; a super user may do everything")
+    if more and not verdict.allowed:
+        say(
+            "the broker does not show its super.users and allow.everyone.if.no.acl.found, which may allow it: "
+            "look into its file"
+        )
     return Exit.OK if verdict.allowed else Exit.NO
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wire.security.acls import Operation
 
 _ANY = 1  # of every kind of number in a filter
-_RULES = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+_RULES = ("super.users", "allow.everyone.if.no.acl.found")
 
 
 class Pattern(NamedTuple):
@@ -76,21 +76,17 @@ def parse_operations(text: str) -> list[Operation]:
     return operations
 
 
-def verdict_of(
-    acls: list[Acl], rules: dict[str, str] | None, principal: str, host: str, action: Any
-) -> Verdict:
-    """As the nodes do."""
-    from quorum.metadata.authorizer import SUPER_USER, AclIndex, judge
+def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdict:
+    """As the nodes judge by the ACLs alone."""
+    from quorum.metadata.authorizer import AclIndex, judge
 
-    told = rules or {}
-    if principal in [one.strip() for one in told.get("super.users", "").split(";")]:
-        return SUPER_USER
-    everyone = told.get("allow.everyone.if.no.acl.found", "false").lower() == "true"
-    return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=everyone)
+    return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=False)
 
 
-def broker_rules(client: BlockingClient) -> dict[str, str] | None:
-    """What the file of a broker says beside ACLs; None where one may not ask."""
+def sets_more_rules(client: BlockingClient) -> bool:
+    """Whether a broker's file may allow what no ACL does: `super.users` and `allow.everyone.if.no.acl.found` are never
+    shown, only that they are set. True, too, where this client may not ask.
+    """
     from quorum.metadata.image import BROKER_RESOURCE
     from wire.errors import KafkaError
 
@@ -99,8 +95,8 @@ def broker_rules(client: BlockingClient) -> dict[str, str] | None:
     try:
         told = told_configs(client, BROKER_RESOURCE, [str(node)], node, [*_RULES])
     except KafkaError:
-        return None
-    return {one.name: one.value or "" for one in told[str(node)]}
+        return True
+    return bool(told[str(node)])
 
 
 def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | None) -> list[Acl]:

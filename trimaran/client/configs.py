@@ -72,7 +72,7 @@ def told_configs(
 
 
 def _row(config: Any) -> dict[str, Any]:
-    from quorum.serving.config_entries import Source
+    from quorum.serving.config_sources import Source
 
     sources = {source.value: source.name.lower() for source in Source}
     return {

@@ -58,7 +58,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     client is a hash table of all that the broker tells).
     """
     from quorum.metadata.image import TOPIC_RESOURCE
-    from quorum.serving.config_entries import Source
+    from quorum.serving.config_sources import Source
 
     (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
     told = {one.name: one for one in configs}

@@ -77,3 +77,22 @@ async def test_resources_that_are_not_here(tmp_path, kind, name, code):
     async with asked(tmp_path) as one:
         (result,) = (await one.call(description(kind, name))).results
         assert (result.error_code, result.configs) == (code, [])
+
+
+async def test_a_config_that_nothing_declares_is_kept_and_not_shown(tmp_path):
+    """Case 03 of KafkaJS' suite: an interval of a reporter of its own, and a topic's key set for a broker."""
+    async with asked(tmp_path) as one:
+        node = str(one.broker.node_id)
+        for name in ("my.reporter.interval.ms", "cleanup.policy"):
+            answer = await one.call(incremental((BROKER, node, {name: "5"})))
+            assert answer.responses[0].error_code == ErrorCode.NONE
+            await one.seen(lambda image: name in image.configs.of(BROKER, node))  # noqa: B023
+            found = (await described(one, BROKER, node, name))[name]
+            assert (found.value, found.is_sensitive, found.config_source) == (None, True, 2)
+
+
+async def test_a_node_names_itself_by_both_ids(tmp_path):
+    async with asked(tmp_path) as one:
+        node = str(one.broker.node_id)
+        found = await described(one, BROKER, node, "broker.id", "node.id")
+        assert {(of.value, of.config_source) for of in found.values()} == {(node, 4)}

@@ -164,7 +164,7 @@ def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
     shown = {name: (one.value, one.config_source) for name, one in configs.items()}
     assert shown["segment.ms"] == ("5", 1)
     assert shown["segment.bytes"] == ("1048577", 3)
-    assert shown["retention.ms"] == ("3600000", 4)
+    assert shown["retention.ms"] == ("3600000", 5)
     assert shown["max.message.bytes"] == ("1048588", 5)
     assert configs["segment.bytes"].synonyms[0].name == "log.segment.bytes"
     assert set(describe(harness, 2, "t", ["segment.ms", "nonsense"])[1]) == {"segment.ms"}

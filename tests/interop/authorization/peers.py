@@ -103,11 +103,12 @@ class Peer:
         self.pid = 0
 
     @contextlib.contextmanager
-    def running(self, *, everyone):
+    def running(self, *, everyone, more=""):
+        """`more`: further lines of its properties."""
         file, log = self.dir / "server.properties", self.dir / "node.log"
         users = " ".join(f'user_{name}="{name}"' for name in USERS)
         values = {"plain": PLAIN_MODULE, "users": users, "everyone": str(everyone).lower()}
-        file.write_text(PROPERTIES.format(**self.ports, **values, dir=self.dir))
+        file.write_text(PROPERTIES.format(**self.ports, **values, dir=self.dir) + more)
         cluster_id = trimaran("storage", "random-uuid").stdout.strip()
         words = ("format", "-t", cluster_id, "-c", str(file))
         if self.name == "kafka":
@@ -153,7 +154,7 @@ class Peer:
 
 
 @contextlib.contextmanager
-def two_peers(directory, *, everyone):
+def two_peers(directory, *, everyone, more=""):
     """Apache Kafka's node and ours, started together."""
     with contextlib.ExitStack() as stack, FreePorts() as ports:
         found = []
@@ -162,7 +163,7 @@ def two_peers(directory, *, everyone):
             own.mkdir(parents=True)
             found.append(Peer(name, own, ports))
         for one in found:
-            stack.enter_context(one.running(everyone=everyone))
+            stack.enter_context(one.running(everyone=everyone, more=more))
         yield found
 
 

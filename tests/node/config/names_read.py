@@ -17,7 +17,12 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "zkcompat")
 # These write keys into files, and show names of them.
 _LOG_FIELDS = {field.name for field in fields(LogConfig)}
-_WRITERS = ("trimaran/local/", "trimaran/demo/", "node/config/dynamic_keys.py")
+_WRITERS = (
+    "trimaran/local/",
+    "trimaran/demo/",
+    "node/config/dynamic_keys.py",
+    "node/config/synonyms.py",
+)
 
 
 @cache

@@ -76,19 +76,55 @@ def described(*records, name="retention.ms", **keys):
 def test_where_a_value_comes_from():
     at_topic = config("retention.ms", "1")
     at_node = config("log.retention.ms", "2", (4, "1"))
-    at_cluster = config("log.retention.hours", "3", (4, ""))
+    at_cluster = config("log.retention.ms", "3", (4, ""))
     found = described(at_topic, at_node, at_cluster, log_retention_minutes="4")
     assert (found.value, found.config_source) == ("1", Source.TOPIC)
     assert [(one.name, one.value, one.source) for one in found.synonyms] == [
         ("retention.ms", "1", Source.TOPIC),
         ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
-        ("log.retention.minutes", "240000", Source.STATIC_BROKER),
-        ("log.retention.hours", "10800000", Source.DYNAMIC_DEFAULT_BROKER),
-        ("retention.ms", "604800000", Source.DEFAULT),
+        ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "4", Source.STATIC_BROKER),
+        ("log.retention.hours", "168", Source.DEFAULT),
     ]
     assert described(at_cluster).config_source == Source.DYNAMIC_DEFAULT_BROKER
     assert described().config_source == Source.DEFAULT
     assert described().documentation
+
+
+def test_a_default_that_only_a_synonym_sets_has_no_synonyms():
+    """Kafka leaves out what stands before the name itself; the value is the synonym's all the same."""
+    found = described(log_retention_minutes="4")
+    assert (found.value, found.config_source, found.synonyms) == ("240000", Source.DEFAULT, [])
+
+
+def test_an_altered_config_replaces_its_synonyms_in_the_file():
+    at_node = config("log.retention.ms", "2", (4, "1"))
+    description = ConfigDescription(
+        config_of(log_retention_minutes="4"),
+        image_of(at_node).configs,
+        synonyms=True,
+        documentation=False,
+    )
+    minutes, milliseconds = sorted(
+        description.broker(["log.retention.ms", "log.retention.minutes"]), key=lambda one: one.name
+    )
+    assert (minutes.value, minutes.config_source) == (None, Source.STATIC_BROKER)
+    assert (milliseconds.value, milliseconds.config_source) == ("2", Source.DYNAMIC_BROKER)
+
+
+def test_a_group_names_the_config_of_the_broker_behind_its_default():
+    description = ConfigDescription(
+        config_of(group_consumer_session_timeout_ms="46000"),
+        image_of().configs,
+        synonyms=True,
+        documentation=False,
+    )
+    (found,) = description.group("g", ["consumer.session.timeout.ms"])
+    assert (found.value, found.config_source) == ("46000", Source.STATIC_BROKER)
+    assert [(one.name, one.value) for one in found.synonyms] == [
+        ("group.consumer.session.timeout.ms", "46000"),
+        ("group.consumer.session.timeout.ms", "45000"),
+    ]
 
 
 def test_a_node_describes_itself():
@@ -101,4 +137,19 @@ def test_a_node_describes_itself():
         Source.STATIC_BROKER,
     )
     assert found["node.id"].read_only
+    for name in ("node.id", "broker.id"):
+        assert (found[name].value, found[name].config_source) == ("1", Source.STATIC_BROKER)
     assert found["num.partitions"].synonyms == []
+
+
+@pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found", "my.plugin"])
+def test_what_only_a_plug_in_reads_is_described_where_it_is_set_and_never_shown(name):
+    set_by_file = ConfigDescription(
+        config_of(**{name: "true"}), image_of().configs, synonyms=True, documentation=True
+    ).broker([name])
+    (found,) = set_by_file
+    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
+    assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, 0)
+    assert [(one.name, one.value) for one in found.synonyms] == [(name, None)]
+    unset = ConfigDescription(config_of(), image_of().configs, synonyms=True, documentation=True)
+    assert unset.broker([name]) == []

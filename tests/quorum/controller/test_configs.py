@@ -107,7 +107,7 @@ def test_append_and_subtract_begin_with_the_default():
             ErrorCode.BROKER_ID_NOT_REGISTERED,
         ),
         (resource(BROKER, "1", ("node.id", SET, "7")), ErrorCode.INVALID_REQUEST),
-        (resource(BROKER, "1", ("no.such.key", SET, "7")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("no.such.key", APPEND, "7")), ErrorCode.INVALID_CONFIG),
         (resource(BROKER, "", ("min.insync.replicas", SET, "0")), ErrorCode.INVALID_REQUEST),
         (resource(77, "t"), ErrorCode.UNSUPPORTED_VERSION),
         (resource(LOGGER, "1", ("root", SET, "INFO")), ErrorCode.UNSUPPORTED_VERSION),
@@ -139,6 +139,20 @@ def test_append_and_subtract_begin_with_the_default():
 )
 def test_what_cannot_be_changed(asked, code):
     assert alter(asked) == ([], [code])
+
+
+@pytest.mark.parametrize("name", ["my.reporter.interval.ms", "cleanup.policy", "super.users"])
+def test_a_broker_keeps_a_config_that_nothing_declares(name):
+    """Kafka keeps it for plug-ins."""
+    for of in ("1", ""):
+        records, codes = alter(resource(BROKER, of, (name, SET, "5")))
+        assert (records, codes) == ([config(name, "5", (BROKER, of))], [ErrorCode.NONE])
+
+
+def test_a_listeners_config_that_nothing_declares_is_of_one_broker():
+    asked = ("listener.name.a.my.own", SET, "5")
+    assert alter(resource(BROKER, "1", asked))[1] == [ErrorCode.NONE]
+    assert alter(resource(BROKER, "", asked)) == ([], [ErrorCode.INVALID_REQUEST])
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from immutables import Map
 
 from quorum.controller.effective_configs import EffectiveConfigs
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigsImage
 from quorum.serving.config_entries import ConfigDescription
 from tests.quorum.config_of import config_of
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -26,15 +26,21 @@ def test_whatever_was_described_before_the_answer_is_that_of_a_new_description(s
     effective = EffectiveConfigs(config)
     for of_node, of_all, own in steps:
         resources = {(BROKER_RESOURCE, str(config.node_id)): of_node, (BROKER_RESOURCE, ""): of_all}
-        configs = ConfigsImage(Map({key: Map(one) for key, one in resources.items() if one}))
-        described = ConfigDescription(config, configs, synonyms=False, documentation=False)
+        with_topic = {**resources, (TOPIC_RESOURCE, "t"): own}
+        configs, configs_with_topic = (
+            ConfigsImage(Map({key: Map(one) for key, one in some.items() if one}))
+            for some in (resources, with_topic)
+        )
+        described = ConfigDescription(
+            config, configs_with_topic, synonyms=False, documentation=False
+        )
         found = effective.of(own, configs)
         assert [
             (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
             for one in found
         ] == [
             (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
-            for one in described.topic_with(own)
+            for one in described.topic("t", None)
         ]
         for version in (5, 7):
             plain, encoded = (

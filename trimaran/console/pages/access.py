@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.acls import (
     acl_row,
     acls_of,
-    broker_rules,
     parse_operations,
     parse_pattern,
+    sets_more_rules,
     verdict_of,
 )
 from trimaran.console.page import Page, Question, table
@@ -66,10 +66,10 @@ def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | N
             "for example User:alice, read, topic/orders",
             exit_code=Exit.USAGE,
         )
-    rules = broker_rules(client)
     action = Action(operations[0], ResourceType(pattern.resource_type), pattern.name)
-    verdict = verdict_of(acls_of(client, pattern, None), rules, who, "", action)
-    return {"allowed": verdict.allowed, "by": why(verdict), "super_users_known": rules is not None}
+    verdict = verdict_of(acls_of(client, pattern, None), who, "", action)
+    more = sets_more_rules(client) and not verdict.allowed
+    return {"allowed": verdict.allowed, "by": why(verdict), "more_rules": more}
 
 
 def _users(question: Question) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""What sets the configs of a node, and which of it counts: alterations of this node, of all nodes, its file, the
+defaults.
+
+Source: `DynamicBrokerConfig`, `ConfigHelper.configSynonyms` of Kafka, KIP-226.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from itertools import dropwhile
+from typing import NamedTuple
+
+from node.config.config_def import ConfigError, ConfigKey
+from node.config.dynamic_keys import declared_key
+from node.config.server import ServerConfig
+from node.config.server_keys import SERVER_CONFIGS
+from node.config.synonyms import broker_synonyms
+from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+
+# As texts, of those that have one.
+_DEFAULTS = {
+    key.name: key.text_of(key.default)
+    for key in SERVER_CONFIGS.values()
+    if key.default is not None and not key.required and not key.undeclared
+}
+
+
+class Source(IntEnum):
+    """`ConfigSource` of Kafka."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Setting(NamedTuple):
+    """One place that gives a value, as it was written there."""
+
+    name: str
+    value: str
+    source: Source
+
+
+class NodeSettings:
+    """All that sets configs of one node, by the configs of one image."""
+
+    def __init__(self, config: ServerConfig, configs: ConfigsImage) -> None:
+        own = configs.of(BROKER_RESOURCE, str(config.node_id))
+        self.of_all = configs.of(BROKER_RESOURCE, "")
+        # In the order in which they count.
+        self.layers: tuple[tuple[Mapping[str, str], Source], ...] = (
+            (own, Source.DYNAMIC_BROKER),
+            (self.of_all, Source.DYNAMIC_DEFAULT_BROKER),
+            (config.texts, Source.STATIC_BROKER),
+        )
+        self.texts = _in_force(config.texts, self.of_all, own)
+
+    def of(self, name: str) -> list[Setting]:
+        """Where a config and its synonyms are set, the one that counts first; as in Kafka from the first on that has
+        this name itself.
+        """
+        names = broker_synonyms(name)
+        found = [
+            Setting(one, texts[one], source)
+            for texts, source in (*self.layers, (_DEFAULTS, Source.DEFAULT))
+            for one in names
+            if one in texts
+        ]
+        return list(dropwhile(lambda setting: setting.name != name, found))
+
+    def value(self, name: str) -> str | None:
+        """The text of the value in force. Of configs that are declared under this name it is written as Kafka writes
+        it, of others as it was set.
+        """
+        key, text = declared_key(name), self.texts.get(name)
+        if key is None or key.name != name or key.internal:
+            return text
+        return _DEFAULTS.get(name) if text is None else text_of(key, text)
+
+
+def text_of(key: ConfigKey, text: str) -> str:
+    """The value that `text` means as Kafka writes it; `text` where it is none, which a log of Kafka's may hold."""
+    try:
+        return key.text_of(key.parse(text))
+    except ConfigError:
+        return text
+
+
+def _in_force(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The later layers count more, and what they set replaces the synonyms of it in earlier ones."""
+    texts: dict[str, str] = {}
+    for layer in layers:
+        for name in layer:
+            for synonym in broker_synonyms(name, of_listeners=False):
+                texts.pop(synonym, None)
+        texts |= layer
+    return texts

@@ -1,0 +1,291 @@
+"""DescribeConfigs of every resource: Apache Kafka 4.3's answer and ours, field by field, words letter by letter.
+
+Kafka's tools fold the case of what they print, so the answers are compared as they come from the wire. What may differ
+is named here: the configs and loggers of one of the two, values that are this node's, our words of documentation, and
+what may only be read here (`ONLY_READ`).
+"""
+
+import pytest
+
+from node.config.server_keys import DYNAMIC_ONLY
+from tests import datadriven
+from tests.interop.authorization.peers import eventually, two_peers
+from tests.node.config.described import (
+    BROKER,
+    GROUP,
+    LOGGER,
+    METRICS,
+    TABLE,
+    TOPIC,
+    rows,
+    table,
+)
+from tests.node.config.test_described import ONLY_READ, OTHER_DEFAULTS
+from wire.blocking import BlockingClient
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+FILE = """
+log.retention.minutes=600
+log.roll.hours=100
+log.roll.jitter.ms=7
+log.flush.scheduler.interval.ms=5000
+log.cleaner.min.cleanable.ratio=0.25
+log.cleaner.io.buffer.load.factor=.5
+log.segment.bytes= 2097152
+log.local.retention.ms=5000
+log.cleanup.policy=compact, delete
+log.message.timestamp.type=LogAppendTime
+compression.type=gzip
+num.partitions=3
+unclean.leader.election.enable=TRUE
+auto.create.topics.enable=False
+replica.lag.time.max.ms=20000
+group.consumer.heartbeat.interval.ms=6000
+my.reporter.interval.ms=5
+my.reporter.password=secret
+rsm.config.bucket=x
+leader.imbalance.per.broker.percentage=10
+listener.name.clients.max.connections=77
+listener.name.clients.plain.connections.max.reauth.ms=0
+listener.name.clients.my.own=5
+producer.id.expiration.check.interval.ms=500000
+"""
+ALTERED = {
+    (TOPIC, "own"): {
+        "segment.ms": "1000",
+        "retention.ms": "77",
+        "cleanup.policy": "compact",
+        "flush.ms": "9",
+        "min.cleanable.dirty.ratio": ".30",
+        "preallocate": "TRUE",
+        "leader.replication.throttled.replicas": "0:1, 1:1",
+    },
+    (BROKER, ""): {
+        "log.retention.ms": "7200000",
+        "log.index.interval.bytes": "100",
+        "log.roll.ms": "500000",
+        "log.cleaner.io.max.bytes.per.second": "10000000",
+        "num.io.threads": "9",
+        "follower.replication.throttled.rate": "7",
+        "my.plugin.of.all": "5",
+    },
+    (BROKER, "1"): {
+        "log.flush.interval.ms": "100",
+        "log.retention.ms": "8000000",
+        "log.segment.delete.delay.ms": "5000",
+        "leader.replication.throttled.rate": "7",
+        "listener.name.clients.ssl.keystore.password": "x",
+        "listener.name.clients.max.connections": "66",
+        "my.plugin": "5",
+        "cleanup.policy": "5",
+        "super.users": "User:nobody",
+    },
+    (METRICS, "own"): {"interval.ms": "5000", "metrics": "a,b", "match": "client_id=x"},
+    (GROUP, "own"): {
+        "consumer.session.timeout.ms": "50000",
+        "share.isolation.level": "read_committed",
+    },
+}
+REFUSED = {
+    (BROKER, ""): {
+        "log.dirs": "/x",
+        "ssl.keystore.location": "/x",
+        "listener.name.clients.my.own": "5",
+    },
+    (BROKER, "1"): {"num.io.threads": "x", "ssl.truststore.type": "JKS"},
+    (TOPIC, "own"): {"my.plugin": "5"},
+    (METRICS, "own"): {"my.plugin": "5"},
+    (GROUP, "own"): {"my.plugin": "5"},
+}
+DESCRIBED = [*ALTERED, (TOPIC, "none"), (METRICS, "none"), (GROUP, "none")]
+
+
+@pytest.fixture(scope="module")
+def peers(tmp_path_factory):
+    with two_peers(tmp_path_factory.mktemp("described"), everyone=False, more=FILE) as found:
+        for peer in found:
+            create(peer, "own", "none")
+            for (kind, name), values in ALTERED.items():
+                for key, value in values.items():
+                    assert alter(peer, kind, name, key, value) == (0, None), (peer.name, key)
+            eventually("configs are known", lambda: all_are_known(peer))  # noqa: B023
+        yield found
+
+
+def create(peer, *names):
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        for name in names
+    ]
+    answer = peer.root(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
+    assert [one.error_code for one in answer.topics] == [0] * len(names)
+    eventually("topics are known", lambda: describe(peer, TOPIC, names[-1], 4).configs)
+    return [(one.name, one.value, one.config_source) for one in answer.topics[0].configs]
+
+
+def alter(peer, kind, name, key, value):
+    config = AlterableConfig(name=key, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    (answer,) = peer.root(request, 1).responses
+    return answer.error_code, answer.error_message
+
+
+def describe(peer, kind, name, version, keys=None):
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_documentation=version > 2)
+    (answer,) = peer.root(request, version).results
+    return answer
+
+
+def all_are_known(peer):
+    """Brokers hear of alterations a moment later."""
+    return all(
+        name
+        in {one.name for one in describe(peer, kind, resource, 4).configs if one.config_source != 5}
+        for (kind, resource), values in ALTERED.items()
+        for name in values
+    )
+
+
+def told(peer, kind, name, version):
+    """An answer by the names of its configs, with every field; words that are of this node are made the same."""
+    answer = describe(peer, kind, name, version)
+    return (answer.error_code, answer.error_message), {
+        one.name: fields(peer, kind, one)
+        for one in answer.configs
+        if not one.name.startswith(("trimaran.", "zookeeper."))
+    }
+
+
+def fields(peer, kind, config):
+    is_other = kind == BROKER and config.name in OTHER_DEFAULTS
+    is_refused = kind == BROKER and config.name in ONLY_READ
+    return {
+        "value": None if is_other else neutral(peer, config.value),
+        "read_only": is_refused or config.read_only,
+        "is_default": config.is_default,
+        "source": config.config_source,
+        "is_sensitive": config.is_sensitive,
+        "type": config.config_type,
+        "is_documented": bool(config.documentation) or config.name in DYNAMIC_ONLY,
+        "synonyms": [
+            (one.name, None if is_other else neutral(peer, one.value), one.source)
+            for one in config.synonyms
+        ],
+    }
+
+
+def neutral(peer, text):
+    """Without the addresses and directories of the node."""
+    for name, port in peer.ports.items():
+        text = text and text.replace(f":{port}", f":{name}")
+    return text and text.replace(str(peer.dir), "DIR")
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.parametrize(("kind", "name"), DESCRIBED)
+def test_all_that_is_told(peers, kind, name, version):
+    (theirs, theirs_told), (ours, ours_told) = (told(peer, kind, name, version) for peer in peers)
+    assert ours == theirs
+    assert ours_told.keys() == theirs_told.keys()
+    differing = {
+        key: (one, ours_told[key]) for key, one in theirs_told.items() if ours_told[key] != one
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_loggers(peers, version):
+    """Their names and levels are of the language."""
+    theirs, ours = (describe(peer, LOGGER, "1", version) for peer in peers)
+    assert (ours.error_code, ours.error_message) == (theirs.error_code, theirs.error_message)
+    kinds = [
+        {
+            (
+                *(one.read_only, one.is_default, one.config_source, one.is_sensitive),
+                *(one.config_type, one.documentation, tuple(one.synonyms)),
+            )
+            for one in answer.configs
+        }
+        for answer in (theirs, ours)
+    ]
+    assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize(("kind", "name"), REFUSED)
+def test_refused_alterations_in_the_same_words(peers, kind, name):
+    for key, value in REFUSED[kind, name].items():
+        theirs, ours = (alter(peer, kind, name, key, value) for peer in peers)
+        assert ours == theirs
+        assert ours[0] != 0
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        (TOPIC, "nowhere"),
+        (TOPIC, "a/b"),
+        (BROKER, "7"),
+        (BROKER, "x"),
+        (LOGGER, ""),
+        (METRICS, ""),
+        (GROUP, ""),
+    ],
+)
+def test_resources_that_are_not_there(peers, resource):
+    theirs, ours = (told(peer, *resource, 4) for peer in peers)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("keys", [[], ["log.retention.ms", "no.such", "my.plugin", "trimaran"]])
+def test_wanted_configs(peers, keys):
+    theirs, ours = (
+        sorted(
+            one.name
+            for one in describe(peer, BROKER, "1", 4, keys).configs
+            if not one.name.startswith(("trimaran.", "zookeeper."))
+        )
+        for peer in peers
+    )
+    assert ours == theirs
+
+
+def test_what_creation_tells(peers):
+    theirs, ours = (sorted(create(peer, "created")) for peer in peers)
+    assert ours == theirs
+
+
+def test_the_table_is_kafkas(kafka):
+    with BlockingClient(kafka.bootstrap) as client:
+        topic = CreatableTopic(
+            name="table", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        client.call(None, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        found = []
+        for kind, name in (
+            (BROKER, str(kafka.brokers[0].id)),
+            (TOPIC, "table"),
+            (GROUP, "g"),
+            (METRICS, "m"),
+        ):
+            resource = DescribeConfigsResource(
+                resource_type=kind, resource_name=name, configuration_keys=None
+            )
+            request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+            node = kafka.brokers[0].id if kind == BROKER else None
+            answer = eventually("configs", lambda: client.call(node, request).results[0].configs)  # noqa: B023
+            found += rows(kind, answer)
+    if datadriven.REWRITE:
+        TABLE.write_text("\n".join(found) + "\n")
+    assert table() == found

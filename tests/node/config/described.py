@@ -1,0 +1,41 @@
+"""What Apache Kafka 4.3 says of every config that it declares, as `testdata/kafka_configs.txt` has it.
+
+A row has the kind of resource, name, type, whether a broker can be told another value, the default, and the synonyms of
+the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's answer, and writes it anew
+by `REWRITE_TRANSCRIPTS=1`.
+"""
+
+from pathlib import Path
+
+from node.config.config_def import ConfigTypeId
+from quorum.serving.config_sources import Source
+
+TABLE = Path(__file__).parent / "testdata" / "kafka_configs.txt"
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+WORDS = {BROKER: "broker", TOPIC: "topic", GROUP: "group", METRICS: "client-metrics"}
+
+
+def rows(kind, configs):
+    """The rows of an answer about a resource that sets nothing itself."""
+    return [row(WORDS[kind], config) for config in sorted(configs, key=lambda one: one.name)]
+
+
+def row(word, config):
+    defaults = [one for one in config.synonyms if one.source == Source.DEFAULT]
+    own = [one.value for one in defaults if one.name == config.name]
+    is_default = config.config_source == Source.DEFAULT or word != "broker"
+    default = own[0] if own else config.value if is_default else None
+    return " | ".join(
+        (
+            word,
+            config.name,
+            ConfigTypeId(config.config_type).name.lower(),
+            "read-only" if config.read_only else "dynamic",
+            "null" if default is None else default,
+            ",".join(one.name for one in defaults),
+        )
+    ).rstrip()
+
+
+def table():
+    return TABLE.read_text().splitlines()
