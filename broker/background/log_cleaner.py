@@ -37,6 +37,10 @@ T = TypeVar("T")
 PARTITIONS_PER_TURN = 50  # looked at between two checkpoints of the loop
 
 
+# Of `log.cleaner.io.buffer.load.factor`, which Kafka takes whatever it is: a map must have room, and be of use.
+_FULL_MIN, _FULL_MAX = 0.01, 0.99
+
+
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
     """Kafka's log.cleaner.enable, .backoff.ms (here seconds), .dedupe.buffer.size and .io.buffer.load.factor,
@@ -56,7 +60,7 @@ class CleanerSettings:
             backoff=configs.now("log.cleaner.backoff.ms") / 1000,
             limits=CleanerLimits(
                 configs.now("log.cleaner.dedupe.buffer.size"),
-                configs.now("log.cleaner.io.buffer.load.factor"),
+                min(max(configs.now("log.cleaner.io.buffer.load.factor"), _FULL_MIN), _FULL_MAX),
             ),
             bytes_per_second_max=configs.now("log.cleaner.io.max.bytes.per.second"),
         )

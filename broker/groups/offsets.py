@@ -1,8 +1,8 @@
 """Offsets: who may commit them, what is read back. Decisions only, as records; what is written off is `removal`'s.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
-topic ids, KIP-447 for stable offsets). Different on purpose: an offset below -1 is refused (INVALID_REQUEST), Kafka
-stores it.
+topic ids, KIP-447 for stable offsets). What the numbers of a commit mean is the clients' matter: some commit -2 for
+"the earliest".
 """
 
 from __future__ import annotations
@@ -162,11 +162,14 @@ def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> i
 
 def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
     """What is wrong with an offset wherever it is to be kept."""
-    if len(partition.committed_metadata or "") > limits.offset_metadata_size_max:
+    if java_length(partition.committed_metadata or "") > limits.offset_metadata_size_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    if partition.committed_offset < NO_OFFSET:
-        return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
+
+
+def java_length(text: str) -> int:
+    """`String.length` of Java: in units of UTF-16, of which a character outside the basic plane takes two."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _expire_timestamp(retention_ms: int, now_ms: int) -> int:

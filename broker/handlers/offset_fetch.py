@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from broker.coordination.responses import PendingResponse
-from broker.groups.offsets import not_found
+from broker.groups.offsets import NO_OFFSET, not_found
 from broker.handlers.context import Context
 from broker.handlers.loaded_groups import when_loaded
 from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
@@ -168,7 +168,7 @@ def _drop_unknown(group: OffsetFetchResponseGroup) -> None:
     """What was not committed for the topic of now, nobody has asked for by name."""
     for topic in group.topics:
         topic.partitions = [
-            one for one in topic.partitions if one.committed_offset >= 0 or one.error_code
+            one for one in topic.partitions if one.committed_offset != NO_OFFSET or one.error_code
         ]
     group.topics = [topic for topic in group.topics if topic.partitions]
 

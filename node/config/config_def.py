@@ -76,8 +76,8 @@ def between(low: float, high: float) -> Check:
 
 def between_or_default(low: float, high: float) -> Check:
     """A level, or -1 for the codec's own default."""
-    within = between(low, high)
-    return lambda value: None if value == -1 else within(value)
+    why = f"Value must be between {low} and {high} or equal to -1"
+    return lambda value: None if value == -1 or low <= value <= high else why
 
 
 def one_of(*choices: str) -> Check:

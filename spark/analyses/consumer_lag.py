@@ -71,7 +71,7 @@ WITH commits AS (
               THEN (unix_millis(p.last_commit_ts) - unix_millis(a.advanced_ts)) / 1000D END AS still_seconds, d.end_ts,
          l.end_offset IS NULL AND p.committed > 0 AS is_unknown
   FROM pairs p LEFT JOIN last_ends l USING (topic, partition) LEFT JOIN advanced a USING (group, topic, partition)
-  LEFT JOIN waiting w USING (group, topic, partition) CROSS JOIN data_end d WHERE p.committed IS NOT NULL
+  LEFT JOIN waiting w USING (group, topic, partition) CROSS JOIN data_end d WHERE p.committed >= 0
 ), largest AS (
   SELECT group FROM now GROUP BY group ORDER BY sum(lag) DESC, group LIMIT {GROUPS}
 ), chosen AS (
@@ -95,7 +95,7 @@ SELECT 'history' AS kind, group, CAST(NULL AS STRING) AS topic, CAST(NULL AS INT
        CAST(NULL AS TIMESTAMP) AS last_commit_ts,
        CAST(NULL AS BIGINT) AS all_lag, CAST(NULL AS BIGINT) AS all_groups, CAST(NULL AS BIGINT) AS all_stuck,
        CAST(NULL AS BIGINT) AS all_unknown, CAST(NULL AS BIGINT) AS all_untimed
-FROM points WHERE committed IS NOT NULL GROUP BY group, ts
+FROM points WHERE committed >= 0 GROUP BY group, ts
 UNION ALL
 (SELECT 'now', group, topic, partition, end_ts, lag, CASE WHEN lag > 0 THEN lag_seconds ELSE 0D END, still_seconds,
         commits, last_commit_ts, sum(lag) OVER (), size(collect_set(group) OVER ()),

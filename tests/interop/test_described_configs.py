@@ -17,6 +17,7 @@ from tests.node.config.described import (
     METRICS,
     TABLE,
     TOPIC,
+    WORDS,
     rows,
     table,
 )
@@ -131,10 +132,10 @@ def create(peer, *names):
     return [(one.name, one.value, one.config_source) for one in answer.topics[0].configs]
 
 
-def alter(peer, kind, name, key, value):
+def alter(peer, kind, name, key, value, *, validate_only=False):
     config = AlterableConfig(name=key, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     (answer,) = peer.root(request, 1).responses
     return answer.error_code, answer.error_message
 
@@ -289,3 +290,61 @@ def test_the_table_is_kafkas(kafka):
     if datadriven.REWRITE:
         TABLE.write_text("\n".join(found) + "\n")
     assert table() == found
+
+
+def try_alteration(peer, kind, name, key, value):
+    return alter(peer, kind, name, key, value, validate_only=True)
+
+
+# What a table of keys might judge in another way than Kafka's.
+VALUES = [
+    *("-5", "-2", "-1", "0", "1", "7", "30000", "2147483648", "9223372036854775808"),
+    *("x", "", " 7 ", "1.5", ".5", "NaN", "TRUE", "yes", "a,b", "a,,b", "delete,delete", "*"),
+    *(
+        "1_0",
+        "0x10",
+        "+7",
+        "1:2",
+        "gzip",
+        "GZIP",
+        "none",
+        "CreateTime",
+        "earliest",
+        "by_duration:PT1H",
+    ),
+]
+
+
+# Kafka refuses an empty part of a list, ours leave it out.
+LISTS_WITHOUT_EMPTY_PARTS = {("metrics", "a,,b")}
+# A broker-level alteration while eligible leader replicas are enabled: both refuse all values, by other codes.
+ELSEWHERE = {"min.insync.replicas"}
+# Of all brokers, which Kafka does not look at where this broker has its own.
+OVERRIDDEN = {("log.retention.ms", "0")}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "none"), (GROUP, "none"), (METRICS, "none")])
+def test_the_same_values_may_be_set(peers, kind, name):
+    found = {}
+    for key in keys_of(kind):
+        for value in VALUES:
+            theirs, ours = (try_alteration(peer, kind, name, key, value)[0] for peer in peers)
+            if theirs != ours and (key, value) not in LISTS_WITHOUT_EMPTY_PARTS:
+                found[key, value] = (theirs, ours)
+    assert found == {}
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+def test_no_value_of_a_broker_is_refused_that_kafka_takes(peers, name):
+    """Kafka refuses more, since it must start threads and load classes there and then."""
+    found = {}
+    for key in set(keys_of(BROKER)) - ONLY_READ - ELSEWHERE:
+        for value in VALUES:
+            theirs, ours = (try_alteration(peer, BROKER, name, key, value)[0] for peer in peers)
+            if ours and theirs != ours and (key, value) not in OVERRIDDEN:
+                found[key, value] = (theirs, ours)
+    assert found == {}
+
+
+def keys_of(kind):
+    return [line.split(" | ")[1] for line in table() if line.startswith(f"{WORDS[kind]} | ")]

@@ -48,7 +48,9 @@ def _of_coordinator(
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed, by topic and partition; nothing for a group that there is not."""
+    """What a group has committed, by topic and partition; nothing for a group that there is not. A negative offset is
+    none, as for Kafka's tools: some clients commit -2 for "the earliest".
+    """
     from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
@@ -58,6 +60,7 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in answer.topics
         for partition in topic.partitions
+        if partition.committed_offset >= 0
     }
 
 

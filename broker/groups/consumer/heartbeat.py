@@ -53,19 +53,19 @@ def check_request(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]
 ) -> None:
     """Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
-    _refuse_if(not request.group_id, "GroupId can't be empty.")
-    _refuse_if(request.instance_id == "", "InstanceId can't be empty.")
-    _refuse_if(request.rack_id == "", "RackId can't be empty.")
+    _refuse_if(_is_blank(request.group_id), "GroupId can't be empty.")
+    _refuse_if(_is_blank(request.instance_id), "InstanceId can't be empty.")
+    _refuse_if(_is_blank(request.rack_id), "RackId can't be empty.")
     epoch = request.member_epoch
     _refuse_if(len(request.member_id) > MEMBER_ID_CHARACTERS_MAX, "MemberId is too long.")
-    needs_id = epoch != JOINING_EPOCH or version >= OWN_MEMBER_ID_VERSION
-    _refuse_if(needs_id and not request.member_id, "MemberId can't be empty.")
+    needs_id = epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH or version >= OWN_MEMBER_ID_VERSION
+    _refuse_if(needs_id and _is_blank(request.member_id), "MemberId can't be empty.")
     if epoch == JOINING_EPOCH:
         _check_joining(request)
     elif epoch == LEAVING_STATIC_EPOCH:
         _refuse_if(request.instance_id is None, "InstanceId can't be null.")
     else:
-        _refuse_if(epoch < LEAVING_EPOCH, "MemberEpoch is invalid.")
+        _refuse_if(epoch < LEAVING_STATIC_EPOCH, "MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -84,10 +84,15 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
         request.topic_partitions is None or bool(request.topic_partitions),
         "TopicPartitions must be empty when (re-)joining.",
     )
+    # An empty list, or pattern, is a member that is subscribed to nothing.
     _refuse_if(
-        not request.subscribed_topic_names and not request.subscribed_topic_regex,
+        request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
         "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
     )
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is not None and not text.strip()
 
 
 def _refuse_if(wrong: bool, message: str) -> None:

@@ -87,9 +87,20 @@ def test_metadata_is_bounded(driver):
     assert driver.shard.store.offset("g", "t", 0).metadata == ""
 
 
-def test_negative_offsets(driver):
-    assert driver.commit_offset(-2) is E.INVALID_REQUEST
-    assert driver.commit_offset(-1) is E.NONE
+def test_metadata_is_measured_as_java_does(driver):
+    """A character outside the basic plane counts twice."""
+    assert driver.commit_offset(1, metadata="\N{GRINNING FACE}" * 2048) is E.NONE
+    assert driver.commit_offset(2, metadata="\N{GRINNING FACE}" * 2048 + "m") is (
+        E.OFFSET_METADATA_TOO_LARGE
+    )
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -7, -(1 << 63), INT64_MAX])
+def test_any_offset_is_stored_and_read_back(driver, offset):
+    driver.commit_offset(5)
+    assert driver.commit_offset(offset) is E.NONE
+    assert fetch(driver, 0) == [offset]
+    driver.log[-1].encode(0)  # it can be written
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ async def test_without_the_feature_it_is_not_served(tmp_path, autojump_clock):
             {"topic_partitions": [TopicPartitions(topic_id=TOPIC_ID, partitions=[0])]},
             E.INVALID_REQUEST,
         ),
-        ({"subscribed_topic_names": []}, E.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, E.INVALID_REQUEST),
         ({"subscribed_topic_names": ["t" * 200] * 5000}, E.INVALID_REQUEST),
         ({"server_assignor": "sticky"}, E.UNSUPPORTED_ASSIGNOR),
         ({"subscribed_topic_regex": "(a"}, E.INVALID_REGULAR_EXPRESSION),

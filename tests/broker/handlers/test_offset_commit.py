@@ -4,6 +4,7 @@ import pytest
 import trio
 
 from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_fetch import offset_fetch
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from wire.errors import ErrorCode
 from wire.messages.offset_commit import (
@@ -11,6 +12,7 @@ from wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 E = ErrorCode
 
@@ -111,7 +113,7 @@ async def test_refusals(tmp_path):
         large = request(topic({0: 1}, metadata="m" * 4097), topic({1: -5}))
         assert codes(await rig.call(offset_commit, large, 9)) == [
             ("t", 0, E.OFFSET_METADATA_TOO_LARGE),
-            ("t", 1, E.INVALID_REQUEST),
+            ("t", 1, E.NONE),
         ]
 
 
@@ -140,3 +142,18 @@ async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
         deferred = rig.start(offset_commit, request(topic({0: 2})), 9)
         answer = await rig.finish(request(), 9, deferred)
         assert codes(answer) == [("t", 0, E.COORDINATOR_NOT_AVAILABLE)]
+
+
+async def test_a_group_is_reset_to_the_earliest_by_minus_two(tmp_path):
+    """KafkaJS' `resetOffsets({earliest: true})`; its consumers ask ListOffsets when they read -2."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        for offset in (5, -2, -1, -7):
+            answer = await rig.call(offset_commit, request(topic({0: offset})), 2)
+            assert codes(answer) == [("t", 0, E.NONE)]
+            wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+            asked = OffsetFetchRequest(group_id="g", topics=[wanted])
+            (found,) = (await rig.call(offset_fetch, asked, 1)).topics
+            assert [one.committed_offset for one in found.partitions] == [offset]

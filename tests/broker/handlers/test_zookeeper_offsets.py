@@ -93,9 +93,10 @@ async def test_what_does_not_exist_is_neither_stored_nor_looked_for(rig):
 
 
 async def test_offsets_are_checked_as_those_in_kafka(rig):
-    assert await commit(rig, {0: -2}) == {0: E.INVALID_REQUEST}
     assert await commit(rig, {0: 1}, metadata="m" * 4097) == {0: E.OFFSET_METADATA_TOO_LARGE}
     assert not rig.context.zookeeper_offsets.offsets.get("g")
+    assert await commit(rig, {0: -2}) == {0: E.NONE}
+    assert await fetch(rig, 0) == {0: (-2, E.NONE, "")}
 
 
 async def test_an_offset_that_is_no_number_is_an_error_and_not_an_absent_one(rig):

@@ -181,6 +181,9 @@ def test_lag(spark):
         stuck = min(10 * i, 50)
         commits.append((2 * i + 1, at(i * 10 + 1), "g", "orders", 1, stuck, at(i * 10 + 1)))
     commits.append((99, at(5), "gone", "orders", 0, None, None))
+    commits.append(
+        (100, at(5), "reset", "orders", 0, -2, at(5))
+    )  # to the earliest, as KafkaJS says
     told = analysed(spark, "consumer_lag", group_offsets=commits, batches=batches)
     now = {(row["group"], row["partition"]): row for row in told.rows("now")}
     assert {key: row["lag"] for key, row in now.items()} == {("g", 0): 20, ("g", 1): 150}

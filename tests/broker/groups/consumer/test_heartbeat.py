@@ -55,6 +55,8 @@ def joining(**other):
         {"server_assignor": "range"},
         {"server_assignor": None},
         {"subscribed_topic_names": None, "subscribed_topic_regex": "t"},
+        {"subscribed_topic_names": [], "subscribed_topic_regex": None},
+        {"subscribed_topic_names": None, "subscribed_topic_regex": ""},
     ],
     ids=lambda one: next(iter(one)),
 )
@@ -72,6 +74,26 @@ def test_only_who_joins_by_version_0_needs_no_id(version, epoch):
     with pytest.raises(KafkaError, match="MemberId can't be empty"):
         check_request(joining(member_id="", member_epoch=epoch), version, ("uniform",))
     check_request(joining(member_id=""), 0, ("uniform",))
+
+
+def test_who_joins_must_say_what_it_subscribes_to():
+    with pytest.raises(KafkaError, match="must be non-null when"):
+        check_request(joining(subscribed_topic_names=None), 1, ("uniform",))
+
+
+@pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_name_of_blanks_is_no_name(field, blank):
+    with pytest.raises(KafkaError, match="can't be empty"):
+        check_request(joining(**{field: blank}), 1, ("uniform",))
+
+
+def test_a_member_that_subscribes_to_nothing_is_a_member(driver):
+    answer = driver.consumer_heartbeat("a", topics=[])
+    assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
+    assert driver.consumer_heartbeat("a", answer.member_epoch, topics=["t"]).error_code == 0
+    assert driver.consumer_heartbeat("b", regex="").error_code == 0
+    assert set(group_of(driver).members) == {"a", "b"}
 
 
 # -- what is left out stays

@@ -94,7 +94,6 @@ def test_an_answer_without_another_word_for_failures_is_given_all_the_same(drive
         {"rack": ""},
         {"member_id": ""},
         {"member_id": "m" * (MEMBER_ID_CHARACTERS_MAX + 1)},
-        {"topics": []},
         {"topics": ["t" * (SUBSCRIPTION_BYTES_MAX // 2 + 1)] * 2},
         {"owned": {"t": [0]}},
         {"rebalance_ms": -1},

@@ -1,0 +1,35 @@
+"""What commands take for committed."""
+
+import trio
+
+from tests.broker.handlers.asking import asked
+from trimaran.client.groups import committed_offsets
+from wire.blocking import BlockingClient
+from wire.client.destinations import Coordinator
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+
+async def test_a_negative_offset_is_none(tmp_path):
+    async with asked(tmp_path, offsets_topic_replication_factor="1") as one:
+        await one.create("t", partitions=2)
+
+        def committed():
+            with BlockingClient(one.cluster.bootstrap) as client:
+                committed_offsets(client, "g")  # finds the coordinator, or waits for it
+                partitions = [
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=offset, committed_metadata=""
+                    )
+                    for index, offset in ((0, 5), (1, -2))
+                ]
+                topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
+                request = OffsetCommitRequest(group_id="g", member_id="", topics=[topic])
+                answer = client.call(Coordinator("g"), request, version=9)
+                assert {one.error_code for one in answer.topics[0].partitions} == {0}
+                return committed_offsets(client, "g")
+
+        assert await trio.to_thread.run_sync(committed) == {("t", 0): 5}
