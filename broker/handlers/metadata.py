@@ -166,11 +166,16 @@ def _missing(request: MetadataRequest, ctx: Context, may_see: MaySee) -> list[st
 
 
 async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, ErrorCode]:
-    """What became of the missing topics, by name."""
+    """What is told of the missing topics, by name. As in Kafka one that was created just now is unknown in this answer:
+    clients ask again, and some rely on that.
+    """
     may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
     codes = {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in missing if not may_create(name)}
     left = [name for name in missing if name not in codes and why_illegal(name) is None]
-    return codes | await ctx.topic_creation.create(left, call) if left else codes
+    created = await ctx.topic_creation.create(left, call) if left else {}
+    return codes | {
+        name: code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name, code in created.items()
+    }
 
 
 def _view(ctx: Context, call: Call, image: MetadataImage) -> TopicView:
@@ -272,10 +277,9 @@ def _by_name(
 ) -> TopicImage | MetadataResponseTopic:
     if not may_see(name):
         return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name).replace(is_internal=False)
-    topic = image.topics.by_name.get(name)
-    if topic is not None:
+    topic, code = image.topics.by_name.get(name), created.get(name)
+    if topic is not None and code is None:
         return topic
-    code = created.get(name)
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _error(code, name)
     if why_illegal(name) is not None:

@@ -1,7 +1,7 @@
 """Creates topics that somebody wants and that are not there: `auto.create.topics.enable`, and internal topics.
 
-Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once and lets the client ask again; here who asks waits
-until the topic is in the broker's image, or the controller has refused.
+Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once; here who asks waits until the topic is in the image
+of the broker, so that asking again finds it, or until the controller has refused, which is told.
 """
 
 from __future__ import annotations

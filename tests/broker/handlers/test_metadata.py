@@ -110,10 +110,13 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
     answer = await ask(harness, "new", "other", "bad name")
     assert asked == [["new", "other"]]
     assert [(one.name, one.error_code) for one in answer.topics] == [
-        ("new", 0),
+        ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("other", ErrorCode.INVALID_REPLICATION_FACTOR),
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
+    assert [len(one.partitions) for one in answer.topics] == [0, 0, 0]
+    (known,) = (await ask(harness, "new")).topics
+    assert (known.error_code, len(known.partitions)) == (0, 1)
     await ask(harness, "third", allow_auto_topic_creation=False)
     assert len(asked) == 1
 
