@@ -216,5 +216,6 @@ async def test_topics_made_by_asking_for_them_count_for_who_asks(tmp_path):
         assert "auto" not in one.image.topics.by_name
         await alter(one, "controller_mutation_rate", remove=True)
         async with connected_to(one.broker) as client:
+            await client.call(missing, timeout=SECONDS)
             (told,) = (await client.call(missing, timeout=SECONDS)).topics
         assert told.error_code == 0

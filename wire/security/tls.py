@@ -1,7 +1,8 @@
 """TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 and JKS files.
 
 Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java a store that is called JKS may be
-PKCS12. Left out: certificates that change while a node runs (`quorum.serving.altered_security`).
+PKCS12, and the other way round. Left out: certificates that change while a node runs
+(`quorum.serving.altered_security`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Literal
 
 from wire.security.jks import MAGIC, JksError, pem_of_jks
 from wire.security.small_files import read_small_file
+from wire.security.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -168,11 +170,23 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
         with _as_file(pem) as path:
             context.load_cert_chain(path, password=password or "")
     except (ssl.SSLError, ValueError) as error:
+        if _reason(error) in REASONS:
+            raise _too_weak(key, settings.keystore_location, pem, _reason(error)) from error
         raise TlsError(
             key,
             f"no usable private key with its certificate chain ({_reason(error)})",
             "give the key, then its certificate, then those of its issuers, and ssl.key.password if it is encrypted",
         ) from error
+
+
+def _too_weak(key: str, location: str | None, pem: str, reason: str) -> TlsError:
+    what = "; ".join(weaknesses(pem)) or "a certificate of the chain is too weak"
+    where = f"{location}: " if location else ""
+    return TlsError(
+        key,
+        f"{where}{what}; Java takes that, OpenSSL does not ({reason})",
+        f"have it issued again, with an RSA key of {RSA_BITS_MIN} bits or more and signed with SHA-256",
+    )
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -245,7 +259,7 @@ def _read_store(
             f"{location}: {error.strerror}",
             "name a regular file that this process may read",
         ) from error
-    if kind == "JKS" and data.startswith(MAGIC):
+    if kind in ("JKS", "PKCS12") and data.startswith(MAGIC):
         try:
             return pem_of_jks(data, password, key_password)
         except JksError as error:

@@ -178,3 +178,9 @@ def test_suites_are_known_by_their_names_in_rfcs(certificates, suite, name):
 def test_names_of_servers_are_compared_unless_told_not_to(certificates):
     assert certificates.client_context().check_hostname
     assert not certificates.client_context(check_hostname=False).check_hostname
+
+
+def test_a_store_that_is_called_pkcs12_may_be_javas_own():
+    """As in Java, which tells the two apart by their content."""
+    settings = replace(JKS, keystore_type="PKCS12", truststore_type="PKCS12")
+    assert server_context(settings).cert_store_stats()["x509"] == 1

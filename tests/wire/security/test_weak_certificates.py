@@ -1,0 +1,110 @@
+"""Certificates that Java takes and OpenSSL does not: a node says which one, and why."""
+
+import datetime as dt
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.security.tls import TlsError, TlsSettings, server_context
+from wire.security.weak_certificates import weaknesses
+
+PEM = serialization.Encoding.PEM
+NOW = dt.datetime.now(dt.UTC)
+SHA_256, SHA_1, MD5 = (bytes.fromhex(f"2a864886f70d0101{end}") for end in ("0b", "05", "04"))
+
+
+def key_of(bits=2048):
+    return rsa.generate_private_key(65537, bits)
+
+
+def named(text):
+    organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example")
+    return x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def certificate(subject, key, issuer, issuer_key, algorithm=SHA_256):
+    """Nobody signs with weak digests any more, so that only the name of the algorithm is another."""
+    builder = x509.CertificateBuilder(named(issuer), named(subject), key.public_key(), 7)
+    builder = builder.not_valid_before(NOW - dt.timedelta(days=1))
+    builder = builder.not_valid_after(NOW + dt.timedelta(days=1))
+    der = builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    return ssl.DER_cert_to_PEM_cert(der.replace(SHA_256, algorithm))
+
+
+def pem_of(key):
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(PEM, form, serialization.NoEncryption()).decode()
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return key_of(), key_of()
+
+
+def refusal(key, *chain):
+    settings = TlsSettings(
+        keystore_type="PEM", keystore_key=pem_of(key), keystore_chain="".join(chain)
+    )
+    with pytest.raises(TlsError) as caught:
+        server_context(settings)
+    return caught.value
+
+
+def test_a_leaf_signed_with_sha_1_is_named(keys):
+    own, authority = keys
+    error = refusal(own, certificate("node", own, "ca", authority, SHA_1))
+    assert "CN=node,O=Example is signed with SHA-1" in error.why
+    assert "issued again" in error.fix
+    assert "SHA-256" in error.fix
+
+
+def test_the_file_is_named(keys, tmp_path):
+    own, authority = keys
+    store = tmp_path / "node.pem"
+    store.write_text(pem_of(own) + certificate("node", own, "ca", authority, SHA_1))
+    with pytest.raises(TlsError, match=rf"{store}: the certificate of CN=node"):
+        server_context(TlsSettings(keystore_type="PEM", keystore_location=str(store)))
+
+
+def test_the_one_of_a_chain_is_named(keys):
+    own, authority = keys
+    leaf = certificate("node", own, "middle", authority)
+    error = refusal(own, leaf, certificate("middle", authority, "root", own, SHA_1))
+    assert "CN=middle,O=Example is signed with SHA-1" in error.why
+    assert "CN=node" not in error.why
+
+
+def test_md5_is_named(keys):
+    own, authority = keys
+    error = refusal(own, certificate("node", own, "ca", authority, MD5))
+    assert "CN=node,O=Example is signed with MD5" in error.why
+
+
+def test_a_short_key_is_named(keys):
+    short = key_of(1024)
+    error = refusal(short, certificate("node", short, "ca", keys[1]))
+    assert "CN=node,O=Example has an RSA key of 1024 bits" in error.why
+
+
+def test_a_signature_on_itself_says_nothing(keys):
+    own, _ = keys
+    chain = certificate("node", own, "node", own, SHA_1)
+    server_context(TlsSettings(keystore_type="PEM", keystore_key=pem_of(own), keystore_chain=chain))
+    assert weaknesses(chain) == []
+
+
+def test_good_ones_have_no_weakness(keys):
+    own, authority = keys
+    assert weaknesses(certificate("node", own, "ca", authority)) == []
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_no_certificate(data):
+    assert weaknesses(ssl.DER_cert_to_PEM_cert(data)) == []
+    assert weaknesses("-----BEGIN CERTIFICATE-----") == []
