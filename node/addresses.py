@@ -5,7 +5,6 @@ Source: Kafka asks `InetAddress.getByName` when such a configuration changes.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from collections.abc import Callable
 import trio
 
 from node import events
+from wire.hosts import address_in
 from wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
@@ -22,16 +22,6 @@ log = logging.getLogger(__name__)
 NAMES_MAX = 10_000
 # A resolver that does not answer keeps others waiting for so long.
 LOOKUP_SECONDS = 10.0
-
-
-def address_in(text: str) -> str | None:
-    """An address as sockets write it, IPv4 in IPv6 as IPv4; None of a name."""
-    try:
-        ip = ipaddress.ip_address(text.strip("[]"))
-    except ValueError:
-        return None
-    old = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return str(old or ip)
 
 
 class AddressBook:

@@ -18,6 +18,7 @@ from node.runtime.steps import pieces
 from quorum.metadata.features import GROUP_VERSION
 from quorum.serving.authorization import may_with_topic
 from wire.errors import ErrorCode, KafkaError
+from wire.hosts import java_text
 from wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -110,7 +111,7 @@ def _beat(
             request=request,
             version=call.header.api_version,
             client_id=call.header.client_id or "",
-            client_host=f"/{call.connection.peer[0]}",  # as Java prints an address
+            client_host=f"/{java_text(call.connection.peer[0])}",  # as Java prints an address
             new_id=str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
             refused=refused,

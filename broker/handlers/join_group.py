@@ -11,6 +11,7 @@ from broker.groups.operation import join_error
 from broker.handlers.context import Context
 from broker.handlers.loaded_groups import when_loaded
 from wire.errors import ErrorCode, KafkaError
+from wire.hosts import java_text
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
@@ -53,7 +54,7 @@ def join_group(
 
     if sum(len(one.name) + len(one.metadata) for one in request.protocols) > MEMBER_BYTES_MAX:
         return refuse(ErrorCode.INVALID_REQUEST)
-    host = f"/{call.connection.peer[0]}"  # as Java prints an address
+    host = f"/{java_text(call.connection.peer[0])}"  # as Java prints an address
     try:
         connection = call.connection
         pending = ctx.groups.join(

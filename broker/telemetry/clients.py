@@ -20,6 +20,7 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
+from wire.hosts import java_text
 from wire.primitives import NIL_UUID, uuid_to_text
 from wire.transport.calls import Call, ConnectionInfo
 
@@ -239,7 +240,7 @@ def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
         "client_id": call.header.client_id,
         "client_software_name": name,
         "client_software_version": version,
-        "client_source_address": call.connection.peer[0],
+        "client_source_address": java_text(call.connection.peer[0]),
         "client_source_port": str(call.connection.peer[1]),
     }
     return {key: value for key, value in found.items() if value}

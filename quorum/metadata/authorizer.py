@@ -23,6 +23,7 @@ from quorum.metadata.image import (
 )
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
+from wire.hosts import is_host
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from wire.security.principal import Principal
 
@@ -203,7 +204,9 @@ def _dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
 
 
 def _concerns(acl: Acl, principal: str, host: str) -> bool:
-    return acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (WILDCARD, host)
+    return acl.principal in (principal, WILDCARD_PRINCIPAL) and (
+        acl.host == WILDCARD or is_host(acl.host, host)
+    )
 
 
 def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:

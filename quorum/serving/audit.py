@@ -12,6 +12,7 @@ import time
 
 from quorum.metadata.acls import Acl, known
 from quorum.metadata.authorizer import Action, Verdict
+from wire.hosts import java_text
 from wire.messages.registry import REQUESTS
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
 from wire.transport.calls import Call
@@ -67,7 +68,7 @@ def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True
         "%s principal=%a host=%s listener=%s operation=%s resource=%s:%a request=%s by=%s%s",
         "allowed" if verdict.allowed else "denied",
         str(connection.principal),
-        connection.peer[0],
+        java_text(connection.peer[0]),
         connection.listener,
         action.operation.name,
         action.resource_type.name,

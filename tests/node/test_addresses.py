@@ -1,25 +1,9 @@
 """Host names of configurations: addresses are at hand, names are looked up once, nobody waits."""
 
-import pytest
 import trio
 
 from node import addresses
-from node.addresses import AddressBook, address_in
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("10.0.0.7", "10.0.0.7"),
-        ("::ffff:10.0.0.7", "10.0.0.7"),
-        ("[::1]", "::1"),
-        ("0:0:0:0:0:0:0:1", "::1"),
-        ("host", None),
-        ("", None),
-    ],
-)
-def test_an_address_is_as_sockets_write_it(text, expected):
-    assert address_in(text) == expected
+from node.addresses import AddressBook
 
 
 async def test_a_name_is_looked_up_once_and_whoever_needs_it_is_told(monkeypatch, nursery):

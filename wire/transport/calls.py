@@ -18,6 +18,7 @@ import trio
 
 from wire import events
 from wire.errors import ErrorCode
+from wire.hosts import java_text
 from wire.schema import Message
 from wire.security.principal import ANONYMOUS, Principal
 from wire.transport.loop_time import LoopTime
@@ -112,7 +113,9 @@ class ConnectionInfo:
             _call(self._callbacks.popitem()[0])
 
     def __str__(self) -> str:
-        return f"connection {self.id} from {self.peer[0]}:{self.peer[1]} on {self.listener}"
+        return (
+            f"connection {self.id} from {java_text(self.peer[0])}:{self.peer[1]} on {self.listener}"
+        )
 
 
 def _call(callback: Callback) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import trio
 
 from wire import events
+from wire.hosts import java_text
 from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.calls import Address, ConnectionInfo
 from wire.transport.connection import Connection
@@ -246,13 +247,13 @@ class _Acceptor(Server):
         )
         if early > 0:
             self.counters.refused += 1
-            self._log.log(events.ADDRESS_TOO_FAST, address=ip)
+            self._log.log(events.ADDRESS_TOO_FAST, address=java_text(ip))
             nursery.start_soon(_close_later, accepted, early)
             return
         if self._quotas.is_too_many_of(ip):
             self.counters.refused += 1
             count = self._quotas.of_address(ip)
-            self._log.log(events.ADDRESS_FULL, address=ip, connections=count)
+            self._log.log(events.ADDRESS_FULL, address=java_text(ip), connections=count)
             accepted.close()
             return
         try:

@@ -16,6 +16,7 @@ from quorum.controller.context import ControllerContext
 from quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from quorum.serving.authorization import ACL_JUDGE
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.hosts import address_in
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_request_header
@@ -119,7 +120,7 @@ def _client(
     request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
 ) -> ConnectionInfo:
     """The client's connection as far as decisions look at it; it lives as long as the broker's."""
-    address = str(ipaddress.ip_address(request.client_host_address))
+    address = str(address_in(str(ipaddress.ip_address(request.client_host_address))))
     return replace(broker, peer=(address, 0), principal=principal)
 
 

@@ -42,12 +42,14 @@ async def test_every_version(tmp_path, autojump_clock, monkeypatch, version, inl
             E.GROUP_ID_NOT_FOUND,
             "Group g not found.",
         )
+        rig._connection.peer = ("::1", 4567)
         await rig.call(consumer_group_heartbeat, joining(rack_id="r"), 1)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups
         assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
         assert group.assignor_name == "uniform"
         (member,) = group.members
         assert (member.member_id, member.member_epoch, member.rack_id) == ("m", 2, "r")
+        assert member.client_host == "/0:0:0:0:0:0:0:1"
         assert member.subscribed_topic_names == ["t"]
         for assignment in (member.assignment, member.target_assignment):
             (topic,) = assignment.topic_partitions

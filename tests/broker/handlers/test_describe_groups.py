@@ -71,3 +71,14 @@ async def test_the_longest_group_id_that_does_not_exist(tmp_path):
         response = await rig.call(describe_groups, request, 6)
         assert len(encode_response(response, 6, 1)) > len(group_id)
         assert response.groups[0].error_message.startswith("Group ggg")
+
+
+async def test_a_host_of_ipv6_is_written_as_java_writes_it(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        rig._connection.peer = ("::1", 4567)
+        await rig.call(join_group, join_request(), 3, client_id="me")
+        (group,) = (await rig.call(describe_groups, DescribeGroupsRequest(groups=["g"]), 5)).groups
+        assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]

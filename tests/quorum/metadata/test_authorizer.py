@@ -77,6 +77,18 @@ def test_some_resource_of_a_type(acls, allowed):
     assert judge_by_type(AclIndex.of(acls), "User:alice", "h", WRITE).allowed == allowed
 
 
+@pytest.mark.parametrize("told", ["::1", "0:0:0:0:0:0:0:1", "0000::0001"])
+@pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1"])
+def test_a_host_is_an_address_however_it_is_written(told, host):
+    """Kafka compares texts, so that a DENY of ::1 does nothing there."""
+    allowing, denying = acl("orders"), acl("orders", DENY, host=told)
+    index = AclIndex.of([allowing, denying])
+    assert judge(index, "User:alice", host, WRITE).acl == denying
+    assert not judge_by_type(index, "User:alice", host, WRITE).allowed
+    assert judge(index, "User:alice", "::2", WRITE).acl == allowing
+    assert judge(AclIndex.of([acl("orders", host=told)]), "User:alice", host, WRITE).allowed
+
+
 NAMES = st.sampled_from(["a", "ab", "abc", "b", "*"])
 ACLS = st.builds(
     acl, NAMES, st.sampled_from([ALLOW, DENY]), st.sampled_from([LITERAL, PREFIXED])

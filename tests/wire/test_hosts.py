@@ -1,0 +1,89 @@
+"""Texts of addresses: what is the same address, and how Java writes it."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.hosts import address_in, is_host, java_text
+from wire.transport.calls import ConnectionInfo
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("[::1]", "::1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("FE80::A%eth0", "fe80::a%eth0"),
+        ("host", None),
+        ("", None),
+        ("1" * 65, None),
+    ],
+)
+def test_an_address_is_as_sockets_write_it(text, expected):
+    assert address_in(text) == expected
+
+
+SAME = [
+    ("0:0:0:0:0:0:0:1", "::1"),
+    ("::1", "0:0:0:0:0:0:0:1"),
+    ("0000:0000:0000:0000:0000:0000:0000:0001", "::1"),
+    ("2001:DB8::A", "2001:db8::a"),
+    ("::ffff:10.0.0.7", "10.0.0.7"),
+    ("::FFFF:0A00:0007", "10.0.0.7"),
+    ("0:0:0:0:0:ffff:a00:7", "10.0.0.7"),
+    ("10.0.0.7", "::ffff:10.0.0.7"),
+    ("fe80::1", "fe80::1%eth0"),
+    ("fe80:0:0:0:0:0:0:1%eth0", "fe80::1%eth0"),
+    ("name", "name"),
+]
+OTHERS = [
+    ("::2", "::1"),
+    ("fe80::1%eth1", "fe80::1%eth0"),
+    ("fe80::1%eth0", "fe80::1"),
+    ("10.0.0.7", "10.0.0.70"),
+    ("name", "NAME"),
+    ("", "::1"),
+    ("::", "0.0.0.0"),
+]
+
+
+@pytest.mark.parametrize(("told", "host"), SAME)
+def test_an_address_is_itself_however_it_is_written(told, host):
+    assert is_host(told, host)
+
+
+@pytest.mark.parametrize(("told", "host"), OTHERS)
+def test_another_address_is_another(told, host):
+    assert not is_host(told, host)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:DB8::0A", "2001:db8:0:0:0:0:0:a"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("name", "name"),
+        ("a:b", "a:b"),
+    ],
+)
+def test_java_writes_every_group(host, expected):
+    assert java_text(host) == expected
+
+
+@given(st.ip_addresses())
+def test_every_text_of_an_address_is_that_address(ip):
+    texts = [str(ip), ip.exploded, java_text(str(ip)), str(ip).upper()]
+    assert all(is_host(one, other) for one in texts for other in texts)
+    assert ipaddress.ip_address(java_text(str(ip))) in (ip, getattr(ip, "ipv4_mapped", None))
+
+
+def test_a_connection_names_its_peer_as_java_does():
+    connection = ConnectionInfo(1, "CLIENTS", ("::1", 7), ("::1", 9092))
+    assert str(connection) == "connection 1 from 0:0:0:0:0:0:0:1:7 on CLIENTS"
