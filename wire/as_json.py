@@ -71,12 +71,13 @@ def _fields_of(cls: type[Struct]) -> tuple[tuple[Field, Shape], ...]:
 
 
 def _hidden_in(message: Struct) -> frozenset[str]:
-    """A value under a name that tells a secret is one, whatever message carries it."""
+    """The value of a config that is a secret is one, whatever message carries it."""
     hidden = SECRET_FIELDS.get(type(message).__name__, frozenset())
     names = type(message).__slots__
     if "name" in names and "value" in names:
         name = getattr(message, "name", None)
-        if isinstance(name, str) and is_sensitive(name):
+        kind = getattr(message, "resource_type", None)
+        if isinstance(name, str) and is_sensitive(name, kind):
             return hidden | {"value"}
     return hidden
 

@@ -37,9 +37,11 @@ def json_writer(cls: type[Struct]) -> Writer:
     if not {"name", "value"} <= names:
         return write
     write_guarded = _generated(cls, hidden | {"value"})
+    tells_kind = "resource_type" in names
 
     def write_named(message: Any) -> str:
-        if isinstance(message.name, str) and is_sensitive(message.name):
+        kind = message.resource_type if tells_kind else None
+        if isinstance(message.name, str) and is_sensitive(message.name, kind):
             return write_guarded(message)
         return write(message)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from quorum.metadata.image import MetadataImage
+from quorum.metadata.image import BROKER_RESOURCE, MetadataImage
 from wire.records.sensitive import is_sensitive
 from zkcompat.claim import Leader
 from zkcompat.mirroring.feed import ImageFeed
@@ -270,9 +270,16 @@ def _public(path: str, data: bytes | None) -> str | None:
     known = decode_or_none(EntityConfig.decode, data)
     if known is None:
         return HIDDEN
-    secret = {key for key in known.config if key in SCRAM_KEYS.values() or is_sensitive(key)}
-    shown = {key: HIDDEN if key in secret else value for key, value in known.config.items()}
+    of_broker = path.startswith(f"{CONFIG_BROKERS}/")
+    shown = {
+        key: HIDDEN if _is_secret(key, of_broker=of_broker) else value
+        for key, value in known.config.items()
+    }
     return _text(EntityConfig(shown).encode())
+
+
+def _is_secret(key: str, *, of_broker: bool) -> bool:
+    return is_sensitive(key, BROKER_RESOURCE) if of_broker else key in SCRAM_KEYS.values()
 
 
 def _text(data: bytes | None) -> str | None:

@@ -17,8 +17,9 @@ from dataclasses import replace
 from node.config.config_def import ConfigError, ConfigKey, at_least
 from node.config.security_keys import LISTENER_JAAS, TLS
 from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
-from node.config.synonyms import LISTENER_KEY, broker_synonyms
+from node.config.synonyms import broker_synonyms
 from wire.errors import ErrorCode, KafkaError
+from wire.records.sensitive import LISTENER_KEY
 
 NOTHING: Mapping[str, str] = {}
 # Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.

@@ -112,7 +112,7 @@ def _configs(image: MetadataImage) -> list[dict[str, Any]]:
             "resource_type": name_of(RESOURCE_TYPES, resource_type),
             "resource_name": name,
             "config": {
-                key: HIDDEN if is_sensitive(key) else value
+                key: HIDDEN if is_sensitive(key, resource_type) else value
                 for key, value in sorted(configs.items())
             },
         }

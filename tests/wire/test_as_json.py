@@ -53,11 +53,12 @@ def test_secrets_are_hidden_whatever_carries_them():
     configs = [
         AlterableConfig(name="ssl.key.password", config_operation=0, value="sesame"),
         AlterableConfig(name="retention.ms", config_operation=0, value="1"),
+        AlterableConfig(name="my.plugin", config_operation=0, value="sesame"),
         AlterableConfig(name="sasl.jaas.config", config_operation=1, value=None),
     ]
     resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     shown = as_json(request, 1)["resources"][0]["configs"]
-    assert [one["value"] for one in shown] == [HIDDEN, "1", None]
+    assert [one["value"] for one in shown] == [HIDDEN, "1", HIDDEN, None]
     told = json.dumps(as_json(SaslAuthenticateRequest(auth_bytes=b"\0alice\0sesame"), 2))
     assert json.loads(told) == {"auth_bytes": HIDDEN}

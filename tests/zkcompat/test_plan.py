@@ -199,6 +199,7 @@ def test_secrets_stay_out():
         EMPTY,
         build.config(4, "1", "listener.name.sasl.plain.sasl.jaas.config", "very secret"),
         build.config(4, "1", "ssl.keystore.password", "very secret"),
+        build.config(4, "1", "my.plugin", "very secret"),
         build.config(4, "1", "log.cleaner.threads", "2"),
     )
     written = b"".join(o.data or b"" for o in plan(delta, image))

@@ -81,8 +81,9 @@ def test_a_difference_tells_no_secret():
     assert text not in str(told(path, None))
     stranger = told("/config/users/bob", other)
     assert (stranger.kind, text in str(stranger)) == ("extra", False)
-    data = EntityConfig({"log.cleaner.threads": "2", "ssl.keystore.password": "encoded"}).encode()
-    assert data.decode().count("encoded") == 1
+    secrets = {"ssl.keystore.password": "encoded", "my.plugin": "encoded"}
+    data = EntityConfig({"log.cleaner.threads": "2", **secrets}).encode()
+    assert data.decode().count("encoded") == 2
     assert "encoded" not in str(told("/config/brokers/1", data))
 
 

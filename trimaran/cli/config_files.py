@@ -267,10 +267,8 @@ def _default(key: str) -> str | None:
 
 def _shown(key: str, value: str) -> str:
     """An unknown key may be a plugin's secret."""
-    from wire.records.sensitive import is_sensitive
-
     known = _known(key)
-    is_secret = is_sensitive(key) if known is None else known.sensitive
+    is_secret = known is None or known.kind == "password"
     return HIDDEN if is_secret and value else value
 
 

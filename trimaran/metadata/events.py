@@ -279,8 +279,8 @@ def _config_change(moment: _Moment, record: configs.ConfigRecord) -> ConfigChang
         kind_of(record.resource_type),
         record.resource_name,
         record.name,
-        shown(record.name, record.value),
-        shown(record.name, was),
+        shown(record.resource_type, record.name, record.value),
+        shown(record.resource_type, record.name, was),
     )
 
 
@@ -289,9 +289,9 @@ def kind_of(resource_type: int) -> str:
     return name_of(RESOURCE_TYPES, resource_type).lower().replace("_", "-")
 
 
-def shown(key: str, value: str | None) -> str | None:
+def shown(resource_type: int, key: str, value: str | None) -> str | None:
     """The value of a config, unless it is a secret."""
-    return HIDDEN if value is not None and is_sensitive(key) else value
+    return HIDDEN if value is not None and is_sensitive(key, resource_type) else value
 
 
 def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[Event]:

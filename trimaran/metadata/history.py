@@ -74,5 +74,6 @@ def configs_of(image: MetadataImage, offset: int) -> Iterator[ConfigChange]:
     for (kind, resource), values in image.configs.by_resource.items():
         for name, value in values.items():
             yield ConfigChange(
-                *(offset, NOT_KNOWN, kind_of(kind), resource), *(name, shown(name, value), None)
+                *(offset, NOT_KNOWN, kind_of(kind), resource),
+                *(name, shown(kind, name, value), None),
             )

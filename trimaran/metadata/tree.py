@@ -221,15 +221,15 @@ def _configs(image: MetadataImage) -> Directory:
     return _directory(
         (
             name_of(RESOURCE_TYPES, kind) + (f":{name}" if name else ""),
-            lambda values=values: _config_values(values),  # type: ignore[misc]
+            lambda kind=kind, values=values: _config_values(kind, values),  # type: ignore[misc]
         )
         for (kind, name), values in image.configs.by_resource.items()
     )
 
 
-def _config_values(values: Any) -> Directory:
+def _config_values(kind: int, values: Any) -> Directory:
     return _directory(
-        (key, lambda key=key, value=value: REDACTED if is_sensitive(key) else value)  # type: ignore[misc]
+        (key, lambda key=key, value=value: REDACTED if is_sensitive(key, kind) else value)  # type: ignore[misc]
         for key, value in values.items()
     )
 

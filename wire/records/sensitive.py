@@ -1,22 +1,51 @@
-"""Which dynamic broker configs are secrets and stay out of ZooKeeper (CVE history: other people read it).
+"""Which configs are secrets: passwords, and whatever nothing declares, which a plug-in may have for a secret.
 
-Source: the PASSWORD-typed keys of Kafka's `SslConfigs`, `SaslConfigs` and `PasswordEncoderConfigs`; a listener's own
-key (`listener.name.NAME.…`) ends with one of them. Kafka wrote them encrypted with `password.encoder.secret`; the
-mirror leaves them out.
+The one rule of all that shows configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of Spark.
+Source: `KafkaConfig.maybeSensitive` and `KafkaConfigSchema.isSensitive` of Kafka.
 """
 
 from __future__ import annotations
 
-_ENDINGS = (
-    "sasl.jaas.config",
-    "ssl.keystore.key",
-    "ssl.keystore.certificate.chain",
-    "ssl.truststore.certificates",
+import re
+
+from wire.records.config_names import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
 )
-_WORDS = ("password", "secret")
+
+# `ConfigResource.Type` of Kafka.
+_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
+_TOLD = {_TOPIC: TOPIC_CONFIGS, _BROKER: BROKER_CONFIGS, _GROUP: GROUP_CONFIGS}
+_TOLD_OF_ANY = TOPIC_CONFIGS | BROKER_CONFIGS | GROUP_CONFIGS | CLIENT_METRICS_CONFIGS
+
+LISTENER_KEY = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
+# Set for one mechanism of a listener: `listener.name.LISTENER.MECHANISM.KEY`.
+_OF_MECHANISMS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
 
 
-def is_sensitive(key: str) -> bool:
-    """True for a secret, also of a listener or of a plugin that names its secrets so."""
-    lowered = key.lower()
-    return lowered.endswith(_ENDINGS) or any(word in lowered for word in _WORDS)
+def is_sensitive(name: str, resource_type: int | None = None) -> bool:
+    """Whether the value stays hidden; None is a resource of any kind, where a message does not tell which."""
+    if resource_type in (_BROKER_LOGGER, _CLIENT_METRICS):
+        return False
+    told = _TOLD_OF_ANY if resource_type is None else _TOLD.get(resource_type, frozenset())
+    if name in told:
+        return False
+    base = base_of(name) if resource_type in (None, _BROKER) else None
+    return base not in BROKER_CONFIGS
+
+
+def base_of(name: str) -> str | None:
+    """KEY of `listener.name.LISTENER.KEY` and of `listener.name.LISTENER.MECHANISM.KEY`; None of other names."""
+    found = LISTENER_KEY.fullmatch(name)
+    if found is None:
+        return None
+    base = found["base"]
+    return next((key for key in _OF_MECHANISMS if base.endswith(key)), base)

@@ -139,10 +139,13 @@ def _configs(
     kind, name = resource
     if kind == TOPIC_RESOURCE and name not in image.topics.by_name:
         return None  # the topic is new, or gone
-    hides = is_sensitive if kind == BROKER_RESOURCE else _hides_nothing
+
+    def hides(key: str) -> bool:
+        return kind == BROKER_RESOURCE and is_sensitive(key, kind)
+
     known = {key: value for key, value in image.configs.of(kind, name).items() if not hides(key)}
     refused = [
-        f"{what}: {key} is encrypted, set it with kafka-configs --bootstrap-server"
+        f"{what}: {key} may be a secret, set it with kafka-configs --bootstrap-server"
         for key in sorted(wanted)
         if hides(key)
     ]
@@ -168,11 +171,6 @@ def _config_changes(known: Mapping[str, str], wanted: Mapping[str, str]) -> list
         AlterableConfig(name=key, config_operation=DELETE, value=None)
         for key in sorted(known.keys() - wanted.keys())
     ]
-
-
-def _hides_nothing(key: str) -> bool:
-    del key
-    return False
 
 
 def _quotas(

@@ -34,11 +34,11 @@ class BrokerConfigs(ConfigSection):
         resource = (BROKER_RESOURCE, "" if name == DEFAULT_ENTITY else name)
         config = image.configs.by_resource.get(resource)
         if config:
-            shown = {key: value for key, value in config.items() if not is_sensitive(key)}
+            shown = {key: value for key, value in config.items() if not self.is_foreign(key)}
             yield EntityConfig.broker_path(name), Znode(EntityConfig(shown).encode())
 
     def is_foreign(self, key: str) -> bool:
-        return is_sensitive(key)
+        return is_sensitive(key, BROKER_RESOURCE)
 
 
 def _of(resources: Iterable[tuple[int, str]]) -> list[str]:

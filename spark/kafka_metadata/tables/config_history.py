@@ -98,7 +98,7 @@ class ConfigHistory(EventFold):
     ) -> None:
         kind, name = resource
         topic = name if kind == TOPIC_RESOURCE else None
-        if is_sensitive(key):
+        if is_sensitive(key, kind):
             old, new = _hidden(old), _hidden(new)
         self._row(step, WORDS.get(kind, str(kind)), name, topic, key, old, new, event)
 

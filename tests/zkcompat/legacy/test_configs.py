@@ -99,12 +99,13 @@ def test_secrets_of_brokers_are_left_alone():
     assert changes(order) == {"log.cleaner.threads": (0, "3")}
     (order,) = decide(
         entity_of("brokers/1"),
-        znode(log__cleaner__threads="2", ssl__keystore__password="encoded"),
+        znode(log__cleaner__threads="2", ssl__keystore__password="encoded", my__plugin="encoded"),
         IMAGE,
     )
     assert not order.asks
-    assert "ssl.keystore.password is encrypted" in order.refused[0]
-    assert "encoded" not in order.refused[0]
+    for name, refused in zip(("my.plugin", "ssl.keystore.password"), order.refused, strict=True):
+        assert f"{name} may be a secret" in refused
+        assert "encoded" not in refused
 
 
 def test_quotas():

@@ -209,8 +209,8 @@ def test_config_history(tmp_path):
         ("topic", "orders", "min.insync.replicas", None, "2"),
         ("topic", "orders", "min.insync.replicas", "2", "3"),
         ("broker", "1", "ssl.key.password", None, "(hidden)"),
-        ("broker", "1", "x", None, "1"),
-        ("broker", "1", "x", "1", None),
+        ("broker", "1", "x", None, "(hidden)"),  # which may be a plug-in's secret
+        ("broker", "1", "x", "(hidden)", None),
         ("client-quota", "user=<default>", "producer_byte_rate", None, "1024"),
         ("client-quota", "user=<default>", "producer_byte_rate", "1024", None),
         ("topic", "orders", "min.insync.replicas", "3", None),

@@ -1,0 +1,103 @@
+"""`wire/records/config_names.py` names the configs that are no secrets, as the tables of keys have them.
+
+`REWRITE_TRANSCRIPTS=1` writes it anew.
+"""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from node.config.dynamic_keys import declared_key
+from node.config.group_keys import GROUP_CONFIGS
+from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from node.config.topic_keys import TOPIC_CONFIGS
+from tests import datadriven
+from tests.node.config import kafka_dynamic
+from tests.node.config.described import BROKER, GROUP, LOGGER, METRICS, TOPIC, table
+from wire.records import config_names
+from wire.records.sensitive import is_sensitive
+
+FILE = Path(config_names.__file__)
+TABLES = {
+    "TOPIC_CONFIGS": (TOPIC_CONFIGS,),
+    "GROUP_CONFIGS": (GROUP_CONFIGS,),
+    "CLIENT_METRICS_CONFIGS": (CLIENT_METRICS_CONFIGS,),
+    "BROKER_CONFIGS": (SERVER_CONFIGS, DYNAMIC_ONLY),
+}
+HEAD = '''"""Names of the configs that are no secrets, by kind of resource: any other may be one.
+
+Written from the tables of `node/config` by `REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_config_names.py`.
+"""
+
+from __future__ import annotations
+'''
+
+
+def told(tables):
+    keys = [key for table in tables for key in table.values()]
+    return sorted({key.name for key in keys if not key.sensitive})
+
+
+def text():
+    parts = [HEAD]
+    for name, tables in TABLES.items():
+        lines = textwrap.fill(
+            " ".join(told(tables)),
+            width=116,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+        parts.append(f'{name} = frozenset(\n    """\n{lines}\n    """.split()\n)\n')
+    return "\n".join(parts[:1]) + "\n" + "".join(parts[1:])
+
+
+def test_the_file_says_what_the_tables_do():
+    if datadriven.REWRITE:
+        FILE.write_text(text())
+    assert FILE.read_text() == text()
+
+
+def test_each_config_is_as_sensitive_as_kafka_tells():
+    kinds = {"broker": BROKER, "topic": TOPIC, "group": GROUP, "client-metrics": METRICS}
+    for line in table():
+        word, name, kind, *_ = line.split(" | ")
+        assert is_sensitive(name, kinds[word]) is (kind == "password"), line
+
+
+@pytest.mark.parametrize("name", kafka_dynamic.ALL)
+def test_a_config_of_a_listener_is_as_sensitive_as_that_of_the_node(name):
+    key = declared_key(name)
+    assert is_sensitive(f"listener.name.a.{name}", BROKER) is key.sensitive
+    assert is_sensitive(name, BROKER) is key.sensitive
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "sensitive"),
+    [
+        (BROKER, "my.reporter.interval.ms", True),
+        (BROKER, "super.users", True),
+        (BROKER, "cleanup.policy", True),  # of topics
+        (BROKER, "listener.name.a.my.own", True),
+        (BROKER, "listener.name.a.plain.sasl.jaas.config", True),
+        (BROKER, "listener.name.a.plain.connections.max.reauth.ms", False),
+        (BROKER, "listener.name.a.my.password.of.mine", True),
+        (BROKER, "leader.replication.throttled.rate", False),
+        (TOPIC, "cleanup.policy", False),
+        (TOPIC, "log.cleanup.policy", True),
+        (TOPIC, "my.own", True),
+        (GROUP, "consumer.session.timeout.ms", False),
+        (GROUP, "my.own", True),
+        (METRICS, "my.own", False),
+        (LOGGER, "my.own", False),
+        (77, "cleanup.policy", True),
+        (None, "cleanup.policy", False),
+        (None, "log.cleanup.policy", False),
+        (None, "my.own", True),
+        (None, "ssl.keystore.password", True),
+    ],
+)
+def test_what_is_not_declared_is_a_secret(kind, name, sensitive):
+    assert is_sensitive(name, kind) is sensitive
