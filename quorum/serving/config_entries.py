@@ -30,9 +30,11 @@ from wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-# Described whether they are set or not.
+# Described whether they are set or not; those of ZooKeeper where the mirror of this node has any.
 _OF_ALL_NODES = frozenset(
-    key.name for key in SERVER_CONFIGS.values() if not key.internal and not key.undeclared
+    key.name
+    for key in SERVER_CONFIGS.values()
+    if not (key.internal or key.undeclared or key.name.startswith("zookeeper."))
 )
 
 

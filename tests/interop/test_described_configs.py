@@ -165,7 +165,7 @@ def told(peer, kind, name, version):
     return (answer.error_code, answer.error_message), {
         one.name: fields(peer, kind, one)
         for one in answer.configs
-        if not one.name.startswith(("trimaran.", "zookeeper."))
+        if not one.name.startswith("trimaran.")
     }
 
 
@@ -255,7 +255,7 @@ def test_wanted_configs(peers, keys):
         sorted(
             one.name
             for one in describe(peer, BROKER, "1", 4, keys).configs
-            if not one.name.startswith(("trimaran.", "zookeeper."))
+            if not one.name.startswith("trimaran.")
         )
         for peer in peers
     )

@@ -101,7 +101,7 @@ def test_a_broker_describes_all_of_kafkas_keys():
         config_of(), image_of().configs, synonyms=True, documentation=True
     ).broker(None)
     found = {one.name: one for one in described}
-    ours = {name for name in found if name.startswith(("trimaran.", "zookeeper."))}
+    ours = {name for name in found if name.startswith("trimaran.")}
     assert len(found.keys() - ours) == KEYS_OF_KAFKA
     assert not found.keys() & (INTERNAL | NOT_KAFKAS)
     threads = found["num.io.threads"]

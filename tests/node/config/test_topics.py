@@ -153,3 +153,16 @@ def test_what_only_a_plug_in_reads_is_described_where_it_is_set_and_never_shown(
     assert [(one.name, one.value) for one in found.synonyms] == [(name, None)]
     unset = ConfigDescription(config_of(), image_of().configs, synonyms=True, documentation=True)
     assert unset.broker([name]) == []
+
+
+def test_the_keys_of_the_mirror_are_described_where_they_are_set():
+    description = ConfigDescription(
+        config_of(zookeeper_connect="zk:2181"),
+        image_of().configs,
+        synonyms=True,
+        documentation=True,
+    )
+    found = {
+        one.name: one.value for one in description.broker(None) if one.name.startswith("zookeeper.")
+    }
+    assert found == {"zookeeper.connect": "zk:2181"}
