@@ -51,6 +51,21 @@ GOLDEN = [
         '"port":25021,"host":"127.0.0.1","version":5,"timestamp":"1795221000691"}',
     ),
     (
+        BrokerInfo(
+            7,
+            (
+                ListenerAddress("INSIDE", "broker-7.internal", 9092, 2),
+                ListenerAddress("OUTSIDE", "kafka.example.org", 39094, 3),
+            ),
+            "r1",
+            1795942826555,
+        ),
+        lambda data: BrokerInfo.decode(7, data),
+        '{"features":{},"listener_security_protocol_map":{"INSIDE":"SASL_PLAINTEXT","OUTSIDE":"SASL_SSL"},'
+        '"endpoints":["INSIDE://broker-7.internal:9092","OUTSIDE://kafka.example.org:39094"],"rack":"r1",'
+        '"jmx_port":-1,"port":-1,"host":null,"version":5,"timestamp":"1795942826555"}',
+    ),
+    (
         BrokerInfo(1, (ListenerAddress("PLAINTEXT", "127.0.0.1", 29001, 0),), None, 1795229482567),
         lambda data: BrokerInfo.decode(1, data),
         '{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'

@@ -4,12 +4,16 @@ watermark.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import trio
 
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, through_wire
@@ -108,6 +112,21 @@ def test_by_timestamp(harness):
     assert ask(harness, BASE_MS + 11) == (0, BASE_MS + 30, 1, 3)
     assert ask(harness, BASE_MS + 31) == (0, BASE_MS + 40, 3, 3)
     assert ask(harness, BASE_MS + 41) == UNKNOWN
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, codec):
+    times = random.Random(5).sample(range(0, 2000, 10), 200)
+    for batch_of in range(0, 200, 25):
+        records = [NewRecord(b"k", b"v" * 20, BASE_MS + t) for t in times[batch_of : batch_of + 25]]
+        data = memoryview(bytearray(build_batch(records, compression=codec)))
+        harness.leader().append(data, list(iter_batches(data)), acks=1)
+    harness.flush()
+    for wanted in (-1, 0, 5, 730, 995, 1985, 1990, 1991):
+        first = next(((t, place) for place, t in enumerate(times) if t >= wanted), None)
+        expected = UNKNOWN if first is None else (0, BASE_MS + first[0], first[1], 3)
+        assert ask(harness, BASE_MS + wanted) == expected
+    assert ask(harness, -3) == (0, BASE_MS + max(times), times.index(max(times)), 3)
 
 
 @pytest.fixture
