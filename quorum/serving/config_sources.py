@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import cached_property
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -59,7 +60,12 @@ class NodeSettings:
             (self.of_all, Source.DYNAMIC_DEFAULT_BROKER),
             (config.texts, Source.STATIC_BROKER),
         )
-        self.texts = _in_force(config.texts, self.of_all, own)
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """What is in force of all that is set, by its name."""
+        own, of_all, file = (texts for texts, _ in self.layers)
+        return _in_force(file, of_all, own)
 
     def of(self, name: str) -> list[Setting]:
         """Where a config and its synonyms are set, the one that counts first; as in Kafka from the first on that has
