@@ -20,7 +20,8 @@ This page is written from the tables in `node/config/`:
 
 A node takes the value of `--override`, else of the environment, else of its file, else the default.
 In the environment `log.dirs` is `KAFKA_LOG_DIRS`. There `_` is written `__`, and `-` is written `___`.
-An unknown key is a warning in the log. A wrong value ends the node, and says what is right.
+An unknown key is a warning in the log. DescribeConfigs names it, without its value.
+A wrong value ends the node, and says what is right.
 
 ```sh
 trimaran config init --roles broker --node-id 11 --controllers ctrl-1:9093 > broker.properties
@@ -77,6 +78,7 @@ def section(title, text, keys, *, scope=True):
 ALTERED = """
 All keys that Apache Kafka 4.3 lets one alter. Those that act hold at once.
 Those without effect are taken, since Kafka's tools and clients set some; DescribeConfigs tells the reason, too.
+A name that is no key is kept, as Kafka keeps it for plug-ins. The log warns of it, and its value is never shown.
 *of listeners*: also for one listener, as `listener.name.LISTENER.KEY`. Keystores, truststores and the rest of TLS
 are altered for one listener only.
 """
