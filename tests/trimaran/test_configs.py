@@ -1,8 +1,21 @@
 """How `configs` and `features` read their words."""
 
-import pytest
+from functools import partial
 
-from trimaran.cli.configs import APPEND, SET, SUBTRACT, Resource, parse_pair, parse_resource
+import pytest
+import trio
+
+from tests.broker.handlers.asking import asked
+from trimaran.cli.configs import (
+    APPEND,
+    SET,
+    SUBTRACT,
+    Resource,
+    parse_pair,
+    parse_resource,
+    set_configs,
+)
+from trimaran.cli.connect import Brokers
 from trimaran.cli.features import parse_level
 from trimaran.errors import Exit, UserError
 
@@ -59,3 +72,15 @@ def test_a_level_is_a_number_or_a_release():
     for text in ("", "30", "metadata.version", "metadata.version=4.9", "=3", "a=-1", "a=4.3"):
         with pytest.raises(UserError, match="is not a feature level"):
             parse_level(text)
+
+
+async def test_a_name_that_is_no_config_of_brokers_is_said(tmp_path, capsys):
+    async with asked(tmp_path) as one:
+        brokers = Brokers(bootstrap=one.cluster.bootstrap)
+        for pair, is_said in (("log.retention.msec=5", True), ("log.retention.ms=5", False)):
+            await trio.to_thread.run_sync(partial(set_configs, "broker", pair, brokers=brokers))
+            told = capsys.readouterr().err
+            assert f"changed broker: {pair.partition('=')[0]}" in told
+            assert (
+                "no config of brokers, kept for plug-ins: log.retention.msec" in told
+            ) is is_said

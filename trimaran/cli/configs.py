@@ -175,6 +175,18 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
     say(
         f"{'would change' if dry_run else 'changed'} {resource}: {', '.join(c[0] for c in changes)}"
     )
+    _say_what_is_not_declared(wanted, changes)
+
+
+def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
+    """Brokers keep whatever they are told: a mistyped name would seem to act."""
+    from node.config.dynamic_keys import declared_key
+    from quorum.metadata.image import BROKER_RESOURCE
+
+    unknown = [name for name, operation, _ in changes if operation == SET]
+    unknown = [name for name in unknown if declared_key(name) is None]
+    if wanted.type == BROKER_RESOURCE and unknown:
+        say(f"no config of brokers, kept for plug-ins: {', '.join(unknown)}")
 
 
 def _learn_node(client: BlockingClient, resource: Resource) -> None:
