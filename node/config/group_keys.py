@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
+from node.config.server_keys import SERVER_CONFIGS
 
 _DURATION = re.compile(
     r"P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
@@ -140,55 +142,58 @@ def broker_synonym(key: str) -> str:
     return key if key in _WITHOUT_SYNONYM else f"group.{key}"
 
 
-_SESSION, _HEARTBEAT, _ASSIGNMENT = (45_000, 60_000), (5_000, 15_000), (0, 15_000)
-# Config -> least and most, and the two broker configs that say so.
-_BOUNDS: Mapping[str, tuple[tuple[int, int], str, str]] = {
-    **{
-        f"{kind}.{what}.ms": (bounds, f"group.{kind}.min.{what}.ms", f"group.{kind}.max.{what}.ms")
+NOTHING: Mapping[str, Any] = {}
+# The least and the most of these are broker configs; of streams.num.standby.replicas only the most is.
+_BOUNDED = (
+    *(
+        f"{kind}.{what}"
         for kind in _KINDS
-        for what, bounds in (
-            ("session.timeout", _SESSION),
-            ("heartbeat.interval", _HEARTBEAT),
-            ("assignment.interval", _ASSIGNMENT),
-        )
-    },
-    "share.record.lock.duration.ms": (
-        (15_000, 60_000),
-        "group.share.min.record.lock.duration.ms",
-        "group.share.max.record.lock.duration.ms",
+        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
     ),
-    "share.delivery.count.limit": (
-        (2, 10),
-        "group.share.min.delivery.count.limit",
-        "group.share.max.delivery.count.limit",
-    ),
-    "share.partition.max.record.locks": (
-        (100, 4_000),
-        "group.share.min.partition.max.record.locks",
-        "group.share.max.partition.max.record.locks",
-    ),
-    "streams.num.standby.replicas": ((0, 2), "", "group.streams.max.standby.replicas"),
-}
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "streams.num.standby.replicas",
+)
 
 
-def check_group_configs(configs: Mapping[str, str]) -> None:
-    """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
+def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = NOTHING) -> None:
+    """Raises ConfigError for an unknown key, a wrong value, one out of the bounds that `server` sets, or values that
+    contradict each other. `server` has values of broker configs; what it lacks has its default.
+    """
     for key, text in configs.items():
         if key not in GROUP_CONFIGS:
             raise ConfigError(
                 key, text, "unknown config of a group", answer=f"Unknown group config name: {key}"
             )
-    values = {key.name: key.default for key in GROUP_CONFIGS.values()}
+
+    def of_server(name: str) -> Any:
+        return server[name] if name in server else SERVER_CONFIGS[name].default
+
+    values = {
+        key.name: of_server(synonym)
+        if (synonym := broker_synonym(key.name)) in SERVER_CONFIGS
+        else key.default
+        for key in GROUP_CONFIGS.values()
+    }
     values |= {key: GROUP_CONFIGS[key].parse(text) for key, text in configs.items()}
-    for key, ((low, high), low_key, high_key) in _BOUNDS.items():
-        if values[key] < low:
+    for key in _BOUNDED:
+        low_key, high_key = _bounds_of(key)
+        if low_key in SERVER_CONFIGS and values[key] < of_server(low_key):
             raise _out_of_bounds(key, values[key], f"must be greater than or equal to {low_key}")
-        if values[key] > high:
+        if values[key] > of_server(high_key):
             raise _out_of_bounds(key, values[key], f"must be less than or equal to {high_key}")
     for kind in _KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if values[session] <= values[heartbeat]:
             raise _out_of_bounds(session, values[session], f"must be greater than {heartbeat}")
+
+
+def _bounds_of(key: str) -> tuple[str, str]:
+    """`group.share.min.delivery.count.limit` and `group.share.max.…` of `share.delivery.count.limit`."""
+    kind, _, rest = key.partition(".")
+    rest = rest.replace("num.standby", "standby")
+    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
 
 
 def _out_of_bounds(key: str, value: object, why: str) -> ConfigError:

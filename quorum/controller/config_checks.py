@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from node.config.client_metrics_keys import check_client_metrics_configs
 from node.config.config_def import ConfigError, ConfigKey
 from node.config.dynamic_keys import check_broker_configs, dynamic_key
-from node.config.group_keys import check_group_configs
+from node.config.group_keys import NOTHING, check_group_configs
 from node.config.server_keys import SERVER_CONFIGS
 from node.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.metadata import versions
@@ -50,10 +51,12 @@ def check(
     image: MetadataImage,
     *,
     forwarded: bool,
+    server: Mapping[str, Any] = NOTHING,
 ) -> None:
     """Looks at a resource as it would be afterwards; taking away what a broker has is always allowed.
 
-    `forwarded`: the broker that the client asked has looked at what only it can know.
+    `forwarded`: the broker that the client asked has looked at what only it can know. `server`: the configs of this
+    node, which bound those of groups.
 
     Raises:
         KafkaError: why it cannot be.
@@ -74,7 +77,7 @@ def check(
         elif kind == GROUP_RESOURCE:
             if not name:
                 raise _invalid("Default group resources are not allowed.")
-            check_group_configs(after)
+            check_group_configs(after, server)
         else:
             raise _invalid(f"Unknown resource type {RESOURCE_TYPES.get(kind, 'UNKNOWN')}")
     except ConfigError as error:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from node.config.group_keys import NOTHING
 from node.config.loggers import Operation
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
@@ -44,15 +45,16 @@ def alter_configs(
     policies: Policies = NO_POLICIES,
     *,
     forwarded: bool = False,
+    server: Mapping[str, Any] = NOTHING,
 ) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
     """In steps of a resource: those that can be changed, in one atomic batch; each is answered by itself. `forwarded`:
-    by the broker that was asked.
+    by the broker that was asked; `server`: the configs of this node.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
     records, errors = yield from _decide(
-        request.resources, _incremental_changes, image, policies, forwarded=forwarded
+        request.resources, _incremental_changes, image, policies, forwarded=forwarded, server=server
     )
     return Result([] if request.validate_only else records, incremental_response(errors))
 
@@ -63,6 +65,7 @@ def replace_configs(
     policies: Policies = NO_POLICIES,
     *,
     forwarded: bool = False,
+    server: Mapping[str, Any] = NOTHING,
 ) -> Steps[Result[Message, legacy.AlterConfigsResponse]]:
     """The same where a request says all that a resource shall have: what it does not name goes.
 
@@ -70,7 +73,7 @@ def replace_configs(
         KafkaError: as `alter_configs`.
     """
     records, errors = yield from _decide(
-        request.resources, _legacy_changes, image, policies, forwarded=forwarded
+        request.resources, _legacy_changes, image, policies, forwarded=forwarded, server=server
     )
     return Result([] if request.validate_only else records, legacy_response(errors))
 
@@ -136,6 +139,7 @@ def _decide(
     policies: Policies,
     *,
     forwarded: bool,
+    server: Mapping[str, Any],
 ) -> Steps[tuple[list[Message], dict[ConfigResource, KafkaError]]]:
     listed = list(resources)
     times = Counter(map(resource_of, listed))
@@ -153,7 +157,7 @@ def _decide(
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
             present = image.configs.of(kind, name)
             changes = changes_of(resource, present)
-            check(kind, name, present, changes, image, forwarded=forwarded)
+            check(kind, name, present, changes, image, forwarded=forwarded, server=server)
             policies.check_configs(kind, name, changes)
             records += _records(kind, name, present, changes)
             errors[key] = NONE

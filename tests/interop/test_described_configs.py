@@ -298,7 +298,7 @@ def try_alteration(peer, kind, name, key, value):
 
 # What a table of keys might judge in another way than Kafka's.
 VALUES = [
-    *("-5", "-2", "-1", "0", "1", "7", "30000", "2147483648", "9223372036854775808"),
+    *("-5", "-2", "-1", "0", "1", "7", "30000", "100000", "2147483648", "9223372036854775808"),
     *("x", "", " 7 ", "1.5", ".5", "NaN", "TRUE", "yes", "a,b", "a,,b", "delete,delete", "*"),
     *(
         "1_0",

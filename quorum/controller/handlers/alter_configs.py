@@ -41,7 +41,11 @@ def alter_configs(
         left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)
         result = yield from replace_configs(
-            wanted, active.image, ctx.controller.rules.policies, forwarded=ctx.forwarded
+            wanted,
+            active.image,
+            ctx.controller.rules.policies,
+            forwarded=ctx.forwarded,
+            server=ctx.config,
         )
         result.response.responses.extend(legacy_response(refused).responses)
         return result

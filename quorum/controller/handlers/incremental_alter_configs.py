@@ -49,7 +49,11 @@ def incremental_alter_configs(
         left = [one for one in request.resources if resource_of(one) not in answered]
         wanted = request.replace(resources=left)
         result = yield from alter_configs(
-            wanted, active.image, ctx.controller.rules.policies, forwarded=ctx.forwarded
+            wanted,
+            active.image,
+            ctx.controller.rules.policies,
+            forwarded=ctx.forwarded,
+            server=ctx.config,
         )
         result.response.responses.extend(incremental_response(answered).responses)
         return result

@@ -8,6 +8,7 @@ from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.controllers import register_controller
 from quorum.controller.producer_ids import allocate_producer_ids
 from quorum.metadata.features import bootstrap_records
+from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs as alter_messages
@@ -153,6 +154,17 @@ def test_a_listeners_config_that_nothing_declares_is_of_one_broker():
     asked = ("listener.name.a.my.own", SET, "5")
     assert alter(resource(BROKER, "1", asked))[1] == [ErrorCode.NONE]
     assert alter(resource(BROKER, "", asked)) == ([], [ErrorCode.INVALID_REQUEST])
+
+
+def test_the_bounds_of_groups_are_those_of_the_node():
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "100000"))],
+        validate_only=False,
+    )
+    for most, code in (("3600000", ErrorCode.NONE), ("90000", ErrorCode.INVALID_CONFIG)):
+        server = config_of(group_consumer_max_session_timeout_ms=most)
+        result = at_once(alter_configs(request, IMAGE, server=server))
+        assert [one.error_code for one in result.response.responses] == [code]
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all():
