@@ -16,7 +16,7 @@ from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import (
     open_harness,
     partition,
@@ -115,7 +115,7 @@ def test_by_timestamp(harness):
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, codec):
+async def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, codec):
     times = random.Random(5).sample(range(0, 2000, 10), 200)
     for batch_of in range(0, 200, 25):
         records = [NewRecord(b"k", b"v" * 20, BASE_MS + t) for t in times[batch_of : batch_of + 25]]
@@ -125,8 +125,9 @@ def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, codec):
     for wanted in (-1, 0, 5, 730, 995, 1985, 1990, 1991):
         first = next(((t, place) for place, t in enumerate(times) if t >= wanted), None)
         expected = UNKNOWN if first is None else (0, BASE_MS + first[0], first[1], 3)
-        assert ask(harness, BASE_MS + wanted) == expected
-    assert ask(harness, -3) == (0, BASE_MS + max(times), times.index(max(times)), 3)
+        assert told(await finished(begin(harness, BASE_MS + wanted))) == expected
+    found = told(await finished(begin(harness, -3)))
+    assert found == (0, BASE_MS + max(times), times.index(max(times)), 3)
 
 
 @pytest.fixture
