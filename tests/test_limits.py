@@ -12,6 +12,7 @@ import pytest
 from node.config.config_def import INT_MAX, LONG_MAX
 from node.config.server_keys import SERVER_CONFIGS
 from tests import datadriven
+from tests.broker.repeated_items import REPEATED
 from tests.checks import check_each
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,6 +120,23 @@ TABLE = {
             "wire.transport.memory:ANSWER_BYTES_MAX",
             "sockets are not read",
             MEMORY,
+        ),
+        Limit(
+            "bytes of a response while it is made",
+            "wire.response_size:RESPONSE_BYTES_MAX",
+            "POLICY_VIOLATION for what is left, or a next page",
+            ERRORS,
+        ),
+        Limit(
+            "with errors that repeat the names of the request",
+            "wire.response_size:ENCODED_BYTES_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of all that are made and have more than 64 KiB",
+            "wire.transport.memory:LARGE_BYTES_MAX",
+            "more wait",
         ),
         Limit(
             "time that a stalled one keeps memory others wait for",
@@ -418,6 +436,14 @@ This page is written from the code: `REWRITE_TRANSCRIPTS=1 pytest tests/test_lim
 [brokers.md](brokers.md#quotas-of-clients),
 bounds of connections in [security.md](security.md#bounds-of-connections)."""
 COLUMNS = ("", "default", "key", "at it", "metric")
+NAMED_TWICE = """
+## What a request names twice
+
+A repeated item does not multiply a response. It is answered once, or the request or the item is refused.
+What is answered each time takes a few bytes. Where Apache Kafka does otherwise the second column says so.
+
+| request | answered | Apache Kafka | |
+|---|---|---|---|"""
 
 
 def page() -> str:
@@ -425,7 +451,11 @@ def page() -> str:
     for title, limits in TABLE.items():
         head = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|"
         parts += [f"\n## {title}\n", head, *(one.row for one in limits)]
-    return "\n".join(parts) + "\n"
+    rows = [
+        f"| {name} | {one.here} | {one.by_kafka or NONE} | {one.why} |"
+        for name, one in sorted(REPEATED.items())
+    ]
+    return "\n".join([*parts, NAMED_TWICE, *rows]) + "\n"
 
 
 def test_the_page_says_what_the_code_does():

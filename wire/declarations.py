@@ -262,6 +262,7 @@ class DeclaredMessage(Struct):
 
     __slots__ = ()
     KEY: ClassVar[int] = -1
+    IS_RESPONSE: ClassVar[bool] = False
     VERSIONS: ClassVar[Versions] = Versions(0, 0)
     FLEXIBLE: ClassVar[Versions] = Versions(1, 0)
 

@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
     @property
     def sentence(self) -> str:
         """The code in words, for clients that show a message and no code."""
-        return self.name.replace("_", " ").capitalize() + "."
+        return _SENTENCES[self]
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
@@ -162,6 +162,9 @@ class ErrorCode(IntEnum):
         except ValueError:
             return cls.UNKNOWN_SERVER_ERROR
 
+
+# By code: an error is made for each item that is refused.
+_SENTENCES = {code: code.name.replace("_", " ").capitalize() + "." for code in ErrorCode}
 
 _RETRIABLE = frozenset(
     {

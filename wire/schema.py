@@ -77,6 +77,7 @@ class Message(DeclaredMessage):
         Raises:
             LocalProtocolError: that version cannot say this, or does not exist; or the message
                 holds splices.
+            ResponseTooLarge: a response has more bytes than any may have.
         """
         out = Outgoing()
         self.encode_into(out, version)
@@ -236,4 +237,15 @@ def message(
     return declare
 
 
-request = response = record = message
+def response(*, key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """The same for a response, whose encoder refuses to write more than a response may have (`wire.response_size`)."""
+    declare = message(key=key, versions=versions, flexible=flexible)
+
+    def declare_response(cls: type[M]) -> type[M]:
+        cls.IS_RESPONSE = True
+        return declare(cls)
+
+    return declare_response
+
+
+request = record = message

@@ -24,12 +24,10 @@ from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.coordination.spec import CoordinatorSpec
 from broker.coordination.timers import Instant
 from broker.groups.consumer import describe as consumer_describe
-from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from broker.groups.consumer.settings import ConsumerGroupSettings
 from broker.groups.describe import (
     describe_group,
-    described,
     find_consumer_group,
     list_groups,
 )
@@ -49,8 +47,9 @@ from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from wire.messages.consumer_group_describe import Member as DescribedConsumerMember
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from wire.messages.describe_groups import DescribedGroup
+from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest, MemberResponse
@@ -331,50 +330,31 @@ class GroupCoordinator:
                     del left[group_id]
                 yield len(deleted.records)
 
-    def describe_groups(self, group_ids: Iterable[str], version: int) -> list[DescribedGroup]:
-        """One description per id, errors included."""
-        answers = []
-        for group_id in group_ids:
-            try:
-                shard = self._epoch_of(group_id).active()
-                answers.append(describe_group(shard, group_id, version))
-            except KafkaError as error:
-                answers.append(described(group_id, "", error.code))
-        return answers
+    def describe_group(
+        self, group_id: str, version: int
+    ) -> tuple[DescribedGroup, Iterator[DescribedGroupMember]]:
+        """A group without its members, and those."""
+        return describe_group(self._epoch_of(group_id).active(), group_id, version)
 
-    def find_consumer_groups(
-        self, group_ids: Iterable[str]
-    ) -> list[ConsumerGroup | DescribedConsumerGroup]:
-        """For each id the group as it is now, which changes no more; or the refusal."""
-        found: list[ConsumerGroup | DescribedConsumerGroup] = []
-        for group_id in group_ids:
-            try:
-                shard = self._epoch_of(group_id).active()
-                found.append(find_consumer_group(shard, group_id))
-            except KafkaError as error:
-                found.append(consumer_describe.refused(group_id, error.code, error.message))
-        return found
-
-    def describe_consumer_group(self, group: ConsumerGroup) -> DescribedConsumerGroup:
-        """May be called in a thread."""
-        default = self._around.settings(group.id).assignors[0]
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> tuple[DescribedConsumerGroup, Iterator[DescribedConsumerMember]]:
+        """The same of a group of the consumer protocol."""
+        group = find_consumer_group(self._epoch_of(group_id).active(), group_id)
+        default = self._around.settings(group_id).assignors[0]
         return consumer_describe.described(group, self._around.topics(), default)
 
     def list_groups(
         self, states: Collection[str], types: Collection[str]
-    ) -> Steps[list[ListedGroup]]:
-        """The groups of all shards, in steps of a group.
+    ) -> Iterator[list[ListedGroup]]:
+        """The groups of all shards, in pieces of `GROUPS_PER_STEP` that were looked at.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.
         """
-        listed: list[ListedGroup] = []
         for epoch in list(self.runtime.epochs):
             if epoch.state is not ShardState.CLOSED:
-                for some in self.listed(epoch.active(), states, types):
-                    listed += some
-                    yield GROUPS_PER_STEP  # that were looked at, whatever passed the filters
-        return listed
+                yield from self.listed(epoch.active(), states, types)
 
     def listed(
         self,

@@ -5,7 +5,8 @@ Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group kno
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 
 from broker.groups.consumer import describe as consumer_describe
 from broker.groups.consumer.group import ConsumerGroup
@@ -68,21 +69,32 @@ def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> Consumer
     return group.draft()
 
 
-def describe_group(shard: GroupCoordinatorShard, group_id: str, version: int) -> DescribedGroup:
-    """State and members; what members said and got is told of stable groups only."""
+def describe_group(
+    shard: GroupCoordinatorShard, group_id: str, version: int
+) -> tuple[DescribedGroup, Iterator[DescribedGroupMember]]:
+    """State, and the members of now, which may be many; what members said and got is told of stable groups only."""
     group = shard.groups.get(group_id)
     if shard.consumer_group(group_id) is not None:
-        return _not_found(group_id, version, "is not a classic group")
+        return _not_found(group_id, version, "is not a classic group"), iter(())
     if group is None and not shard.store.knows(group_id):
-        return _not_found(group_id, version, "not found")
+        return _not_found(group_id, version, "not found"), iter(())
     if group is None:
-        return described(group_id, GroupState.EMPTY.value)
+        return described(group_id, GroupState.EMPTY.value), iter(())
     stable = group.state is GroupState.STABLE
     result = described(group_id, group.state.value)
     result.protocol_type = group.protocol_type or ""
     result.protocol_data = (group.protocol_name or "") if stable else ""
-    result.members = [_describe_member(group, m, stable) for m in group.members.values()]
-    return result
+    return result, _members(group, stable)
+
+
+def _members(group: ClassicGroup, stable: bool) -> Iterator[DescribedGroupMember]:
+    """Each is described when its turn comes, but as it is now."""
+    protocol = group.protocol_name or ""
+    members = [
+        (member, member.metadata(protocol) if stable else b"", member.assignment)
+        for member in group.members.values()
+    ]
+    return itertools.starmap(_describe_member, members)
 
 
 def described(group_id: str, state: str, code: ErrorCode = ErrorCode.NONE) -> DescribedGroup:
@@ -104,12 +116,12 @@ def _not_found(group_id: str, version: int, why: str) -> DescribedGroup:
     return result
 
 
-def _describe_member(group: ClassicGroup, member: Member, stable: bool) -> DescribedGroupMember:
+def _describe_member(member: Member, metadata: bytes, assignment: bytes) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=member.metadata(group.protocol_name or "") if stable else b"",
-        member_assignment=member.assignment,
+        member_metadata=metadata,
+        member_assignment=assignment,
     )

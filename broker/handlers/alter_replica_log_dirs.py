@@ -34,20 +34,26 @@ def _each(
     request: AlterReplicaLogDirsRequest, code_of: Callable[[str, int, str], int]
 ) -> Steps[AlterReplicaLogDirsResponse]:
     """`code_of` gets topic, partition and path. In steps of a topic or partition."""
-    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    wanted: dict[tuple[str, int], str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            result = results.get(topic.name)
-            if result is None:
-                result = AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
-                results[topic.name] = result
-            for index in topic.partitions:
-                yield 1
-                code = code_of(topic.name, index, directory.path)
-                result.partitions.append(
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                )
             yield 1
+            for index in topic.partitions:
+                wanted[topic.name, index] = (
+                    directory.path
+                )  # of two directories the last, as in Kafka
+                yield 1
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, index), path in wanted.items():
+        result = results.get(name)
+        if result is None:
+            result = AlterReplicaLogDirTopicResult(topic_name=name, partitions=[])
+            results[name] = result
+        code = code_of(name, index, path)
+        result.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        )
+        yield 1
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

@@ -20,6 +20,7 @@ from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -35,6 +36,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
     on_error=_fail,
     slices=Slices("groups_names", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("groups_names"),
 )
 @when_loaded(lambda request: request.groups_names, _fail)
 def delete_groups(

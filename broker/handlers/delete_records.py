@@ -6,6 +6,8 @@ know. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import (
@@ -28,6 +30,7 @@ from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -50,6 +53,7 @@ def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Dele
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("topics.partitions", attrgetter("name"), attrgetter("partition_index"), last=True),
 )
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call

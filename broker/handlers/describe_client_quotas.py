@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from node.runtime.turns import with_checkpoints
 from quorum.metadata.client_quotas import describe_client_quotas as describe
 from wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -13,6 +14,10 @@ from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
+from wire.transport.room import OBJECT_BYTES
+
+# Held against the filter between two checkpoints: 3 ms of work.
+QUOTAS_PER_TURN = 500
 
 
 @handles(
@@ -21,7 +26,10 @@ from wire.transport.registry import handles
     access=cluster(Operation.DESCRIBE_CONFIGS),
     elements_max=FEW_ELEMENTS_MAX,
 )
-def describe_client_quotas(
-    request: DescribeClientQuotasRequest, ctx: Context, _call: Call
+async def describe_client_quotas(
+    request: DescribeClientQuotasRequest, ctx: Context, call: Call
 ) -> DescribeClientQuotasResponse:
-    return describe(request, ctx.metadata.image.quotas)
+    quotas, room = ctx.metadata.image.quotas, call.room()
+    await room.pause(len(quotas) * OBJECT_BYTES)
+    entries = await with_checkpoints(describe(request, quotas), QUOTAS_PER_TURN)
+    return DescribeClientQuotasResponse(entries=await room.encode(entries))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from node.runtime.turns import with_checkpoints
 from quorum.metadata.authorizer import Action
 from quorum.metadata.tokens import describe_tokens
 from quorum.serving.authorization import may, may_ask_for_tokens
@@ -17,6 +18,10 @@ from wire.transport.access import tokens, users
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
+from wire.transport.room import OBJECT_BYTES
+
+# Looked at, and judged, between two checkpoints: 5 ms of work.
+TOKENS_PER_TURN = 200
 
 
 @handles(
@@ -25,7 +30,7 @@ from wire.transport.registry import handles
     access=(tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS)),
     elements_max=MANY_ELEMENTS_MAX,
 )
-def describe_delegation_token(
+async def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: Context, call: Call
 ) -> DescribeDelegationTokenResponse:
     connection = call.connection
@@ -40,11 +45,15 @@ def describe_delegation_token(
         of_owner = Action(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
         return may(ctx, call, of_token) or may(ctx, call, of_owner)
 
-    return describe_tokens(
+    known, room = ctx.metadata.image.tokens, call.room()
+    await room.pause(len(known) * OBJECT_BYTES)
+    describing = describe_tokens(
         request,
-        ctx.metadata.image.tokens,
+        known,
         secret,
         str(connection.principal),
         may_see,
         version=call.header.api_version,
     )
+    tokens = await with_checkpoints(describing, TOKENS_PER_TURN)
+    return DescribeDelegationTokenResponse(tokens=await room.encode(tokens))

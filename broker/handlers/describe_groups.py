@@ -5,18 +5,21 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 says that a gro
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.groups.describe import described
 from broker.handlers.context import Context
 from broker.handlers.loaded_groups import when_loaded
 from quorum.serving.authorized_operations import authorized_operations
-from wire.errors import ErrorCode
+from wire.declarations import EncodedArray
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups
-from wire.transport.calls import Call
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
 
 
 def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> DescribeGroupsResponse:
@@ -30,18 +33,31 @@ def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> Des
     versions="0-6",
     access=groups(Operation.DESCRIBE, "groups.*", "groups"),
     on_error=_fail,
-    slices=Slices("groups", "groups"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("groups"),
 )
 @when_loaded(lambda request: request.groups, _fail)
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call
-) -> DescribeGroupsResponse:
-    groups = ctx.groups.describe_groups(request.groups, call.header.api_version)
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
+) -> DeferredResponse[DescribeGroupsResponse]:
+    room, version = call.room(), call.header.api_version
+
+    async def one(group_id: str) -> bytes:
+        try:
+            group, members = ctx.groups.describe_group(group_id, version)
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
                 group.authorized_operations = authorized_operations(
-                    ctx, call, ResourceType.GROUP, group.group_id
+                    ctx, call, ResourceType.GROUP, group_id
                 )
-    return DescribeGroupsResponse(groups=groups)
+            return await room.encoded_with(group, "members", members)
+        except KafkaError as error:
+            return room.refusal(described(group_id, "", error.code))
+
+    async def finish() -> DescribeGroupsResponse:
+        found = EncodedArray()
+        for group_id in request.groups:
+            found.append(await one(group_id))
+            await room.pause()
+        return DescribeGroupsResponse(groups=found)
+
+    return DeferredResponse(finish, on_error=partial(_fail, request))

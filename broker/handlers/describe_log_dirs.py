@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from broker.handlers.context import Context
 from broker.partitions.partition import Partition
@@ -17,6 +18,7 @@ from log.disk.files import Volume
 from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
 from quorum.metadata import versions
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -30,7 +32,9 @@ from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
+from wire.transport.room import OBJECT_BYTES
 
 # Looked for between two checkpoints: 5 ms of work.
 PARTITIONS_PER_TURN = 1000
@@ -49,11 +53,13 @@ def _fail(
     access=cluster(Operation.DESCRIBE),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("topics.partitions", attrgetter("topic")),
 )
 async def describe_log_dirs(
-    request: DescribeLogDirsRequest, ctx: Context, _call: Call
+    request: DescribeLogDirsRequest, ctx: Context, call: Call
 ) -> DescribeLogDirsResponse:
-    directories = ctx.directories
+    directories, room = ctx.directories, call.room()
+    await room.pause(_count(request, ctx) * OBJECT_BYTES)
     found = {one: _Found(one) for one in directories.online}
     for count, partition in enumerate(_wanted(request, ctx), 1):
         if count % PARTITIONS_PER_TURN == 0:
@@ -71,14 +77,25 @@ async def describe_log_dirs(
     cordoned = directories.cordoned() if is_told else ()
     for one, facts in found.items():
         facts.is_cordoned = one.path in cordoned
-    results = [await run_blocking(one.measure) for one in found.values()]
+    results = EncodedArray()
+    for facts in found.values():
+        result = await run_blocking(facts.measure)
+        results.append(await room.encoded_with(result, "topics", result.topics))
     failed = [one.path for one in directories.all if one.offline is not None]
-    results += [_failed(str(path)) for path in (*failed, *directories.failed_at_start)]
+    results += [
+        room.encoded(_failed(str(path))) for path in (*failed, *directories.failed_at_start)
+    ]
     return DescribeLogDirsResponse(results=results)
 
 
 def _failed(path: str) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
+
+
+def _count(request: DescribeLogDirsRequest, ctx: Context) -> int:
+    if request.topics is None:
+        return len(ctx.partitions)
+    return sum(len(topic.partitions) for topic in request.topics)
 
 
 def _wanted(request: DescribeLogDirsRequest, ctx: Context) -> Iterable[Partition | None]:

@@ -6,34 +6,38 @@ Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `Unifie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import starmap
+from operator import attrgetter
 
 from broker.handlers.context import Context
 from broker.partitions.opening import OPENED_PER_TURN
 from log.producers.entry import ProducerEntry
-from node.runtime.turns import piece_by_piece
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorization import may_with_topic
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
-    TopicRequest,
     TopicResponse,
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
-from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from wire.transport.room import ITEM_BYTES, STEP_BYTES, Room
 
 NO_SEQUENCE = -1
-# Producers, of which a partition knows up to 100,000: 5 ms of work.
-SHOWN_PER_TURN = 2_000
+# To open a log takes as much as to show so many producers.
+OPENING_WORK = STEP_BYTES // ITEM_BYTES // OPENED_PER_TURN
+# What keeping an entry of now takes.
+ENTRY_BYTES = 64
 
 
 def _fail(
@@ -56,36 +60,34 @@ def _fail(
     versions="0",
     access=topics(Operation.READ).in_handler("a name that no topic has is told so first"),
     on_error=_fail,
-    slices=Slices("topics.partition_indexes", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("topics.partition_indexes", attrgetter("name")),
 )
 def describe_producers(
     request: DescribeProducersRequest, ctx: Context, call: Call
 ) -> DeferredResponse[DescribeProducersResponse]:
     may_read = may_with_topic(ctx, call, Operation.READ)
+    room = call.room()
+
+    async def one(topic: str, index: int) -> bytes:
+        try:
+            producers = await _producers(topic, index, ctx, may_read, room)
+            head = PartitionResponse(partition_index=index, active_producers=[])
+            return await room.encoded_with(head, "active_producers", producers)
+        except KafkaError as error:
+            return room.refusal(_failed(index, error))
 
     async def finish() -> DescribeProducersResponse:
-        return DescribeProducersResponse(
-            topics=[await _topic(one, ctx, may_read) for one in request.topics]
-        )
+        found = []
+        for topic in request.topics:
+            partitions = EncodedArray()
+            for index in topic.partition_indexes:
+                partitions.append(await one(topic.name, index))
+                await room.pause()
+            found.append(TopicResponse(name=topic.name, partitions=partitions))
+        return DescribeProducersResponse(topics=found)
 
-    return DeferredResponse(finish)
-
-
-async def _topic(
-    wanted: TopicRequest, ctx: Context, may_read: Callable[[str], bool]
-) -> TopicResponse:
-    shown = TopicResponse(name=wanted.name, partitions=[])
-    for count, index in enumerate(wanted.partition_indexes, 1):
-        try:
-            producers = await _producers(wanted.name, index, ctx, may_read)
-            one = PartitionResponse(partition_index=index, active_producers=producers)
-        except KafkaError as error:
-            one = _failed(index, error)
-        shown.partitions.append(one)
-        if count % OPENED_PER_TURN == 0:
-            await yield_to_loop()
-    return shown
+    return DeferredResponse(finish, on_error=partial(_fail, request))
 
 
 def _failed(index: int, error: KafkaError) -> PartitionResponse:
@@ -98,9 +100,9 @@ def _failed(index: int, error: KafkaError) -> PartitionResponse:
 
 
 async def _producers(
-    topic: str, index: int, ctx: Context, may_read: Callable[[str], bool]
-) -> list[ProducerState]:
-    """Raises KafkaError: why they are not told here."""
+    topic: str, index: int, ctx: Context, may_read: Callable[[str], bool], room: Room
+) -> Iterator[ProducerState]:
+    """Those of now, each shown when its turn comes. Raises KafkaError: why they are not told here."""
     if (why := why_illegal(topic)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if not may_read(topic):
@@ -108,13 +110,10 @@ async def _producers(
     partition = ctx.partitions.hosted(topic, index)
     if partition.must_check:
         await partition.check()
-    shown: list[ProducerState] = []
-    await piece_by_piece(
-        partition.log.producers.entries(),
-        SHOWN_PER_TURN,
-        lambda some: shown.extend(_shown(*one) for one in some),
-    )
-    return shown
+    if partition.open_log is None:
+        room.worked(OPENING_WORK)
+    await room.pause(len(partition.log.producers) * ENTRY_BYTES)
+    return starmap(_shown, list(partition.log.producers.entries()))
 
 
 def _shown(producer_id: int, entry: ProducerEntry) -> ProducerState:

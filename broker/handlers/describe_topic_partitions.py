@@ -8,13 +8,12 @@ Source: Kafka's `DescribeTopicPartitionsRequestHandler`, `KRaftMetadataCache.des
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.reachable import Reachable
-from broker.metadata.topic_views import PARTITIONS_PER_TURN
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorization import may_with_topic
@@ -29,17 +28,19 @@ from wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from wire.primitives import NIL_UUID
-from wire.schema import encode_element
+from wire.response_size import ResponseTooLarge
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, CloseConnection, DeferredResponse
 from wire.transport.events import yield_to_loop
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
+from wire.transport.room import JUDGED_WORK, Room
 
-VERSION = 0
-# Unknown topics answered, or topics judged, between two checkpoints: 5 ms of work.
+# Topics whose operations are judged between two checkpoints: 5 ms of work.
 TOPICS_PER_TURN = 200
+# What a topic takes beside its partitions, with the longest name.
+TOPIC_BYTES = 300
 
 
 def _fail(
@@ -70,7 +71,8 @@ def describe_topic_partitions(
         min(request.response_partition_limit, ctx.config["max.request.partition.size.limit"]),
     )
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
-    page = _Page(image.topics, Reachable(image.cluster, call.connection.listener), limit, may_see)
+    reachable = Reachable(image.cluster, call.connection.listener)
+    page = _Page(image.topics, reachable, limit, may_see, call.room())
     # As many names as a page has, and the next, but for those that may not be seen.
     most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
 
@@ -94,8 +96,7 @@ def describe_topic_partitions(
             for topic in request.topics:
                 page.topics.append(_error(ErrorCode.INVALID_REQUEST, topic.name))
             return await shown(page)
-        for _ in page.fill(names, request.cursor, skips_unknown=not request.topics):
-            await yield_to_loop()
+        await page.fill(names, request.cursor, skips_unknown=not request.topics)
         return await shown(page)
 
     return DeferredResponse(finish, on_error=partial(_fail, request))
@@ -127,7 +128,7 @@ def _first_partition(name: str, cursor: Cursor | None) -> int:
 
 
 class _Page:
-    """An answer in the making, with room for `limit` partitions."""
+    """An answer in the making, with room for `limit` partitions; also a full response ends it."""
 
     def __init__(
         self,
@@ -135,22 +136,22 @@ class _Page:
         reachable: Reachable,
         limit: int,
         may_see: Callable[[str], bool],
+        room: Room,
     ) -> None:
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.refused: list[DescribeTopicPartitionsResponseTopic] = []
         self.next_cursor: Cursor | None = None
         self._image = topics
         self._reachable = reachable
-        self._room = limit
+        self._left = limit
+        self._room = room
         self._may_see = may_see
 
-    def fill(
-        self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
-    ) -> Iterator[None]:
-        """Yields at the end of each turn. Of names that are asked for all are judged, also those behind a full page."""
-        for judged, name in enumerate(names, 1):
-            if judged % TOPICS_PER_TURN == 0:
-                yield
+    async def fill(self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool) -> None:
+        """Of names that are asked for all are judged, also those behind a full page."""
+        for name in names:
+            self._room.worked(JUDGED_WORK)
+            await self._room.pause()
             if not self._may_see(name):
                 if not skips_unknown:
                     self.refused.append(_refused(name))
@@ -158,25 +159,34 @@ class _Page:
             if self.next_cursor is not None:
                 continue
             topic = self._image.by_name.get(name)
-            if self._room == 0:
+            if self._left == 0:
                 self.next_cursor = Cursor(topic_name=name, partition_index=0)
             elif topic is not None:
-                yield from self._add(topic, _first_partition(name, cursor))
+                await self._add(topic, _first_partition(name, cursor))
             elif not skips_unknown:
                 self.topics.append(_unknown(name))
             if self.next_cursor is not None and skips_unknown:
                 return
 
-    def _add(self, topic: TopicImage, first: int) -> Iterator[None]:
+    async def _add(self, topic: TopicImage, first: int) -> None:
         indexes = sorted(index for index in topic.partitions if index >= first)
-        shown, left = indexes[: self._room], indexes[self._room :]
         partitions = EncodedArray()
-        for done, index in enumerate(shown, 1):
-            one = self._partition(index, topic.partitions[index])
-            partitions.append(encode_element(one, DescribeTopicPartitionsResponse, VERSION))
-            if done % PARTITIONS_PER_TURN == 0:
-                yield
-        self._room -= len(shown)
+        for index in indexes[: self._left]:
+            try:
+                self._room.take(TOPIC_BYTES if not partitions else 0)
+                partitions.append(
+                    self._room.encoded(self._partition(index, topic.partitions[index]))
+                )
+            except ResponseTooLarge:
+                self._left = len(partitions)
+                break
+            await self._room.pause()
+        self._left -= len(partitions)
+        left = indexes[len(partitions) :]
+        if left:
+            self.next_cursor = Cursor(topic_name=topic.name, partition_index=left[0])
+        if left and not partitions:
+            return
         self.topics.append(
             DescribeTopicPartitionsResponseTopic(
                 name=topic.name,
@@ -185,8 +195,6 @@ class _Page:
                 partitions=partitions,
             )
         )
-        if left:
-            self.next_cursor = Cursor(topic_name=topic.name, partition_index=left[0])
 
     def _partition(
         self, index: int, state: PartitionImage

@@ -5,20 +5,23 @@ Source: `TransactionCoordinator.handleDescribeTransactions`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.handlers.context import Context
 from broker.transactions.listing import describe, not_described
 from quorum.serving.authorization import may_with_topic
-from wire.errors import ErrorCode
+from wire.declarations import EncodedArray
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics, transactional_ids
-from wire.transport.calls import Call
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
 
 
 def _fail(
@@ -37,14 +40,28 @@ def _fail(
         topics(Operation.DESCRIBE).in_handler("topics of each transaction"),
     ),
     on_error=_fail,
-    slices=Slices("transactional_ids", "transaction_states"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("transactional_ids"),
 )
 def describe_transactions(
     request: DescribeTransactionsRequest, ctx: Context, call: Call
-) -> DescribeTransactionsResponse:
+) -> DeferredResponse[DescribeTransactionsResponse]:
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
-    found = [describe(ctx.transactions, one) for one in request.transactional_ids]
-    for one in found:
-        one.topics = [topic for topic in one.topics if may_see(topic.topic)]
-    return DescribeTransactionsResponse(transaction_states=found)
+    room = call.room()
+
+    async def one(transactional_id: str) -> bytes:
+        found = describe(ctx.transactions, transactional_id)
+        visible = (topic for topic in found.topics if may_see(topic.topic))
+        try:
+            return await room.encoded_with(found, "topics", visible)
+        except KafkaError as error:
+            return room.refusal(not_described(transactional_id, error.code))
+
+    async def finish() -> DescribeTransactionsResponse:
+        states = EncodedArray()
+        for transactional_id in request.transactional_ids:
+            states.append(await one(transactional_id))
+            await room.pause()
+        return DescribeTransactionsResponse(transaction_states=states)
+
+    return DeferredResponse(finish, on_error=partial(_fail, request))

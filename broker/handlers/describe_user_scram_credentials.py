@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from node.runtime.turns import with_checkpoints
 from quorum.metadata.scram import describe_scram as describe
 from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -13,6 +14,10 @@ from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
+from wire.transport.room import OBJECT_BYTES
+
+# Looked at between two checkpoints: 2 ms of work.
+CREDENTIALS_PER_TURN = 1_000
 
 
 @handles(
@@ -21,7 +26,10 @@ from wire.transport.registry import handles
     access=cluster(Operation.DESCRIBE),
     elements_max=MANY_ELEMENTS_MAX,
 )
-def describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, ctx: Context, _call: Call
+async def describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, ctx: Context, call: Call
 ) -> DescribeUserScramCredentialsResponse:
-    return describe(request, ctx.metadata.image.scram)
+    scram, room = ctx.metadata.image.scram, call.room()
+    await room.pause(len(scram) * OBJECT_BYTES)
+    results = await with_checkpoints(describe(request, scram), CREDENTIALS_PER_TURN)
+    return DescribeUserScramCredentialsResponse(results=await room.encode(results))

@@ -144,7 +144,7 @@ def _down_converted(
 
     async def finish() -> FetchResponse:
         response = await answer.finish() if isinstance(answer, DeferredResponse) else answer
-        async with holding(call.connection.answers, stored_bytes(response)):
+        async with holding(call.connection.memory.answers, stored_bytes(response)):
             await down_converted(response, request, version, call.connection.id)
         _hide_storage_errors(response)
         return response

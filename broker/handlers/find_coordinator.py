@@ -25,6 +25,7 @@ from wire.transport.access import groups, transactional_ids
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.guard import CODES
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -55,6 +56,7 @@ def _fail(
     on_error=_fail,
     slices=Slices("coordinator_keys", "coordinators"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("coordinator_keys"),
 )
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: Context, call: Call

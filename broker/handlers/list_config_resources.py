@@ -43,7 +43,7 @@ ALL = (
     access=cluster(Operation.DESCRIBE_CONFIGS),
     elements_max=FEW_ELEMENTS_MAX,
 )
-def list_config_resources(
+async def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
 ) -> ListConfigResourcesResponse:
     supported = ALL if call.header.api_version else (CLIENT_METRICS_RESOURCE,)
@@ -51,14 +51,13 @@ def list_config_resources(
     if not wanted <= set(supported):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     image = ctx.metadata.image
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in ALL
-            if kind in wanted
-            for name in _names(kind, image)
-        ]
+    resources = (
+        ConfigResource(resource_name=name, resource_type=kind)
+        for kind in ALL
+        if kind in wanted
+        for name in _names(kind, image)
     )
+    return ListConfigResourcesResponse(config_resources=await call.room().encode(resources))
 
 
 def _names(kind: int, image: MetadataImage) -> Iterable[str]:

@@ -5,30 +5,50 @@ Versions: 4 filters by state (KIP-518), 5 by type (KIP-848).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.groups.coordinator import GROUPS_PER_STEP
 from broker.handlers.context import Context
-from node.runtime.turns import with_checkpoints
+from quorum.metadata.authorizer import Action
+from quorum.serving.authorization import everybody, may, may_with
+from wire.declarations import EncodedArray
 from wire.errors import KafkaError
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups
 from wire.transport.calls import Call
-from wire.transport.heavy import ENCODED_AT_ONCE_MAX, FEW_ELEMENTS_MAX
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
+from wire.transport.room import JUDGED_WORK, OBJECT_BYTES
 
 
 @handles(
     ListGroupsRequest,
     versions="0-5",
-    access=groups(Operation.DESCRIBE, listed="groups.group_id").or_cluster(Operation.DESCRIBE),
+    access=groups(Operation.DESCRIBE, listed="groups.group_id")
+    .or_cluster(Operation.DESCRIBE)
+    .in_handler("before the response is encoded"),
     elements_max=FEW_ELEMENTS_MAX,
 )
 async def list_groups(request: ListGroupsRequest, ctx: Context, call: Call) -> ListGroupsResponse:
     await ctx.groups.wait_loaded()
-    listing = ctx.groups.list_groups(request.states_filter, request.types_filter)
+    may_see, room = _may_see(ctx, call), call.room()
+    found = EncodedArray()
     try:
-        groups = await with_checkpoints(listing, GROUPS_PER_STEP)
+        await room.pause(GROUPS_PER_STEP * OBJECT_BYTES)
+        for some in ctx.groups.list_groups(request.states_filter, request.types_filter):
+            for group in some:
+                if may_see(group.group_id):
+                    found.append(room.encoded(group))
+                room.worked(JUDGED_WORK)
+                await room.pause()
+            await room.pause(GROUPS_PER_STEP * OBJECT_BYTES)
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code, groups=[])
-    call.heavy = len(groups) > ENCODED_AT_ONCE_MAX
-    return ListGroupsResponse(groups=groups)
+    return ListGroupsResponse(groups=found)
+
+
+def _may_see(ctx: Context, call: Call) -> Callable[[str], bool]:
+    if may(ctx, call, Action(Operation.DESCRIBE), asked_for=False):
+        return everybody
+    return may_with(ctx, call, Operation.DESCRIBE, ResourceType.GROUP, asked_for=False)

@@ -6,31 +6,49 @@ Versions: 1 by age (KIP-994), 2 by a pattern of the id (KIP-1152), which is matc
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
 from broker.transactions.listing import list_transactions as listed
+from quorum.serving.authorization import may_with
+from wire.declarations import EncodedArray
 from wire.errors import KafkaError
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import transactional_ids
-from wire.transport.calls import Call, DeferredResponse
+from wire.transport.calls import Call
 from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
+from wire.transport.room import JUDGED_WORK, OBJECT_BYTES
 
 
 @handles(
     ListTransactionsRequest,
     versions="0-2",
-    access=transactional_ids(Operation.DESCRIBE, listed="transaction_states.transactional_id"),
+    access=transactional_ids(
+        Operation.DESCRIBE, listed="transaction_states.transactional_id"
+    ).in_handler("before the response is encoded"),
     elements_max=FEW_ELEMENTS_MAX,
 )
-def list_transactions(
+async def list_transactions(
     request: ListTransactionsRequest, ctx: Context, call: Call
-) -> DeferredResponse[ListTransactionsResponse]:
-    async def finish() -> ListTransactionsResponse:
-        try:
-            return await listed(ctx.transactions, request, ctx.now_ms(), call.connection.id)
-        except KafkaError as error:
-            return ListTransactionsResponse(
-                error_code=error.code, unknown_state_filters=[], transaction_states=[]
-            )
-
-    return DeferredResponse(finish)
+) -> ListTransactionsResponse:
+    unknown = [name for name in request.state_filters if name not in STATE_NAMES]
+    if unknown and len(unknown) == len(request.state_filters):
+        return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
+    found, room = EncodedArray(), call.room()
+    may_see = may_with(
+        ctx, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked_for=False
+    )
+    try:
+        await room.pause(IDS_PER_TURN * OBJECT_BYTES)
+        async for some in listed(ctx.transactions, request, ctx.now_ms(), call.connection.id):
+            for one in some:
+                if may_see(one.transactional_id):
+                    found.append(room.encoded(one))
+                room.worked(JUDGED_WORK)
+                await room.pause()
+            await room.pause(IDS_PER_TURN * OBJECT_BYTES)
+    except KafkaError as error:
+        return ListTransactionsResponse(
+            error_code=error.code, unknown_state_filters=[], transaction_states=[]
+        )
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)

@@ -38,13 +38,16 @@ from wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from wire.primitives import NIL_UUID
+from wire.response_size import ResponseTooLarge
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
 from wire.transport.events import yield_to_loop
 from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
+from wire.transport.room import FREE_BYTES, Room
 from wire.transport.slices import Slices
 
 NO_CONTROLLER = -1
@@ -64,6 +67,11 @@ def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataR
     return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 
+def _named(topic: MetadataRequestTopic) -> bytes | str | None:
+    """Beside an id a name says nothing."""
+    return topic.name if topic.topic_id == NIL_UUID else topic.topic_id
+
+
 @handles(
     MetadataRequest,
     versions="0-13",
@@ -76,6 +84,7 @@ def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataR
     on_error=_fail,
     slices=Slices("topics", "topics"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=Once("topics", _named),
 )
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call
@@ -109,7 +118,7 @@ def _of_all(
         seen = _view(ctx, call, image).seen
         kept = seen.find(_asker(ctx, call), image.topics, _acls_epoch(ctx))
         if kept is not None:
-            return _response(request, ctx, call, image, kept)
+            return _within_room(request, ctx, call, image, kept)
     judging = partial(_judged, request, ctx, call, may_see)
     return DeferredResponse(judging, on_error=partial(_fail, request))
 
@@ -200,16 +209,44 @@ def _answer(
     images = [topic for topic in topics if isinstance(topic, TopicImage)]
     if view.is_little_work(images) and (told is None or len(topics) <= TOLD_PER_TURN):
         tell(topics)
-        return _response(request, ctx, call, image, view.encoded(topics, told))
+        return _within_room(request, ctx, call, image, view.encoded(topics, told))
 
     async def finish() -> MetadataResponse:
         for some in pieces(topics, TOLD_PER_TURN) if told is not None else ():
             tell(some)
             await yield_to_loop()
         await view.fill(images)
-        return _response(request, ctx, call, image, view.encoded(topics, told))
+        found = _within_room(request, ctx, call, image, view.encoded(topics, told))
+        try:
+            return await finished(found)
+        except ResponseTooLarge as error:
+            if request.topics:
+                raise
+            return _response(request, ctx, call, image, _each_refused(topics, error, call.room()))
 
     return DeferredResponse(finish, on_error=partial(_fail, request))
+
+
+def _each_refused(topics: Topics, error: KafkaError, room: Room) -> EncodedArray:
+    """Before version 13 an error of the whole cannot be said; that there are no topics must not be."""
+    return EncodedArray(room.refusal(_error(error.code, topic.name)) for topic in topics)
+
+
+def _within_room(
+    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: EncodedArray
+) -> MetadataResponse | DeferredResponse[MetadataResponse]:
+    """A large response waits for memory, although its topics are shared: peers take copies."""
+    size = sum(map(len, topics))
+
+    async def finish() -> MetadataResponse:
+        room = call.room()
+        room.take(size)
+        await room.pause()
+        return _response(request, ctx, call, image, topics)
+
+    if size > FREE_BYTES or call.heavy:
+        return DeferredResponse(finish, on_error=partial(_fail, request))
+    return _response(request, ctx, call, image, topics)
 
 
 def _response(
@@ -250,13 +287,12 @@ def _wanted(
     may_see: MaySee,
     created: Mapping[str, ErrorCode],
 ) -> Topics:
-    """The topics asked for, each once, or an error in the place of one."""
-    wanted = {(topic.topic_id, topic.name): topic for topic in request.topics or []}
+    """The topics asked for, or an error in the place of one."""
     return [
         _by_name(topic.name or "", image, may_see, created)
         if topic.topic_id == NIL_UUID
         else _by_id(topic.topic_id, image, may_see)
-        for topic in wanted.values()
+        for topic in request.topics or []
     ]
 
 

@@ -28,7 +28,7 @@ from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from wire.transport.slices import COMMITS_PER_SLICE, Slices
 
 TOPIC_ID_VERSION = 10
 
@@ -50,7 +50,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
         topics(Operation.READ, "topics.name").in_handler("topics by id, too"),
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions"),
+    slices=Slices("topics.partitions", "topics.partitions", COMMITS_PER_SLICE),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 @when_loaded(lambda request: (request.group_id,), _fail)

@@ -7,7 +7,8 @@ groups (KIP-709); 10 topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import NO_OFFSET, not_found
@@ -17,6 +18,7 @@ from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zook
 from quorum.metadata.authorizer import Action
 from quorum.metadata.image import MetadataImage
 from quorum.serving.authorization import may, may_with_topic
+from wire.declarations import EncodedArray, Struct
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -29,17 +31,20 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from wire.primitives import NIL_UUID
+from wire.response_size import ResponseTooLarge
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.once import Once
 from wire.transport.registry import handles
-from wire.transport.slices import ITEMS_PER_SLICE, Slices
+from wire.transport.room import OBJECT_BYTES
+from wire.transport.slices import Slices
 
-TOPICS = Slices("topics.partition_indexes", "topics.partitions")
-# Groups without topics looked up at once: 2 ms.
-GROUPS_PER_TURN = 100
+# Offsets answered in one step, 5 ms; with the longest metadata that Kafka's default allows they take 2 MiB.
+OFFSETS_AT_ONCE_MAX = 500
+TOPICS = Slices("topics.partition_indexes", "topics.partitions", OFFSETS_AT_ONCE_MAX)
 GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
@@ -65,6 +70,29 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     return OffsetFetchResponse(error_code=code, topics=topics)
 
 
+_topics_once = Once(
+    "topics.partition_indexes", lambda topic: (topic.name, getattr(topic, "topic_id", NIL_UUID))
+)
+
+
+def _asked_once(request: OffsetFetchRequest) -> OffsetFetchRequest:
+    """Each group, topic and partition once; a group of which all offsets are asked for anywhere is asked for all."""
+    first: dict[str, OffsetFetchRequestGroup] = {}
+    topics: dict[str, list[OffsetFetchRequestTopics] | None] = {}
+    for group in request.groups:
+        first.setdefault(group.group_id, group)
+        before = topics.setdefault(group.group_id, [])
+        if group.topics is None or before is None:
+            topics[group.group_id] = None
+        else:
+            before += group.topics
+    groups = [
+        _topics_once(group.replace(topics=topics[group_id])) for group_id, group in first.items()
+    ]
+    whole: OffsetFetchRequest = _topics_once(request.replace(groups=groups))
+    return whole
+
+
 @handles(
     OffsetFetchRequest,
     versions="0-10",
@@ -75,6 +103,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     ),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=_asked_once,
 )
 @when_loaded(lambda request: [one.group_id for one in request.groups] or [request.group_id], _fail)
 def offset_fetch(
@@ -95,9 +124,10 @@ def offset_fetch(
             for group in _groups(request, version)
         ]
         return _respond(groups, version)
-    if call.heavy or any(_wants_many(group, ctx) for group in _groups(request, version)):
-        call.heavy = True  # so is the answer
-        return DeferredResponse(lambda: _of_many(request, ctx, version, may_see))
+    if call.heavy or _count(request, ctx, version) > OFFSETS_AT_ONCE_MAX:
+        return DeferredResponse(
+            lambda: _of_many(request, ctx, call, may_see), on_error=partial(_fail, request)
+        )
     stable = request.require_stable
     fetches = [
         _GroupFetch(group, ctx, version, may_see, stable) for group in _groups(request, version)
@@ -111,42 +141,90 @@ def offset_fetch(
     return DeferredResponse(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
 
 
-async def _of_many(
-    request: OffsetFetchRequest, ctx: Context, version: int, may_see: MaySee
-) -> OffsetFetchResponse:
-    """Some partitions of a group after the other."""
-    answers = []
-    for count, group in enumerate(_groups(request, version), 1):
-        whole: OffsetFetchResponseGroup | None = None
-        wants_all = _wants_many(group, ctx)
-        if wants_all:
-            group = _with_all_topics(group, ctx, may_see)
-        for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
-            answer = await _GroupFetch(part, ctx, version, may_see, request.require_stable).finish()
-            if wants_all:
-                _drop_unknown(answer)
-            if group.topics or count % GROUPS_PER_TURN == 0:
-                await yield_to_loop()
-            if whole is None or answer.error_code:
-                whole = answer
-            else:
-                _join(whole.topics, answer.topics, goes_on)
-            if whole.error_code:
-                break
-        assert whole is not None
-        answers.append(whole)
-    return await run_apart(_respond, answers, version)
+def _count(request: OffsetFetchRequest, ctx: Context, version: int) -> int:
+    """How many offsets are asked for; no more than somewhat above `OFFSETS_AT_ONCE_MAX` are counted."""
+    count = 0
+    for group in _groups(request, version):
+        count += _count_of(group, ctx)
+        if count > OFFSETS_AT_ONCE_MAX:
+            break
+    return count
 
 
-def _wants_many(group: OffsetFetchRequestGroup, ctx: Context) -> bool:
-    """All offsets of a group that has too many to be looked up at once."""
-    if group.topics is not None:
-        return False
+def _count_of(group: OffsetFetchRequestGroup, ctx: Context) -> int:
+    if group.topics is None:
+        return sum(map(len, _committed(group, ctx).values()))
+    return sum(len(topic.partition_indexes) for topic in group.topics)
+
+
+def _committed(group: OffsetFetchRequestGroup, ctx: Context) -> Mapping[str, Collection[int]]:
     try:
-        committed = ctx.groups.committed_partitions(group.group_id)
+        return ctx.groups.committed_partitions(group.group_id)
     except KafkaError:
-        return False  # which whoever looks them up will say
-    return sum(map(len, committed.values())) > ITEMS_PER_SLICE
+        return {}  # whoever looks them up will say why
+
+
+async def _of_many(
+    request: OffsetFetchRequest, ctx: Context, call: Call, may_see: MaySee
+) -> OffsetFetchResponse:
+    """One group after the other, and some partitions of it after the other."""
+    version, room = call.header.api_version, call.room()
+    fetch = partial(
+        _GroupFetch,
+        ctx=ctx,
+        version=version,
+        may_see=may_see,
+        require_stable=request.require_stable,
+    )
+    answers = EncodedArray()
+    for group in _groups(request, version):
+        before = room.size
+        try:
+            whole = await _of_group(group, ctx, call, may_see, fetch)
+        except ResponseTooLarge as error:
+            whole = _group_error(group, error.code, version)
+        if version < MANY_GROUPS_VERSION:
+            return _respond([whole], version)
+        room.rewind(before)
+        try:
+            answers.append(await room.encoded_with(whole, "topics", whole.topics))
+        except ResponseTooLarge as error:
+            answers.append(room.refusal(_group_error(group, error.code, version)))
+        await room.pause()
+    return OffsetFetchResponse(groups=answers)
+
+
+async def _of_group(
+    group: OffsetFetchRequestGroup,
+    ctx: Context,
+    call: Call,
+    may_see: MaySee,
+    fetch: Callable[[OffsetFetchRequestGroup], _GroupFetch],
+) -> OffsetFetchResponseGroup:
+    """Its partitions are encoded."""
+    whole: OffsetFetchResponseGroup | None = None
+    room = call.room()
+    wants_all = group.topics is None and _count_of(group, ctx) > OFFSETS_AT_ONCE_MAX
+    if wants_all:
+        group = _with_all_topics(group, ctx, may_see)
+    for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
+        await room.pause(_count_of(part, ctx) * OBJECT_BYTES)
+        answer = await fetch(part).finish()
+        if wants_all:
+            _drop_unknown(answer)
+        for topic in answer.topics:
+            partitions: Iterable[Struct] = topic.partitions
+            if call.header.api_version < MANY_GROUPS_VERSION:
+                partitions = map(_plain, topic.partitions)
+            topic.partitions = await room.encode(partitions)
+        if whole is None or answer.error_code:
+            whole = answer
+        else:
+            _join(whole.topics, answer.topics, goes_on)
+        if whole.error_code:
+            break
+    assert whole is not None
+    return whole
 
 
 def _with_all_topics(
@@ -311,7 +389,9 @@ def _respond(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetc
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name,
-            partitions=[_plain(partition) for partition in topic.partitions],
+            partitions=topic.partitions
+            if isinstance(topic.partitions, EncodedArray)
+            else [_plain(partition) for partition in topic.partitions],
         )
         for topic in group.topics
     ]

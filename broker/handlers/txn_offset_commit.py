@@ -32,7 +32,7 @@ from wire.transport.access import groups, topics, transactional_ids
 from wire.transport.calls import Call
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from wire.transport.slices import COMMITS_PER_SLICE, Slices
 
 # Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
 LOADING_VERSION = 2
@@ -57,7 +57,7 @@ def _fail(
         topics(Operation.READ, "topics.name", "topics"),
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions"),
+    slices=Slices("topics.partitions", "topics.partitions", COMMITS_PER_SLICE),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 async def txn_offset_commit(

@@ -62,6 +62,9 @@ class Partitions:
         self.suspects = services.suspects
         self.traffic = services.traffic
 
+    def __len__(self) -> int:
+        return sum(map(len, self._topics.values()))
+
     def __iter__(self) -> Iterator[Partition]:
         for partitions in list(self._topics.values()):
             yield from list(partitions.values())

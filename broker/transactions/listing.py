@@ -5,7 +5,7 @@ Source: `TransactionCoordinator.handleDescribeTransactions`, `TransactionStateMa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import re2
@@ -14,12 +14,12 @@ from broker.coordination.shard_epoch import ShardState
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.records import partitions_by_topic
 from broker.transactions.transaction import Transaction, TransactionState
+from node.runtime.steps import pieces
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import describe_transactions as described
 from wire.messages import list_transactions as listed
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from wire.transport.events import yield_to_loop
+from wire.messages.list_transactions import ListTransactionsRequest
 
 # Looked at between two checkpoints: 2 ms of work.
 IDS_PER_TURN = 1_000
@@ -74,30 +74,22 @@ def not_described(transactional_id: str, code: ErrorCode) -> described.Transacti
 
 async def list_transactions(
     coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int, whom: int
-) -> ListTransactionsResponse:
-    """Of all shards, some ids at a time, for the connection of the id `whom`.
+) -> AsyncIterator[list[listed.TransactionState]]:
+    """Of all shards those that match, in pieces of `IDS_PER_TURN` that were looked at, for the connection of the id
+    `whom`.
 
     Raises:
         KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet; INVALID_REGULAR_EXPRESSION.
     """
-    unknown = [name for name in request.state_filters if name not in STATE_NAMES]
-    response = ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
-    if unknown and len(unknown) == len(request.state_filters):
-        return response
     pattern = _pattern(request.transactional_id_pattern)
     passes = partial(_passes, request, now_ms)
     for epoch in list(coordinator.runtime.epochs):
         if epoch.state is ShardState.CLOSED:
             continue
-        transactions = list(epoch.active().transactions.items())
-        for start in range(0, len(transactions), IDS_PER_TURN):
-            some = {
-                name: transaction
-                for name, transaction in transactions[start : start + IDS_PER_TURN]
-                if passes(transaction)
-            }
+        for looked_at in pieces(epoch.active().transactions.items(), IDS_PER_TURN):
+            some = {name: transaction for name, transaction in looked_at if passes(transaction)}
             names = list(some) if pattern is None else await _matching(pattern, list(some), whom)
-            response.transaction_states += [
+            yield [
                 listed.TransactionState(
                     transactional_id=name,
                     producer_id=some[name].producer_id,
@@ -105,8 +97,6 @@ async def list_transactions(
                 )
                 for name in names
             ]
-            await yield_to_loop()
-    return response
 
 
 async def _matching(matches: Callable[[str], object], names: list[str], whom: int) -> list[str]:

@@ -20,12 +20,14 @@ from wire.messages.create_acls import (
     CreateAclsResponse,
 )
 from wire.messages.delete_acls import (
+    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from wire.schema import Message
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
@@ -84,10 +86,12 @@ def delete_acls(
     request: DeleteAclsRequest, acls: AclsImage
 ) -> Steps[Result[Message, DeleteAclsResponse]]:
     """In steps of an ACL that a filter is held against: each filter is answered by what it matches; what several match
-    is removed once.
+    is removed once. A filter that comes again is answered again, as clients find answers by their place, by the same
+    list.
 
     Raises:
-        KafkaError: INVALID_REQUEST, they match too many; none is removed.
+        KafkaError: INVALID_REQUEST, they match too many; POLICY_VIOLATION, so many that they cannot be told; none is
+            removed.
     """
     listed = []
     for acl_id, record in acls.items():
@@ -95,27 +99,54 @@ def delete_acls(
         yield 1
     listed.sort()
     removed: dict[bytes, None] = {}
+    known: dict[tuple[object, ...], tuple[DeleteAclsFilterResult, int]] = {}
     results = []
+    size = 0
     for wanted in request.filters:
         yield 1
-        try:
-            check_filter(wanted)
-        except KafkaError as error:
-            results.append(_failed(error.code, error.message))
-            continue
-        found = []
-        for some in pieces(listed, MATCHED_PER_STEP):
-            found += [(acl, acl_id) for acl, acl_id in some if matches(wanted, acl)]
-            yield 1
-        removed.update(dict.fromkeys(acl_id for _, acl_id in found))
-        if len(removed) > RECORDS_MAX:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation.",
-            )
-        results.append(DeleteAclsFilterResult(matching_acls=[_matching(acl) for acl, _ in found]))
+        key = _content(wanted)
+        if key not in known:
+            known[key] = yield from _delete_matching(wanted, listed, removed)
+        results.append(known[key][0])
+        size += known[key][1]
+        if size > RESPONSE_BYTES_MAX:
+            raise ResponseTooLarge
     records = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed]
     return Result(records, DeleteAclsResponse(filter_results=results))
+
+
+def _delete_matching(
+    wanted: DeleteAclsFilter, listed: list[tuple[Acl, bytes]], removed: dict[bytes, None]
+) -> Steps[tuple[DeleteAclsFilterResult, int]]:
+    """The answer, and its bytes at the most; adds the ids of those that match to `removed`."""
+    try:
+        check_filter(wanted)
+    except KafkaError as error:
+        return _failed(error.code, error.message), 0
+    result, size = DeleteAclsFilterResult(matching_acls=[]), 0
+    for some in pieces(listed, MATCHED_PER_STEP):
+        for acl, acl_id in some:
+            if matches(wanted, acl):
+                result.matching_acls.append(_matching(acl))
+                removed[acl_id] = None
+                size += _size(acl)
+        yield 1
+    if len(removed) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation.",
+        )
+    return result, size
+
+
+def _content(wanted: DeleteAclsFilter) -> tuple[object, ...]:
+    return tuple(getattr(wanted, one.name) for one in wanted.__fields__)
+
+
+def _size(acl: Acl) -> int:
+    """Bytes that it has in the response, at the most: three names, and some numbers."""
+    names = acl.resource_name, acl.principal, acl.host
+    return sum(len(name.encode()) for name in names) + 24
 
 
 def _acl(creation: AclCreation) -> Acl:

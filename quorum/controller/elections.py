@@ -15,6 +15,7 @@ from quorum.controller.index import Key
 from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
+from quorum.metadata.topic_names import quoted
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -87,7 +88,7 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
     """Raises KafkaError: why there is no election."""
     topic = state.image.topics.by_name.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
     partition = topic.partitions.get(index)
     if partition is None:
         raise KafkaError(

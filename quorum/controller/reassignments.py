@@ -10,16 +10,18 @@ is in `changes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
+from quorum.controller.index import Key
 from quorum.controller.new_partitions import check_assignment, default_directory
 from quorum.controller.partitions import election_of
 from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import RECORDS_MAX, text_of, too_much
 from quorum.metadata.image import PartitionImage
+from quorum.metadata.topic_names import quoted
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -90,7 +92,7 @@ def _alter(
     topic = state.image.topics.by_name.get(name)
     if topic is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {quoted(name)}."
         )
     partition = topic.partitions.get(asked.partition_index)
     if partition is None:
@@ -176,10 +178,13 @@ def _with_replicas(
 
 def list_reassignments(
     request: ListPartitionReassignmentsRequest, state: ControllerState
-) -> ListPartitionReassignmentsResponse:
-    """The moves under way, all or of the partitions named; what is unknown or does not move is left out."""
+) -> Steps[Result[Message, ListPartitionReassignmentsResponse]]:
+    """In steps of a partition: the moves under way, all or of the partitions named, each once; what is unknown or does
+    not move is left out.
+    """
     topics: dict[str, OngoingTopicReassignment] = {}
     for ref in state.partition_refs(_asked(request, state)):
+        yield 1
         partition = ref.partition
         if not partition.adding and not partition.removing:
             continue
@@ -193,18 +198,16 @@ def list_reassignments(
                 removing_replicas=list(partition.removing),
             )
         )
-    return ListPartitionReassignmentsResponse(topics=list(topics.values()))
+    return Result((), ListPartitionReassignmentsResponse(topics=list(topics.values())))
 
 
-def _asked(
-    request: ListPartitionReassignmentsRequest, state: ControllerState
-) -> list[tuple[bytes, int]]:
+def _asked(request: ListPartitionReassignmentsRequest, state: ControllerState) -> Iterable[Key]:
     if request.topics is None:
         return list(state.index.reassigning)
     named = state.image.topics.by_name
-    return [
+    return dict.fromkeys(
         (topic.id, index)
         for asked in request.topics
         if (topic := named.get(asked.name)) is not None
-        for index in dict.fromkeys(asked.partition_indexes)
-    ]
+        for index in asked.partition_indexes
+    )

@@ -6,10 +6,12 @@ KIP-290. The same for brokers and controllers. Left out: what follows from ACLs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+from node.runtime.steps import Steps
 from quorum.metadata.image import AclsImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_acls import DeleteAclsFilter
@@ -17,7 +19,6 @@ from wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
-    DescribeAclsResponse,
 )
 from wire.records.security import AccessControlEntryRecord
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
@@ -96,34 +97,43 @@ def _matches_name(pattern_type: int, name: str | None, acl: Acl) -> bool:
     return acl.resource_name in (name, WILDCARD)
 
 
-def describe_acls(request: DescribeAclsRequest, acls: AclsImage) -> DescribeAclsResponse:
-    """Those that match, by resource, in a fixed order.
+def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> Steps[list[Acl]]:
+    """In steps of an ACL: those that match, in a fixed order.
 
     Raises:
         KafkaError: INVALID_REQUEST, the filter asks for what is not known.
     """
-    check_filter(request)
-    found = sorted(acl for acl in map(Acl.of, acls.values()) if matches(request, acl))
-    return DescribeAclsResponse(resources=_by_resource(found))
+    check_filter(wanted)
+    found = []
+    for record in acls.values():
+        acl = Acl.of(record)
+        if matches(wanted, acl):
+            found.append(acl)
+        yield 1
+    found.sort()
+    return found
 
 
-def _by_resource(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
-    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in acls:
-        resource = resources.get(acl[:3])
-        if resource is None:
-            resource = resources[acl[:3]] = DescribeAclsResource(
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                pattern_type=acl.pattern_type,
-                acls=[],
-            )
-        resource.acls.append(
-            AclDescription(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
+def by_resource(
+    acls: Iterable[Acl],
+) -> Iterator[tuple[DescribeAclsResource, Iterator[AclDescription]]]:
+    """The resources of ACLs in order, each without its ACLs, and those."""
+    for _, some in groupby(acls, key=lambda acl: acl[:3]):
+        same = list(some)
+        first = same[0]
+        resource = DescribeAclsResource(
+            resource_type=first.resource_type,
+            resource_name=first.resource_name,
+            pattern_type=first.pattern_type,
+            acls=[],
         )
-    return list(resources.values())
+        yield resource, map(_described, same)
+
+
+def _described(acl: Acl) -> AclDescription:
+    return AclDescription(
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from node.runtime.steps import Steps
 from quorum.metadata.image import QuotaEntity, QuotasImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
     EntityData,
     EntryData,
     ValueData,
@@ -43,8 +43,8 @@ class _Filter:
 
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, quotas: QuotasImage
-) -> DescribeClientQuotasResponse:
-    """Entities that match, each with all its quotas, in a fixed order.
+) -> Steps[Iterator[EntryData]]:
+    """In steps of a quota: entities that match, each with all its quotas, in a fixed order.
 
     Raises:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: what is wrong with the filter.
@@ -54,14 +54,14 @@ def describe_client_quotas(
     for (entity, key), record in quotas.items():
         if wanted.matches(dict(entity)):
             values.setdefault(entity, []).append(ValueData(key=key, value=record.value))
-    entries = [
+        yield 1
+    return (
         EntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-            values=sorted(values[entity], key=lambda one: one.key),
+            values=sorted(found, key=lambda one: one.key),
         )
-        for entity in sorted(values, key=repr)
-    ]
-    return DescribeClientQuotasResponse(entries=entries)
+        for entity, found in sorted(values.items(), key=lambda one: repr(one[0]))
+    )
 
 
 def _filter(request: DescribeClientQuotasRequest) -> _Filter:

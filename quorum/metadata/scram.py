@@ -5,13 +5,14 @@ KIP-554.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
+from node.runtime.steps import Steps
 from quorum.metadata.image import ScramImage
 from wire.errors import ErrorCode
 from wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
 
@@ -22,16 +23,17 @@ HASHES = {1: "sha256", 2: "sha512"}
 
 def describe_scram(
     request: DescribeUserScramCredentialsRequest, scram: ScramImage
-) -> DescribeUserScramCredentialsResponse:
-    """Those users, or all where none is named; a user named twice or unknown is answered with an error."""
+) -> Steps[Iterator[DescribeUserScramCredentialsResult]]:
+    """In steps of a credential: those users, or all where none is named; a user named twice or unknown is
+    answered with an error.
+    """
     infos: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), record in sorted(scram.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
         infos.setdefault(user, []).append(info)
+        yield 1
     times = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        results=[_result(user, times[user], infos) for user in (times or infos)]
-    )
+    return (_result(user, times[user], infos) for user in (times or infos))
 
 
 def _result(

@@ -8,15 +8,15 @@ The log has no secret of a token: its HMAC, the password that it logs in with, f
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from node.runtime.steps import Steps
 from quorum.metadata.image import TokensImage
 from wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
 )
 from wire.records.security import DelegationTokenRecord
 
@@ -48,9 +48,9 @@ def describe_tokens(
     may_see: Callable[[DelegationTokenRecord], bool],
     *,
     version: int,
-) -> DescribeDelegationTokenResponse:
-    """Tokens that one of the asked owners has, asked for or may renew, all where none is asked for; of others' those
-    that `requester` `may_see`.
+) -> Steps[Iterator[DescribedDelegationToken]]:
+    """In steps of a token: those that one of the asked owners has, asked for or may renew, all where none is asked for;
+    of others' those that `requester` `may_see`.
     """
     owners = (
         None
@@ -64,10 +64,12 @@ def describe_tokens(
             return False
         return requester in concerned or may_see(token)
 
-    found = [token for _, token in sorted(tokens.items()) if is_wanted(token)]
-    return DescribeDelegationTokenResponse(
-        tokens=[_described(token, secret, version) for token in found]
-    )
+    found = []
+    for _, token in sorted(tokens.items()):
+        if is_wanted(token):
+            found.append(token)
+        yield 1
+    return (_described(token, secret, version) for token in found)
 
 
 def split_principal(text: str) -> tuple[str, str]:

@@ -6,8 +6,15 @@ import re
 
 # With "-", a partition number and ".deleted" suffixes it must fit a file name.
 NAME_SIZE_MAX = 249
+# Of a name that cannot be: with four bytes a character it takes no more than the longest that can.
+QUOTED_CHARS = NAME_SIZE_MAX // 4
 METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def quoted(name: str) -> str:
+    """As errors of partitions quote it: one too long for any topic is cut, for each partition quotes it again."""
+    return name if len(name.encode()) <= NAME_SIZE_MAX else f"{name[:QUOTED_CHARS]}…"
 
 
 def why_illegal(name: str) -> str | None:

@@ -17,6 +17,8 @@ from quorum.metadata.image import (
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorization import Guarded, may
 from quorum.serving.config_entries import ConfigDescription
+from quorum.serving.config_sources import Source
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -28,6 +30,9 @@ from wire.messages.describe_configs import (
 from wire.security.acls import Operation
 from wire.transport.calls import Call
 
+# What the configs of one resource take as objects, with synonyms and documentation.
+CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}
+
 
 def fail_all(
     request: DescribeConfigsRequest, code: ErrorCode, message: str
@@ -37,7 +42,30 @@ def fail_all(
     return DescribeConfigsResponse(results=[_failed(one, error) for one in request.resources])
 
 
-def answer(
+def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
+    """The request with each resource once: with all configs that are asked of it anywhere."""
+    wanted: dict[tuple[int, str], dict[str, None] | None] = {}
+    for one in request.resources:
+        key = (one.resource_type, one.resource_name)
+        keys = one.configuration_keys or None  # Kafka takes no keys for all keys
+        before = wanted.setdefault(key, {})
+        if keys is None or before is None:
+            wanted[key] = None
+        else:
+            before.update(dict.fromkeys(keys))
+    return request.replace(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configuration_keys=None if keys is None else list(keys),
+            )
+            for (kind, name), keys in wanted.items()
+        ]
+    )
+
+
+async def answer(
     request: DescribeConfigsRequest, ctx: Guarded, call: Call, image: MetadataImage
 ) -> DescribeConfigsResponse:
     """`ctx` is of this node, `image` what it knows of topics and dynamic configs.
@@ -51,7 +79,7 @@ def answer(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected resource type {one.resource_type} for resource {one.resource_name}",
             )
-    config = ctx.config
+    config, room = ctx.config, call.room()
     description = ConfigDescription(
         config,
         image.configs,
@@ -59,20 +87,34 @@ def answer(
         documentation=request.include_documentation,
     )
 
-    def result(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    async def result(resource: DescribeConfigsResource) -> bytes:
         try:
             _check_access(resource, ctx, call)
+            await room.pause(CONFIGS_BYTES.get(resource.resource_type, 0))
             configs = _describe(resource, description, config.node_id, image)
+            if call.header.api_version == 0:
+                _say_what_is_default(configs)
+            head = DescribeConfigsResult(
+                error_message="",  # Kafka's, where nothing went wrong
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=[],
+            )
+            return await room.encoded_with(head, "configs", configs)
         except KafkaError as error:
-            return _failed(resource, error)
-        return DescribeConfigsResult(
-            error_message="",  # Kafka's, where nothing went wrong
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=configs,
-        )
+            return room.refusal(_failed(resource, error))
 
-    return DescribeConfigsResponse(results=[result(one) for one in request.resources])
+    found = EncodedArray()
+    for one in request.resources:
+        found.append(await result(one))
+        await room.pause()
+    return DescribeConfigsResponse(results=found)
+
+
+def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:
+    """Version 0 has no sources."""
+    for config in configs:
+        config.is_default = config.config_source == Source.DEFAULT
 
 
 def _check_access(resource: DescribeConfigsResource, ctx: Guarded, call: Call) -> None:
@@ -87,8 +129,7 @@ def _describe(
     node_id: int,
     image: MetadataImage,
 ) -> list[DescribeConfigsResourceResult]:
-    # Kafka takes no keys for all keys.
-    name, wanted = resource.resource_name, resource.configuration_keys or None
+    name, wanted = resource.resource_name, resource.configuration_keys
     if resource.resource_type == TOPIC_RESOURCE:
         if (why := why_illegal(name)) is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)

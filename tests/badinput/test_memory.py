@@ -14,8 +14,16 @@ from tests.badinput.nodes import PEERS, TOPIC, running_cluster
 from tests.badinput.peer import Peer, frame_of, sized
 from tests.log.helpers import batch_bytes
 from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 pytestmark = [
@@ -149,3 +157,43 @@ def produce(node, value):
     with contextlib.closing(peer):
         (topic,) = peer.ask(request, 9).responses
         assert topic.partition_responses[0].error_code == 0
+
+
+async def test_b1_small_requests_for_large_responses(own):
+    """A request of 40 bytes is answered by eight megabytes, which are made while nobody takes them; and what would be
+    answered by much more is refused.
+    """
+    commit_many(own)
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="large", topics=None)])
+    names = [f"{number}" for number in range(3_000)]
+    configs = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=32, resource_name=name, configuration_keys=None)
+            for name in names
+        ],
+        include_synonyms=True,
+        include_documentation=True,
+    )
+    data = frame_of(fetch, 9) * 5 + frame_of(configs, 4)
+    assert await peak_growth_kib(own.broker, data) < ALLOWED_KIB
+    own.broker.assert_serves()
+
+
+def commit_many(own):
+    """Of 2,000 partitions, with metadata as long as it may be."""
+    own.create("many", 2_000)
+    with contextlib.closing(Peer(own.broker.address)) as peer:
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])
+        while peer.ask(find, 4).coordinators[0].error_code:
+            pass
+        for start in range(0, 2_000, 100):
+            partitions = [
+                OffsetCommitRequestPartition(
+                    partition_index=index, committed_offset=1, committed_metadata="m" * 4096
+                )
+                for index in range(start, start + 100)
+            ]
+            topic = OffsetCommitRequestTopic(name="many", partitions=partitions)
+            request = OffsetCommitRequest(group_id="large", topics=[topic])
+            while peer.ask(request, 8).topics[0].partitions[0].error_code:
+                pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from wire.messages.header import RequestHeader
@@ -20,6 +21,15 @@ def call(request: Message, version: int, on: ConnectionInfo | None = None) -> Ca
 def through_wire(request: Any, version: int) -> Any:
     """The request as the broker sees it in that version; record bytes are writable views, as of a receive buffer."""
     return type(request).decode(memoryview(bytearray(request.encode(version))), version)
+
+
+async def answered(handler: Any, request: Message, context: Any, asked: Call) -> Any:
+    """The response of an async handler, or of one that defers, as a client reads it: what is encoded already, too."""
+    response = await finished(handler(request, context, asked))
+    if inspect.isawaitable(response):
+        response = await response
+    version = asked.header.api_version
+    return type(response).decode(response.encode(version), version)
 
 
 async def finished(response: Any) -> Any:

@@ -1,6 +1,7 @@
 """Requests with as many elements as they may have, made of their declarations alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from broker.partitions.leader import ACKS_ALL
 from tests.badinput.made import made
@@ -25,18 +26,19 @@ def array_paths(cls: type[Struct], version: int) -> Iterator[Path]:
 
 def largest_request(handled: Handled, path: Path, count: int) -> Message:
     """With `count` elements in the array at `path`, or as many as are handled."""
-    return large_request(
-        handled.request, handled.versions.high, path, min(count, _legal(handled, path))
-    )
+
+    def of(count: int) -> Message:
+        return large_request(handled.request, handled.versions.high, path, count)
+
+    return of(min(count, legal_count(handled, of)))
 
 
-def _legal(handled: Handled, path: Path) -> int:
-    """How many elements the array may have: those around it count, and so do fields of each that are arrays."""
+def legal_count(handled: Handled, of: Callable[[int], Message]) -> int:
+    """How many elements the array may have that `of` fills: those around it count, and so do those of each."""
     version = handled.versions.high
 
     def elements(count: int) -> int:
-        body = bytes(large_request(handled.request, version, path, count).encode(version))
-        return handled.request.decode_counted(body, version)[2]
+        return handled.request.decode_counted(bytes(of(count).encode(version)), version)[2]
 
     few, more = elements(10), elements(20)
     return 10 + (handled.elements_max - few) * 10 // (more - few)
@@ -107,3 +109,44 @@ def _scalar(wire_name: str, number: int):
             return b"%d" % number
         case _:
             return number % 128
+
+
+def repeating_request(
+    cls: type[Message], version: int, path: Path, count: int, names: Mapping[str, Any]
+) -> Message:
+    """With the same item `count` times in the array at `path`, one in those around it and within it; fields of these
+    `names` have these values.
+    """
+    message = made(cls, version)
+    if isinstance(message, ProduceRequest):
+        message.acks = ACKS_ALL
+    _name(message, version, names)
+    _repeat(message, version, path, count, names)
+    return message
+
+
+def _name(message: Struct, version: int, names: Mapping[str, Any]) -> None:
+    plan = plan_struct(type(message), version)
+    for one in plan.plain:
+        if one.shape.wire is not None and one.name in names:
+            setattr(message, one.name, names[one.name])
+
+
+def _repeat(
+    message: Struct, version: int, path: Path, count: int, names: Mapping[str, Any]
+) -> None:
+    plan = plan_struct(type(message), version)
+    for field in (*plan.plain, *plan.tagged):
+        if field.shape.item is None or (path and field.name != path[0]):
+            continue
+        shape = field.shape.item
+        if shape.struct is None:
+            item = names.get(field.name, _scalar(shape.wire.name, 0))
+            if item is None and path:  # else the field stays null
+                item = _scalar(shape.wire.name, 0)
+        else:
+            item = made(shape.struct, version)
+            _name(item, version, names)
+            _repeat(item, version, path[1:], count, names)
+        if item is not None:
+            setattr(message, field.name, [item] * (count if len(path) == 1 else 1))

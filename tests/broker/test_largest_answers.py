@@ -12,15 +12,19 @@ from tests.badinput.peer import Peer
 from tests.broker.test_largest_requests import SETTINGS
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
+from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.list_groups import ListGroupsRequest
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from wire.response_size import RESPONSE_BYTES_MAX
 
 pytestmark = pytest.mark.slow
 
 MANY = 100_000
+E = ErrorCode
 
 
 def ask(address, request, version):
@@ -36,6 +40,7 @@ class Asked:
         host, _, port = running.bootstrap.rpartition(":")
         self.address = (host, int(port))
         [broker] = running.brokers.values()
+        self.node_id = broker.node_id
         self.groups = broker.context.groups
 
     async def __call__(self, request, version):
@@ -53,8 +58,8 @@ class Asked:
         return epoch.active()
 
 
-def commit(shard, group: str, index: int) -> None:
-    value = OffsetCommitValue(offset=index, metadata="", commit_timestamp=0)
+def commit(shard, group: str, index: int, metadata: str = "") -> None:
+    value = OffsetCommitValue(offset=index, metadata=metadata, commit_timestamp=0)
     shard.replay(
         index, GroupRecord(OffsetCommitKey(group=group, topic="t", partition=index), value)
     )
@@ -100,3 +105,92 @@ async def test_all_offsets_of_a_group(tmp_path, version):
             answer = await ask(request, version)
         [topic] = (answer.groups[0] if version >= 8 else answer).topics
         assert [one.committed_offset for one in topic.partitions] == list(range(MANY))
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+async def test_a_group_whose_offsets_have_no_room_in_a_response(tmp_path, version):
+    """What was told before it is told, and the rest is refused."""
+    async with asked(tmp_path) as ask:
+        topic = CreatableTopic(
+            name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        await ask(CreateTopicsRequest(topics=[topic]), 7)
+        shard = await ask.loaded()
+        metadata = "m" * 4096
+        for number in range(RESPONSE_BYTES_MAX // len(metadata) + 1):
+            commit(shard, "large", number, metadata)
+        for group in ("first", "last"):
+            commit(shard, group, 0)
+        names = ("first", "large", "last", "large") if version >= 8 else ("large",)
+        groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        request = (
+            OffsetFetchRequest(groups=groups)
+            if version >= 8
+            else OffsetFetchRequest(group_id="large", topics=None)
+        )
+        with no_slow_steps():
+            answer = await ask(request, version)
+        if version < 8:
+            assert (answer.error_code, answer.topics) == (E.POLICY_VIOLATION, [])
+            return
+        assert [(one.group_id, one.error_code, len(one.topics)) for one in answer.groups] == [
+            ("first", E.NONE, 1),
+            ("large", E.POLICY_VIOLATION, 0),
+            ("last", E.POLICY_VIOLATION, 0),
+        ]
+        again = request.replace(groups=groups[2:3])
+        [last] = (await ask(again, version)).groups
+        assert (last.error_code, len(last.topics)) == (E.NONE, 1)
+
+
+async def test_many_groups_that_are_asked_for_all_their_offsets(tmp_path):
+    """Each of them has few, all together many."""
+    async with asked(tmp_path) as ask:
+        topic = CreatableTopic(
+            name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        await ask(CreateTopicsRequest(topics=[topic]), 7)
+        shard = await ask.loaded()
+        names = [f"g{number}" for number in range(200)]
+        for name in names:
+            for number in range(100):
+                commit(shard, name, number)
+        groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        with no_slow_steps():
+            answer = await ask(OffsetFetchRequest(groups=groups), 9)
+        assert [one.group_id for one in answer.groups] == names
+        assert {len(one.topics[0].partitions) for one in answer.groups} == {100}
+
+
+async def test_configs_of_many_groups(tmp_path):
+    """Every name has some, whether there is such a group or not."""
+    async with asked(tmp_path) as ask:
+        names = [f"{number:x}" for number in range(1_000)]
+        resources = [
+            DescribeConfigsResource(resource_type=32, resource_name=name, configuration_keys=None)
+            for name in names
+        ]
+        request = DescribeConfigsRequest(
+            resources=resources, include_synonyms=True, include_documentation=True
+        )
+        with no_slow_steps():
+            answer = await ask(request, 4)
+        assert [one.resource_name for one in answer.results] == names
+        assert all(one.configs for one in answer.results)
+
+
+async def test_configs_of_the_broker_that_are_asked_for_again_and_again(tmp_path):
+    """16 KiB of the same name took nine seconds, and the broker was fenced."""
+    async with asked(tmp_path) as ask:
+        node = str(ask.node_id)
+        one = DescribeConfigsResource(resource_type=4, resource_name=node, configuration_keys=None)
+        few = one.replace(configuration_keys=["log.dirs"])
+        request = DescribeConfigsRequest(
+            resources=[few, *[one] * 1_800], include_synonyms=True, include_documentation=True
+        )
+        with no_slow_steps():
+            [result] = (await ask(request, 4)).results
+        assert len(result.configs) > 100
+        only = [few, one.replace(configuration_keys=["node.id"]), few]
+        [result] = (await ask(request.replace(resources=only), 4)).results
+        assert {config.name for config in result.configs} == {"log.dirs", "node.id"}

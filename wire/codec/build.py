@@ -25,7 +25,7 @@ else:
 
 
 def build_writer(cls: type[DeclaredMessage], version: int) -> Writer:
-    return WriterGenerator(version, version in cls.FLEXIBLE).build(cls)
+    return WriterGenerator(version, version in cls.FLEXIBLE, cls.IS_RESPONSE).build(cls)
 
 
 def build_element_writer(struct: type[Struct], of: type[DeclaredMessage], version: int) -> Writer:

@@ -25,6 +25,7 @@ from wire.codec.writing import (
 from wire.declarations import EncodedArray, Struct
 from wire.outgoing import write_records
 from wire.primitives import write_uvarint
+from wire.response_size import ENCODED_BYTES_MAX, raise_too_large
 
 
 class Piece(NamedTuple):
@@ -40,11 +41,14 @@ class Piece(NamedTuple):
 
 
 class WriterGenerator:
-    """Emits the code that writes values of one version; `out` names the buffer written to."""
+    """Emits the code that writes values of one version; `out` names the buffer written to. What is `bounded` raises
+    behind the array element with which it has more bytes than a response may have.
+    """
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, bounded: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self.bounded = bounded
         self.source = Source(
             write_uvarint=write_uvarint,
             write_string_size=write_string_size,
@@ -53,6 +57,7 @@ class WriterGenerator:
             raise_absent=raise_absent,
             raise_uuid=raise_uuid,
             EncodedArray=EncodedArray,
+            raise_too_large=raise_too_large,
         )
         self._run: tuple[Piece, ...] = ()
 
@@ -233,13 +238,30 @@ class WriterGenerator:
             return
         with self.source.block(f"if {value}.__class__ is EncodedArray:"):
             self.source.emit(f"for {local} in {value}: {out} += {local}")
+            self.check(out)
         with self.source.block("else:"):
             self.write_elements(item, value, local, out)
 
     def write_elements(self, item: Shape, value: str, local: str, out: str) -> None:
+        is_small = self.is_small(item)
         with self.source.block(f"for {local} in {value}:"):
             self.write_value(item, local, out, nullable=False)
             self.flush(out)
+            if not is_small:
+                self.check(out)
+        if is_small:
+            self.check(out)
+
+    def check(self, out: str) -> None:
+        if self.bounded:
+            self.source.emit(f"if len({out}) > {ENCODED_BYTES_MAX}: raise_too_large()")
+
+    def is_small(self, item: Shape) -> bool:
+        """Whether each element takes but a few bytes: then all of them do, of what a request can name."""
+        if item.struct is None:
+            return False
+        plan = plan_struct(item.struct, self.version)
+        return all(p.shape.wire is not None and p.shape.wire.fmt for p in plan.plain)
 
     def write_tagged(self, plan: StructPlan, value: str, out: str) -> None:
         if not plan.tagged:

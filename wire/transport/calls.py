@@ -19,10 +19,12 @@ import trio
 from wire import events
 from wire.errors import ErrorCode
 from wire.hosts import java_text
+from wire.messages.registry import RESPONSES
 from wire.schema import Message
 from wire.security.principal import ANONYMOUS, Principal
 from wire.transport.loop_time import LoopTime
-from wire.transport.memory import ANSWER_BYTES_MAX, MemoryPool
+from wire.transport.memory import Memory
+from wire.transport.room import LARGE_BYTES, ResponseRoom, Room
 
 if TYPE_CHECKING:
     from wire.messages.header import RequestHeader
@@ -84,8 +86,8 @@ class ConnectionInfo:
     owes: bool = False
     # In seconds of trio's clock, None for never: until then nothing of the connection is read.
     muted_until: float | None = None
-    # Of the answers that all connections of this kind of listener hold; for who makes large ones.
-    answers: MemoryPool = field(default_factory=lambda: MemoryPool(ANSWER_BYTES_MAX))
+    # What all connections of this kind of listener hold; for who makes large responses.
+    memory: Memory = field(default_factory=Memory)
     loop_time: LoopTime = field(default_factory=LoopTime)
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 
@@ -144,6 +146,24 @@ class Call:
     throttle_ms: int = 0
     # What it takes of the event loop counts for no quota.
     is_exempt: bool = False
+    _room: ResponseRoom | None = None
+
+    def room(self) -> Room:
+        """For the response, the same whenever it is asked for. Only for handlers that answer in stage two."""
+        if self._room is None:
+            of, version = RESPONSES[self.header.api_key], self.header.api_version
+            self._room = ResponseRoom(of, version, self.connection.memory)
+        return self._room
+
+    @property
+    def is_large(self) -> bool:
+        """Whether encoding the response would hold the loop."""
+        return self.heavy or (self._room is not None and self._room.size > LARGE_BYTES)
+
+    def close_room(self) -> None:
+        """For the transport: the response is handed on, or there will be none."""
+        if self._room is not None:
+            self._room.close()
 
     def throttle(self, seconds: float) -> int:
         """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""

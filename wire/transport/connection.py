@@ -301,13 +301,13 @@ class Connection:
             await self._wait_answered()
             self._requests += 1
             self._counters.requests += 1
-            async with holding(self._memory.requests, len(frame)):
+            async with holding(self._memory.requests, self._registry.memory_of(frame)):
                 handling = self._registry.dispatch_heavy(frame, self._context, self.info)
                 answer = await LoopTimed(handling, self._turn)
                 self._owe(answer)
-            if isinstance(answer, DeferredFrame) and answer.alone:
-                self._send_or_wake()
-                await self._wait_answered()
+                if isinstance(answer, DeferredFrame) and answer.alone:
+                    self._send_or_wake()
+                    await self._wait_answered()
         finally:
             del frame  # a traceback would keep it
 

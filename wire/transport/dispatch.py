@@ -16,6 +16,7 @@ from typing import Any, cast
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.header import RequestHeader, decode_request_header, encode_response
 from wire.outgoing import Outgoing
+from wire.response_size import ResponseTooLarge
 from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.events import yield_to_loop
@@ -50,6 +51,18 @@ class DeferredFrame:
             CloseConnection: there is no answer for what went wrong.
         """
         try:
+            response = await self._known()
+            try:
+                return await self._encoded(response)
+            except ResponseTooLarge as error:
+                return await self._encoded(self._error(error))
+        except ResponseTooLarge as error:
+            raise _even_in_errors(self.route) from error
+        finally:
+            self.call.close_room()
+
+    async def _known(self) -> Message | Outgoing | None:
+        try:
             response: Message | Outgoing | None = await self.deferred.finish()
         except CloseConnection:
             raise
@@ -59,7 +72,10 @@ class DeferredFrame:
                 await run_apart(self._error, refused) if self.call.heavy else self._error(refused)
             )
         self.route.ended(self.call, response)
-        if self.call.heavy:
+        return response
+
+    async def _encoded(self, response: Message | Outgoing | None) -> Outgoing | None:
+        if self.call.is_large:
             whom = self.call.connection.id
             return await run_apart(_encode, response, self.call.header, whom=whom)
         return _encode(response, self.call.header)
@@ -104,13 +120,15 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
     """Stage one of the handler, and the answer if that gives it."""
     if route.hooks is not None:
         route.hooks.begin(call)
+    if route.once is not None:
+        request = route.once(request)
     found = _stage_one(route, request, context, call)
     if isinstance(found, DeferredFrame):
         return found
     if isinstance(found, KafkaError):
         found = route.error_response_to(request, found, call.header.api_version)
     route.ended(call, found)
-    return _encode(found, call.header)
+    return _encode_or_refuse(route, request, found, call.header)
 
 
 async def begin_heavy(route: Route, call: Call, request: Any, context: Any) -> Answer:
@@ -119,7 +137,9 @@ async def begin_heavy(route: Route, call: Call, request: Any, context: Any) -> A
         route.hooks.begin(call)
     if not route.takes_frame:
         call.heavy = True
-    if route.slices is not None and route.slices.count(request) > ITEMS_PER_SLICE:
+    if route.once is not None:
+        request = await run_apart(route.once, request, whom=call.connection.id)
+    if route.slices is not None and route.slices.are_several(request):
         handling = _handling_slices(route, route.slices, request, context, call)
         return DeferredFrame(handling, route, call, call.held, alone=True)
     found = _stage_one(route, request, context, call)
@@ -129,7 +149,8 @@ async def begin_heavy(route: Route, call: Call, request: Any, context: Any) -> A
         version = call.header.api_version
         found = await run_apart(route.error_response_to, request, found, version)
     route.ended(call, found)
-    return await run_apart(_encode, found, call.header, whom=call.connection.id)
+    whom = call.connection.id
+    return await run_apart(_encode_or_refuse, route, request, found, call.header, whom=whom)
 
 
 def _stage_one(
@@ -167,13 +188,19 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredR
                 return await run_apart(route.error_response_to, request, refused, version)
             return route.error_response_to(request, refused, version)
 
-    return DeferredResponse(cast(Any, finish))
+    on_error = None
+    if route.on_error is not None and not route.takes_frame:
+        on_error = partial(route.on_error, request)
+    return DeferredResponse(cast(Any, finish), on_error=on_error)
 
 
 def _handling_slices(
     route: Route, slices: Slices, request: Message, context: Any, call: Call
 ) -> DeferredResponse[Any]:
-    """One slice after the other. An error of the whole, of any slice, is the answer to all."""
+    """One slice after the other; of what is answered only the bytes are kept. An error of the whole, of any slice, is
+    the answer to all.
+    """
+    room = call.room()
 
     async def handle(part: Message) -> Message:
         response = route.handler(part, context, call)
@@ -181,6 +208,8 @@ def _handling_slices(
             response = await response.finish()
         elif route.is_async:
             response = await response
+        slices.encode(response, room)
+        await room.pause()
         return cast(Message, response)
 
     async def finish() -> Message:
@@ -211,6 +240,31 @@ def _error_response_to_frame(route: Route, frame: bytes, error: KafkaError) -> M
     except RemoteProtocolError as malformed:
         raise CloseConnection(str(malformed)) from malformed
     return route.error_response_to(request, error, header.api_version)
+
+
+def _encode_or_refuse(
+    route: Route, request: Any, response: Message | Outgoing | None, header: RequestHeader
+) -> Outgoing | None:
+    """A response that is too large becomes the error of its API.
+
+    Raises:
+        CloseConnection: that has no place for it, or is too large itself.
+    """
+    try:
+        return _encode(response, header)
+    except ResponseTooLarge as error:
+        refused = route.error_response_to(request, error, header.api_version)
+    try:
+        return _encode(refused, header)
+    except ResponseTooLarge as error:
+        raise _even_in_errors(route) from error
+
+
+def _even_in_errors(route: Route) -> CloseConnection:
+    """Only of a request that names so many megabytes itself."""
+    return CloseConnection(
+        f"{route.request.__name__} cannot be answered: its errors alone are too large"
+    )
 
 
 def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:

@@ -1,9 +1,10 @@
 """What the connections of one kind of listener may hold in memory together, in bytes.
 
-Three pools, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back when
-the frame's request begins), requests that were begun (given back when they are answered), answers that peers have not
-taken yet. Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of
-memory fails all its clients, one that stops reading delays those who send much.
+Pools of their own, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back
+when the frame's request begins), requests that were begun (given back when they are answered), responses that have
+grown while they are made, the largest of those and the responses that peers have not taken yet.
+Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of memory fails
+all its clients, one that stops reading delays those who send much.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from wire.transport.events import AutoResetEvent
 REQUEST_BYTES_MAX = 256 << 20
 # Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory.
 ANSWER_BYTES_MAX = 128 << 20
+# Of responses that are made and have grown beyond what is free: 16 at a time, of a megabyte each (`transport.room`).
+LARGE_BYTES_MAX = 16 << 20
 # So often others go before the one that has waited longest.
 PASSED_MAX = 1000
 # What a request, or an answer, is taken to need before it is known; few waits end at once, so.
 EXPECTED_BYTES = 1 << 20
 # Smaller things are not waited for: every connection may have that much.
 SMALL_BYTES = 4096
-# What an element of a decoded request takes, with its numbers and its share of lists: structs have 80 to 250.
-ELEMENT_BYTES = 128
+# What an element of a decoded request takes, with its numbers and its share of lists, with what is looked up for it and
+# its item in the response: structs have 80 to 250. Requests for 150,000 partitions took 400 to 500 an element.
+ELEMENT_BYTES = 384
 
 
 class MemoryPool:
@@ -122,9 +126,11 @@ class _Waiting:
 
 
 class Memory:
-    """The three pools."""
+    """The pools; who waits for `large` may wait for `answers` then, and for nothing else. `making` is held for one turn
+    of the loop by who goes on to make a large response.
+    """
 
-    __slots__ = ("answers", "frames", "requests")
+    __slots__ = ("answers", "frames", "large", "making", "requests")
 
     def __init__(
         self,
@@ -134,7 +140,10 @@ class Memory:
         """`request_bytes_max`: half for frames that arrive, half for requests under way."""
         self.frames = MemoryPool(request_bytes_max // 2)
         self.requests = MemoryPool(request_bytes_max // 2)
+        self.large = MemoryPool(LARGE_BYTES_MAX)
+        self.making = trio.Lock()
         self.answers = MemoryPool(answer_bytes_max)
 
     def pools(self) -> tuple[MemoryPool, MemoryPool, MemoryPool]:
+        """Those of which a connection may hold something while its peer does nothing."""
         return self.frames, self.requests, self.answers

@@ -28,6 +28,7 @@ from wire.transport.guard import Judge
 from wire.transport.heavy import HEAVY_BYTES, run_apart
 from wire.transport.hooks import Hooks
 from wire.transport.limited_log import LimitedLog
+from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.route import Handled, Route, route_of
 from wire.transport.slices import Slices
 
@@ -37,6 +38,9 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
 API_VERSIONS_KEY = 18
+
+# Most elements have at least so many bytes on the wire: an index, or a name.
+ELEMENT_FRAME_BYTES = 4
 
 # api key, api version, correlation id: the same in every header version, so readable before the header is
 _HEAD = struct.Struct(">hhi")
@@ -55,18 +59,27 @@ def handles(
     elements_max: int = DECODE_BUDGET.elements_max,
     slices: Slices | None = None,
     takes_frame: bool = False,
+    once: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is
     not just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are
-    refused. A large request is handled in `slices`, if the function can. An async function that `takes_frame` gets the
-    bytes of the request, header and all: no message is made of them but to answer an error.
+    refused. A large request is handled in `slices`, if the function can. `once` makes of the request one in which
+    nothing is named twice (`wire.transport.once`), which the function sees. An async function that `takes_frame` gets
+    the bytes of the request, header and all: no message is made of them but to answer an error.
     """
 
     def note(function: F) -> F:
         cast(Any, function).__handles__ = Handled(
-            request, Versions.parse(versions), access, on_error, elements_max, slices, takes_frame
+            request,
+            Versions.parse(versions),
+            access,
+            on_error,
+            elements_max,
+            slices,
+            takes_frame,
+            once,
         )
         return function
 
@@ -184,6 +197,12 @@ class Registry(Generic[C]):
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
         return route is not None and not route.is_light
+
+    def memory_of(self, frame: memoryview) -> int:
+        """What a request that is heavy may take while it is decoded and handled."""
+        route = self._routes[_HEAD.unpack_from(frame)[0]]
+        elements = min(len(frame) // ELEMENT_FRAME_BYTES, route.elements_max)
+        return len(frame) + elements * ELEMENT_BYTES
 
     def _route(self, frame: memoryview) -> Route | Outgoing:
         """Who handles this; or the answer to a version that is too new.

@@ -38,6 +38,7 @@ class Handled:
     elements_max: int = DECODE_BUDGET.elements_max
     slices: Slices | None = None
     takes_frame: bool = False
+    once: Callable[[Any], Any] | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,6 +56,7 @@ class Route:
     slices: Slices | None
     hooks: Hooks | None
     takes_frame: bool
+    once: Callable[[Any], Any] | None
     # What a request may make us do on an open connection.
     budget: DecodeBudget
     metrics: RequestMetrics
@@ -130,6 +132,7 @@ def route_of(
         handled.slices,
         hooks,
         handled.takes_frame,
+        handled.once,
         DECODE_BUDGET._replace(elements_max=handled.elements_max),
         RequestMetrics(handled.request.__name__.removesuffix("Request")),
     )

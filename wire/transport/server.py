@@ -268,7 +268,7 @@ class _Acceptor(Server):
             listener.name,
             (ip, peer[1]),
             (_ip(local), local[1]),
-            answers=memory.answers,
+            memory=memory,
         )
         connection = Connection(
             endpoint,

@@ -5,6 +5,8 @@ Source: `ConsumerGroup.asListedGroup`, `-asDescribedGroup`, `ConsumerGroupMember
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.member import ConsumerMember, Partitions
 from broker.groups.consumer.target import preferred_assignor
@@ -34,18 +36,20 @@ def listed(group: ConsumerGroup) -> ListedGroup:
     )
 
 
-def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> DescribedGroup:
-    return DescribedGroup(
+def described(
+    group: ConsumerGroup, topics: Topics, default_assignor: str
+) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
+    """A group that changes no more, without its members, and those: each is described when its turn comes."""
+    head = DescribedGroup(
         group_id=group.id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group, default_assignor),
-        members=[
-            _member(member, group.target.get(member.id, {}), topics)
-            for member in group.members.values()
-        ],
+        members=[],
     )
+    members = group.members.values()
+    return head, (_member(one, group.target.get(one.id, {}), topics) for one in members)
 
 
 def refused(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:

@@ -24,10 +24,19 @@ from wire.transport.registry import handles
     elements_max=MANY_ELEMENTS_MAX,
 )
 def delete_acls(
-    request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
+    request: DeleteAclsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[DeleteAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return ctx.controller.submit(
-        lambda active: decide(request, active.image.acls), partial(fail_delete, request)
-    )
+    fail = partial(fail_delete, request)
+    deleted = ctx.controller.submit(lambda active: decide(request, active.image.acls), fail)
+
+    async def finish() -> DeleteAclsResponse:
+        response = await deleted.finish()
+        room = call.room()
+        # Filters with the same content share their result.
+        for result in {id(one): one for one in response.filter_results}.values():
+            result.matching_acls = await room.encode(result.matching_acls)
+        return response
+
+    return DeferredResponse(finish, deleted.ready, deleted.on_error)

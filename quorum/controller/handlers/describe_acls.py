@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import describe_acls as describe
-from wire.errors import ErrorCode, KafkaError
+from quorum.serving.describe_acls import answer
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
@@ -13,9 +12,7 @@ from wire.transport.registry import handles
 
 
 @handles(DescribeAclsRequest, versions="0-3", access=cluster(Operation.DESCRIBE))
-def describe_acls(
-    request: DescribeAclsRequest, ctx: ControllerContext, _call: Call
+async def describe_acls(
+    request: DescribeAclsRequest, ctx: ControllerContext, call: Call
 ) -> DescribeAclsResponse:
-    if ctx.authorizer is None:
-        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    return describe(request, ctx.image.acls)
+    return await answer(request, ctx, call, ctx.image.acls)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from quorum.controller.context import ControllerContext
-from quorum.serving.describe_configs import answer, fail_all
+from quorum.serving.describe_configs import answer, asked_once, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.security.acls import Operation
 from wire.transport.access import configs
 from wire.transport.calls import Call
 from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
-from wire.transport.slices import Slices
 
 
 @handles(
@@ -18,10 +17,10 @@ from wire.transport.slices import Slices
     versions="1-4",
     access=configs(Operation.DESCRIBE_CONFIGS),
     on_error=fail_all,
-    slices=Slices("resources", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=asked_once,
 )
-def describe_configs(
+async def describe_configs(
     request: DescribeConfigsRequest, ctx: ControllerContext, call: Call
 ) -> DescribeConfigsResponse:
-    return answer(request, ctx, call, ctx.image)
+    return await answer(request, ctx, call, ctx.image)

@@ -4,7 +4,6 @@ to be committed.
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
 from quorum.controller.context import ControllerContext
 from quorum.controller.reassignments import list_reassignments as decide
 from wire.messages.list_partition_reassignments import (
@@ -25,6 +24,12 @@ from wire.transport.registry import handles
     elements_max=DECISION_ELEMENTS_MAX,
 )
 def list_partition_reassignments(
-    request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
+    request: ListPartitionReassignmentsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[ListPartitionReassignmentsResponse]:
-    return ctx.controller.submit(lambda active: Result((), decide(request, active.state)))
+    listed = ctx.controller.submit(lambda active: decide(request, active.state))
+
+    async def finish() -> ListPartitionReassignmentsResponse:
+        response = await listed.finish()
+        return response.replace(topics=await call.room().encode(response.topics))
+
+    return DeferredResponse(finish, ready=listed.ready)

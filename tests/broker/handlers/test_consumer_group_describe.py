@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers import consumer_group_describe as module
 from broker.handlers.consumer_group_describe import consumer_group_describe
 from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.delete_groups import delete_groups
@@ -28,10 +27,8 @@ def describing(*group_ids):
     )
 
 
-@pytest.mark.parametrize("inline_members", [0, 500])
 @pytest.mark.parametrize("version", range(2))
-async def test_every_version(tmp_path, autojump_clock, monkeypatch, version, inline_members):
-    monkeypatch.setattr(module, "INLINE_MEMBERS_MAX", inline_members)
+async def test_every_version(tmp_path, autojump_clock, version):
     async with open_rig(tmp_path) as rig:
         served(rig)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups

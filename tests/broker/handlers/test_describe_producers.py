@@ -12,6 +12,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
 from wire.errors import ErrorCode
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from wire.transport import room
 
 
 @pytest.fixture
@@ -48,7 +49,8 @@ async def test_producers_and_their_open_transactions_are_told(harness):
 
 
 async def test_very_many_are_told_some_at_a_time(harness, monkeypatch):
-    monkeypatch.setattr(describe, "SHOWN_PER_TURN", 5)
+    monkeypatch.setattr(room, "STEP_BYTES", 5 * room.ITEM_BYTES)
+    monkeypatch.setattr(room, "FIRST_STEP_BYTES", 5 * room.ITEM_BYTES)
     for producer_id in range(23):
         write(harness, producer_id)
     shown = Work(monkeypatch, describe, "_shown")

@@ -34,7 +34,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
             assert (unknown.error_code, left.error_code) == (E.NONE, E.NONE)
             assert [m.error_code for m in unknown.members] == [E.UNKNOWN_MEMBER_ID]
             assert [(m.member_id, m.error_code) for m in left.members] == [(member_id, E.NONE)]
-        assert rig.groups.describe_groups(["g"], 6)[0].group_state == "Empty"
+        assert rig.groups.describe_group("g", 6)[0].group_state == "Empty"
 
 
 async def test_many_members_at_once(tmp_path, autojump_clock):

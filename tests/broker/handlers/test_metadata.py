@@ -9,7 +9,7 @@ import pytest
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.metadata import metadata
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import answered, call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.cluster.nodes import CLUSTER_ID
 from wire.errors import ErrorCode, KafkaError
@@ -144,7 +144,7 @@ def test_the_cluster(harness, kind, code):
         ]
 
 
-def describe(harness, kind, name, keys=None):
+async def describe(harness, kind, name, keys=None):
     message = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
@@ -152,17 +152,18 @@ def describe(harness, kind, name, keys=None):
         include_synonyms=True,
     )
     request = through_wire(message, 4)
-    [result] = describe_configs(request, harness.context, call(request, 4)).results
+    answer = await answered(describe_configs, request, harness.context, call(request, 4))
+    [result] = answer.results
     return result.error_code, {one.name: one for one in result.configs}
 
 
-def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
+async def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
     harness = open_harness(tmp_path, log_retention_hours="1")
     harness.set_image(
         topic("t", partition()),
         configs={(2, "t"): {"segment.ms": "5"}, (4, ""): {"log.segment.bytes": "1048577"}},
     )
-    code, configs = describe(harness, 2, "t")
+    code, configs = await describe(harness, 2, "t")
     assert code == 0
     shown = {name: (one.value, one.config_source) for name, one in configs.items()}
     assert shown["segment.ms"] == ("5", 1)
@@ -170,14 +171,14 @@ def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
     assert shown["retention.ms"] == ("3600000", 5)
     assert shown["max.message.bytes"] == ("1048588", 5)
     assert configs["segment.bytes"].synonyms[0].name == "log.segment.bytes"
-    assert set(describe(harness, 2, "t", ["segment.ms", "nonsense"])[1]) == {"segment.ms"}
+    assert set((await describe(harness, 2, "t", ["segment.ms", "nonsense"]))[1]) == {"segment.ms"}
 
 
-def test_configs_of_brokers_and_of_what_is_not_there(harness):
-    code, configs = describe(harness, 4, "11")
+async def test_configs_of_brokers_and_of_what_is_not_there(harness):
+    code, configs = await describe(harness, 4, "11")
     assert (code, configs["node.id"].value, configs["node.id"].read_only) == (0, "11", True)
-    assert describe(harness, 4, "12")[0] == ErrorCode.INVALID_REQUEST
-    assert describe(harness, 2, "nowhere")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert describe(harness, 2, "bad name")[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (await describe(harness, 4, "12"))[0] == ErrorCode.INVALID_REQUEST
+    assert (await describe(harness, 2, "nowhere"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await describe(harness, 2, "bad name"))[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
     with pytest.raises(KafkaError, match="INVALID_REQUEST: Unexpected resource type 77"):
-        describe(harness, 77, "x")
+        await describe(harness, 77, "x")

@@ -34,7 +34,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         answer = await rig.call(sync_group, request(joined.member_id), version)
         assert (answer.error_code, answer.assignment) == (E.NONE, b"all")
         assert answer.protocol_name == ("range" if version >= 5 else None)
-        assert rig.groups.describe_groups(["g"], 6)[0].group_state == "Stable"
+        assert rig.groups.describe_group("g", 6)[0].group_state == "Stable"
         again = await rig.call(sync_group, request(joined.member_id, assignment=b"other"), version)
         assert again.assignment == b"all"
 

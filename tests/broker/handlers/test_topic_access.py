@@ -15,7 +15,7 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_fetch import offset_fetch
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
-from tests.broker.calls import call, finished
+from tests.broker.calls import answered, call, finished
 from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_zookeeper_offsets import Stored
@@ -107,7 +107,7 @@ def found(answer: Any, version: int) -> dict[str, tuple[int, ErrorCode]]:
 @pytest.mark.parametrize("at_once", [0, 1_000])
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
 async def test_offsets_of_topics(tmp_path, monkeypatch, version, at_once):
-    monkeypatch.setattr(module, "ITEMS_PER_SLICE", at_once)
+    monkeypatch.setattr(module, "OFFSETS_AT_ONCE_MAX", at_once)
     async with open_rig(tmp_path) as rig:
         await committed(rig)
         answer = await rig.call(offset_fetch, fetching(version, ["secret", "t"]), version)
@@ -154,5 +154,6 @@ async def test_transactions(tmp_path, monkeypatch):
         await producer.add(0, topic="secret")
         (described,) = (await one.call(asking)).transaction_states
         assert {topic.topic for topic in described.topics} == {"t", "secret"}
-        (described,) = describe_transactions(asking, context, call(asking, 0)).transaction_states
+        answer = await answered(describe_transactions, asking, context, call(asking, 0))
+        (described,) = answer.transaction_states
         assert {topic.topic for topic in described.topics} == {"t"}

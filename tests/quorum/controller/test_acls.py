@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from node.runtime.steps import at_once
 from quorum.controller.acls import create_acls, delete_acls
-from quorum.metadata.acls import Acl, describe_acls, matches
+from quorum.metadata.acls import Acl, by_resource, matches, matching
 from quorum.metadata.authorizer import AclIndex, Action, Authorizer, judge
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
@@ -20,6 +20,7 @@ from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
 from wire.security.principal import Principal
 
@@ -164,10 +165,41 @@ def test_acls_are_described_by_resource():
         operation=1,
         permission_type=1,
     )
-    (resource,) = describe_acls(request, image.acls).resources
+    [(resource, _acls)] = by_resource(at_once(matching(request, image.acls)))
     assert (resource.resource_name, resource.pattern_type) == ("orders", PatternType.PREFIXED)
     everything = request.replace(resource_name_filter=None, pattern_type_filter=1)
-    assert [len(one.acls) for one in describe_acls(everything, image.acls).resources] == [2, 1]
+    found = by_resource(at_once(matching(everything, image.acls)))
+    assert [len(list(acls)) for _, acls in found] == [2, 1]
+
+
+def test_a_filter_that_comes_again_is_held_against_the_acls_once():
+    image = image_of(*(record(n, ALICE._replace(host=f"h{n}")) for n in range(100)))
+    everything = wanted()
+
+    def steps(count):
+        deciding = delete_acls(DeleteAclsRequest(filters=[everything] * count), image.acls)
+        taken = 0
+        while True:
+            try:
+                taken += next(deciding)
+            except StopIteration as ended:
+                return taken, ended.value
+
+    once, _ = steps(1)
+    taken, result = steps(50)
+    assert taken == once + 49
+    assert [len(one.matching_acls) for one in result.response.filter_results] == [100] * 50
+    assert len(result.records) == 100
+
+
+def test_filters_whose_answer_would_be_too_large_remove_nothing():
+    name = "n" * 30_000
+    image = image_of(*(record(n, ALICE._replace(host=f"{name}{n}")) for n in range(10)))
+    everything = wanted()
+    most = RESPONSE_BYTES_MAX // (10 * len(name))
+    assert delete(*[everything] * (most - 1), image=image).records
+    with pytest.raises(ResponseTooLarge):
+        delete(*[everything] * (most + 1), image=image)
 
 
 # --- naive twins

@@ -124,7 +124,7 @@ def describe(quotas, components, *, strict):
     )
     return [
         tuple((part.entity_type, part.entity_name) for part in one.entity)
-        for one in describe_client_quotas(request, quotas).entries
+        for one in at_once(describe_client_quotas(request, quotas))
     ]
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from immutables import Map
 
+from node.runtime.steps import at_once
 from quorum.controller.delegation_tokens import (
     TokenRules,
     create_token,
@@ -24,6 +25,7 @@ from wire.messages.create_delegation_token import (
 from wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
 )
 from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
@@ -177,10 +179,10 @@ def test_tokens_are_told_to_those_whom_they_concern():
             DescribeDelegationTokenOwner(principal_type="User", principal_name=o) for o in owners
         ]
         request = DescribeDelegationTokenRequest(owners=listed or None)
-        answer = describe_tokens(
+        found = describe_tokens(
             request, image.tokens, "key", requester, lambda _: may_see, version=3
         )
-        return [token.token_id for token in answer.tokens]
+        return [token.token_id for token in at_once(found)]
 
     assert told(ALICE) == told(BOB) == ["token-0"]
     assert told(CARL) == ["token-1"]
@@ -192,15 +194,11 @@ def test_tokens_are_told_to_those_whom_they_concern():
     of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
     for owners in (None, [of_dora]):
         request = DescribeDelegationTokenRequest(owners=owners)
-        found = describe_tokens(
-            request, by_dora, "key", "User:dora", lambda _: False, version=3
-        ).tokens
-        assert [token.token_id for token in found] == ["token-0", "token-1"]
+        found = describe_tokens(request, by_dora, "key", "User:dora", lambda _: False, version=3)
+        assert [token.token_id for token in at_once(found)] == ["token-0", "token-1"]
     everybody = DescribeDelegationTokenRequest(owners=[])
-    assert (
-        describe_tokens(everybody, image.tokens, "key", ALICE, lambda _: True, version=3).tokens
-        == []
-    )
+    found = describe_tokens(everybody, image.tokens, "key", ALICE, lambda _: True, version=3)
+    assert list(at_once(found)) == []
 
 
 def test_what_has_run_out_is_swept_away():
@@ -241,7 +239,7 @@ def test_every_version_can_be_written(version):
         expiration_timestamp=2,
         token_id="id",
     )
-    answer = describe_tokens(
+    found = describe_tokens(
         DescribeDelegationTokenRequest(owners=None),
         Map({"id": record}),
         "key",
@@ -249,4 +247,5 @@ def test_every_version_can_be_written(version):
         lambda _: True,
         version=version,
     )
+    answer = DescribeDelegationTokenResponse(tokens=list(at_once(found)))
     assert len(answer.decode(answer.encode(version), version).tokens) == 1

@@ -201,24 +201,28 @@ def test_too_much_at_once():
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def listed(request, state):
+    return at_once(list_reassignments(request, state)).response
+
+
 @pytest.mark.parametrize("under_way", [{"adding": [3]}, {"removing": [2]}])
 def test_a_move_that_only_adds_or_only_removes_is_listed(under_way):
     state = state_of(cluster(partition(1, 0, [1, 2, 3], **under_way)))
-    (one,) = list_reassignments(ListPartitionReassignmentsRequest(topics=None), state).topics
+    (one,) = listed(ListPartitionReassignmentsRequest(topics=None), state).topics
     assert [ongoing.partition_index for ongoing in one.partitions] == [0]
 
 
 def test_moves_are_listed():
     image = cluster(partition(1, 0, [1, 2, 3], adding=[3], removing=[2]), partition(1, 1, [1, 2]))
     state = state_of(image)
-    everything = list_reassignments(ListPartitionReassignmentsRequest(topics=None), state)
+    everything = listed(ListPartitionReassignmentsRequest(topics=None), state)
     named = ListPartitionReassignmentsRequest(
         topics=[
             ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 0, 1, 9]),
             ListPartitionReassignmentsTopics(name="u", partition_indexes=[0]),
         ]
     )
-    assert list_reassignments(named, state) == everything
+    assert listed(named, state) == everything
     (one,) = everything.topics
     (ongoing,) = one.partitions
     assert (ongoing.replicas, ongoing.adding_replicas, ongoing.removing_replicas) == (

@@ -68,13 +68,27 @@ def test_the_answers_to_all_parts_are_the_answer_to_the_whole(counts):
     whole = request_of(*counts)
     joined = Response(topics=[])
     for number, (part, goes_on) in enumerate(PARTITIONS.of(whole)):
-        assert PARTITIONS.count(part) <= ITEMS_PER_SLICE + 1
+        assert sum(1 + len(topic.partitions) for topic in part.topics) <= ITEMS_PER_SLICE + 1
         if number:
             PARTITIONS.join(joined, answered(part), goes_on)
         else:
             joined = answered(part)
     assert joined == answered(whole)
     assert whole == request_of(*counts)
+
+
+@pytest.mark.parametrize(
+    ("counts", "are_several"),
+    [
+        ((ITEMS_PER_SLICE - 1,), False),
+        ((ITEMS_PER_SLICE,), True),
+        ((0,) * ITEMS_PER_SLICE, False),
+        ((0,) * (ITEMS_PER_SLICE + 1), True),
+        ((), False),
+    ],
+)
+def test_more_items_than_one_slice_has_are_several(counts, are_several):
+    assert PARTITIONS.are_several(request_of(*counts)) is are_several
 
 
 async def test_others_have_their_turn_and_answers_keep_their_order():

@@ -31,15 +31,16 @@ def test_members_with_names_and_patterns_and_of_either_protocol():
     driver.consumer_heartbeat("b", topics=[], regex="u.*", rack="r", instance="i")
     driver.join("c", version=3)
     group = driver.shard.store.consumer_groups["g"]
-    found = described(group, driver.topics, "uniform")
-    by_protocol = {m.member_id: (m.member_type, m.subscribed_topic_regex) for m in found.members}
+    found, described_members = described(group, driver.topics, "uniform")
+    members = list(described_members)
+    by_protocol = {m.member_id: (m.member_type, m.subscribed_topic_regex) for m in members}
     classic = next(name for name in by_protocol if name not in ("a", "b"))
     assert by_protocol == {
         "a": (CONSUMER_MEMBER, None),
         "b": (CONSUMER_MEMBER, "u.*"),
         classic: (CLASSIC_MEMBER, None),
     }
-    b = next(member for member in found.members if member.member_id == "b")
+    b = next(member for member in members if member.member_id == "b")
     assert (b.rack_id, b.instance_id, b.subscribed_topic_names) == ("r", "i", [])
     assert (found.group_epoch, found.assignor_name) == (group.epoch, "uniform")
     assert listed(group).group_state == found.group_state == "Reconciling"
@@ -51,7 +52,7 @@ def test_partitions_of_topics_that_are_gone_are_left_out():
     driver.consumer_heartbeat("a", topics=["t", "u"])
     group = driver.shard.store.consumer_groups["g"]
     driver.topics.set("u", 0)
-    (member,) = described(group, driver.topics, "uniform").members
+    _, [member] = described(group, driver.topics, "uniform")
     for told in (member.assignment, member.target_assignment):
         assert [
             (one.topic_name, one.topic_id, one.partitions) for one in told.topic_partitions

@@ -1,0 +1,86 @@
+"""What becomes of an item that a request names again: the table of docs/limits.md, proved by `test_repeated_items`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ONCE = "once"
+REFUSED = "refused"
+EACH = "each time"
+
+
+class Repeated(NamedTuple):
+    """`here` what the answer is, `by_kafka` where Apache Kafka's is another one."""
+
+    here: str
+    by_kafka: str = ""
+    why: str = ""
+
+
+_BY_NAME = Repeated(ONCE, EACH, "clients find it by name")
+_BOTH_ONCE = Repeated(ONCE)
+_BOTH_REFUSE = Repeated(REFUSED)
+_BOTH_EACH = Repeated(EACH)
+
+# By API; of requests with several arrays what holds for things that are asked for. Those that brokers and controllers
+# alone may send are answered as the first array says.
+REPEATED = {
+    "AddPartitionsToTxn": Repeated(EACH, ONCE),
+    "AddRaftVoter": _BOTH_REFUSE,
+    "AlterClientQuotas": _BOTH_EACH,
+    "AlterConfigs": _BOTH_REFUSE,
+    "AlterPartition": _BOTH_EACH,
+    "AlterPartitionReassignments": Repeated(EACH, why="the first; the others are refused"),
+    "AlterReplicaLogDirs": _BOTH_ONCE,
+    "AlterUserScramCredentials": _BOTH_REFUSE,
+    "AssignReplicasToDirs": _BOTH_EACH,
+    "BeginQuorumEpoch": _BOTH_REFUSE,
+    "BrokerHeartbeat": _BOTH_ONCE,
+    "BrokerRegistration": _BOTH_ONCE,
+    "ConsumerGroupDescribe": _BY_NAME,
+    "ConsumerGroupHeartbeat": _BOTH_ONCE,
+    "ControllerRegistration": _BOTH_ONCE,
+    "CreateAcls": Repeated(EACH, why="clients find it by place"),
+    "CreateDelegationToken": _BOTH_ONCE,
+    "CreatePartitions": _BOTH_REFUSE,
+    "CreateTopics": _BOTH_REFUSE,
+    "DeleteAcls": Repeated(EACH, why="clients find it by place; looked up once"),
+    "DeleteGroups": _BOTH_ONCE,
+    "DeleteRecords": _BOTH_ONCE,
+    "DeleteTopics": _BOTH_REFUSE,
+    "DescribeClientQuotas": _BOTH_REFUSE,
+    "DescribeConfigs": Repeated(ONCE, EACH, "with all keys that are asked for"),
+    "DescribeDelegationToken": _BOTH_ONCE,
+    "DescribeGroups": _BY_NAME,
+    "DescribeLogDirs": _BOTH_ONCE,
+    "DescribeProducers": _BY_NAME,
+    "DescribeQuorum": Repeated(EACH, why="none of several is known"),
+    "DescribeTopicPartitions": _BOTH_ONCE,
+    "DescribeTransactions": _BY_NAME,
+    "DescribeUserScramCredentials": _BOTH_REFUSE,
+    "ElectLeaders": _BOTH_EACH,
+    "EndQuorumEpoch": _BOTH_REFUSE,
+    "Fetch": _BOTH_ONCE,
+    "FetchSnapshot": _BOTH_REFUSE,
+    "FindCoordinator": _BY_NAME,
+    "IncrementalAlterConfigs": _BOTH_REFUSE,
+    "JoinGroup": _BOTH_ONCE,
+    "LeaveGroup": Repeated(EACH, why="clients find it by place"),
+    "ListConfigResources": _BOTH_ONCE,
+    "ListGroups": _BOTH_ONCE,
+    "ListOffsets": Repeated(EACH, why="each is refused"),
+    "ListPartitionReassignments": _BY_NAME,
+    "ListTransactions": Repeated(EACH, why="of states that are unknown"),
+    "Metadata": _BOTH_ONCE,
+    "OffsetCommit": _BOTH_EACH,
+    "OffsetDelete": _BOTH_EACH,
+    "OffsetFetch": _BY_NAME,
+    "OffsetForLeaderEpoch": _BOTH_EACH,
+    "Produce": Repeated(EACH, ONCE, "all batches are appended"),
+    "SyncGroup": _BOTH_ONCE,
+    "TxnOffsetCommit": _BOTH_EACH,
+    "UpdateFeatures": _BOTH_REFUSE,
+    "UpdateRaftVoter": _BOTH_REFUSE,
+    "Vote": _BOTH_REFUSE,
+    "WriteTxnMarkers": Repeated(EACH, ONCE),
+}

@@ -1,0 +1,132 @@
+"""What a request names twice comes together: nothing of what was asked for is lost."""
+
+from __future__ import annotations
+
+import contextlib
+
+import trio
+
+from tests.badinput.peer import Peer
+from tests.broker.real_state import (
+    GROUP,
+    PARTITIONS,
+    TOPIC,
+    TRANSACTION,
+    make_some_of_everything,
+)
+from tests.broker.test_repeated_items import SETTINGS
+from tests.cluster.in_process import cluster
+from wire.errors import ErrorCode
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+E = ErrorCode
+
+
+async def test_what_is_named_twice_comes_together(tmp_path):
+    async with cluster(tmp_path, **SETTINGS) as running:
+        host, _, port = running.bootstrap.rpartition(":")
+        address = (host, int(port))
+        await trio.to_thread.run_sync(make_some_of_everything, address)
+        [broker] = running.brokers.values()
+        topic_id = broker.context.metadata.image.topics.by_name[TOPIC].id
+        await trio.to_thread.run_sync(check_all, address, topic_id)
+
+
+def check_all(address, topic_id):
+    with contextlib.closing(Peer(address)) as peer:
+        check_metadata(peer, topic_id)
+        check_offsets(peer, topic_id)
+        check_groups_and_transactions(peer)
+        check_partitions(peer)
+
+
+def check_metadata(peer, topic_id):
+    topics = [
+        MetadataRequestTopic(topic_id=topic_id, name=None),
+        MetadataRequestTopic(topic_id=topic_id, name=TOPIC),
+        MetadataRequestTopic(topic_id=topic_id, name="other"),
+    ]
+    [topic] = peer.ask(MetadataRequest(topics=topics), 13).topics
+    assert (topic.error_code, topic.name, len(topic.partitions)) == (0, TOPIC, PARTITIONS)
+    names = [MetadataRequestTopic(name=name) for name in ("none", TOPIC, "none", TOPIC)]
+    found = peer.ask(MetadataRequest(topics=names), 12).topics
+    assert [one.name for one in found] == ["none", TOPIC]
+
+
+def check_offsets(peer, topic_id):
+    def group(name, *topics):
+        asked = [
+            OffsetFetchRequestTopics(name=TOPIC, topic_id=topic_id, partition_indexes=indexes)
+            for indexes in topics
+        ]
+        return OffsetFetchRequestGroup(group_id=name, topics=asked or None)
+
+    def told(answer):
+        return [
+            (one.group_id, sorted(p.partition_index for t in one.topics for p in t.partitions))
+            for one in answer.groups
+        ]
+
+    for version in (8, 10):
+        parts = [group(GROUP, [0, 1, 0], [1, 2]), group("none", [5]), group(GROUP, [3], [0])]
+        answer = peer.ask(OffsetFetchRequest(groups=parts), version)
+        assert told(answer) == [(GROUP, [0, 1, 2, 3]), ("none", [5])]
+        assert [len(one.topics) for one in answer.groups] == [1, 1]
+        all_of_it = [group(GROUP, [0]), group(GROUP), group(GROUP, [1])]
+        answer = peer.ask(OffsetFetchRequest(groups=all_of_it), version)
+        assert told(answer) == [(GROUP, list(range(PARTITIONS)))]
+    twice = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[4, 4])
+    [topic] = peer.ask(OffsetFetchRequest(group_id=GROUP, topics=[twice, twice]), 7).topics
+    assert [one.partition_index for one in topic.partitions] == [4]
+
+
+def check_groups_and_transactions(peer):
+    found = peer.ask(DescribeGroupsRequest(groups=["b", GROUP, "b", GROUP]), 6).groups
+    assert [(one.group_id, len(one.members)) for one in found] == [("b", 0), (GROUP, 1)]
+    keys = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP, "b", GROUP])
+    assert [one.key for one in peer.ask(keys, 4).coordinators] == [GROUP, "b"]
+    ids = DescribeTransactionsRequest(transactional_ids=[TRANSACTION, "b", TRANSACTION])
+    first, second = peer.ask(ids, 0).transaction_states
+    assert (first.transactional_id, len(first.topics[0].partitions)) == (TRANSACTION, PARTITIONS)
+    assert (second.transactional_id, second.error_code) == ("b", E.TRANSACTIONAL_ID_NOT_FOUND)
+
+
+def check_partitions(peer):
+    asked = [TopicRequest(name=TOPIC, partition_indexes=indexes) for indexes in ([1, 0, 1], [2, 0])]
+    [topic] = peer.ask(DescribeProducersRequest(topics=asked), 0).topics
+    assert [one.partition_index for one in topic.partitions] == [1, 0, 2]
+    asked = [DescribableLogDirTopic(topic=TOPIC, partitions=one) for one in ([0, 0], [1, 0])]
+    [result] = peer.ask(DescribeLogDirsRequest(topics=asked), 4).results
+    [topic] = result.topics
+    assert [one.partition_index for one in topic.partitions] == [0, 1]
+    offsets = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (99, 0)]
+    asked = [DeleteRecordsTopic(name=TOPIC, partitions=[one]) for one in offsets]
+    [topic] = peer.ask(DeleteRecordsRequest(topics=asked, timeout_ms=1000), 2).topics
+    assert [one.error_code for one in topic.partitions] == [E.NONE], "the last offset counts"
+    moves = [
+        AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])])
+        for path in ("/none", result.log_dir)
+    ]
+    [topic] = peer.ask(AlterReplicaLogDirsRequest(dirs=moves), 2).results
+    assert [one.error_code for one in topic.partitions] == [E.NONE], "the last directory counts"

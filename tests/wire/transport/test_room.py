@@ -1,0 +1,168 @@
+"""A response is counted, bounded and held against the memory of its node while it is made."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import trio
+
+from tests.slow_steps import no_slow_steps
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+from wire.messages.header import encode_response
+from wire.messages.list_groups import ListedGroup, ListGroupsResponse
+from wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
+from wire.transport.memory import LARGE_BYTES_MAX, Memory
+from wire.transport.room import FREE_BYTES, HUGE_BYTES, LARGE_BYTES, STEP_BYTES, ResponseRoom
+
+MEMBERS_VERSION = LISTED_VERSION = 5
+MIB = 1 << 20
+
+
+def room_of(memory=None, of=DescribeGroupsResponse):
+    return ResponseRoom(of, MEMBERS_VERSION, memory or Memory())
+
+
+def member(size):
+    return DescribedGroupMember(
+        member_id="m",
+        client_id="",
+        client_host="",
+        member_metadata=b"",
+        member_assignment=bytes(size),
+    )
+
+
+def group(**fields):
+    names = ("group_id", "group_state", "protocol_type", "protocol_data")
+    return DescribedGroup(**(dict.fromkeys(names, "") | {"members": []} | fields))
+
+
+async def test_what_is_encoded_piece_by_piece_is_what_is_encoded_at_once():
+    members = [member(size) for size in (0, 200, 70_000)]
+    room = room_of()
+    item = await room.encoded_with(group(group_id="g"), "members", members)
+    assert room.size == len(item)
+    whole = DescribeGroupsResponse(groups=[group(group_id="g", members=members)])
+    assert item in whole.encode(MEMBERS_VERSION)
+
+
+def fill(encode):
+    """How many bytes one item after the other has, until one is refused."""
+    sizes = []
+    with contextlib.suppress(ResponseTooLarge):
+        while len(sizes) < 100:
+            sizes.append(len(encode(member(MIB))))
+    return sum(sizes)
+
+
+async def test_at_the_bound_all_that_follows_is_refused_and_can_still_be_told():
+    room = room_of()
+    size = fill(room.encoded)
+    assert RESPONSE_BYTES_MAX - 2 * MIB < size == room.size <= RESPONSE_BYTES_MAX
+    with pytest.raises(ResponseTooLarge) as refused:
+        room.encoded(member(0))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    room.refusal(group(error_code=ErrorCode.POLICY_VIOLATION))
+    assert room.size > size
+
+
+async def test_refusals_have_a_bound_too():
+    room = room_of()
+    size = fill(room.refusal)
+    assert ENCODED_BYTES_MAX - 2 * MIB < size == room.size <= ENCODED_BYTES_MAX
+
+
+async def test_an_item_of_many_elements_that_fails_counts_nothing():
+    room = room_of()
+
+    def elements():
+        yield member(10)
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    with pytest.raises(KafkaError):
+        await room.encoded_with(group(), "members", elements())
+    many = (member(MIB) for _ in range(40))
+    with pytest.raises(ResponseTooLarge):
+        await room.encoded_with(group(), "members", many)
+    assert room.size == 0
+
+
+async def test_others_have_their_turn():
+    groups = (
+        ListedGroup(group_id=f"g{number}", protocol_type="consumer") for number in range(50_000)
+    )
+    room = room_of(of=ListGroupsResponse)
+    with no_slow_steps(40_000):
+        found = await room.encode(groups)
+    assert room.size == sum(map(len, found)) > 10 * STEP_BYTES
+
+
+async def grown(room, size):
+    while room.size < size:
+        room.encoded(member(STEP_BYTES))
+        await room.pause()
+
+
+async def test_what_is_small_asks_nobody_and_what_grows_holds_memory():
+    memory = Memory()
+    room = room_of(memory)
+    memory.large.take(LARGE_BYTES_MAX)
+    memory.answers.take(memory.answers.bytes_max)
+    room.encoded(member(FREE_BYTES // 2))
+    await room.pause()
+    memory.large.give_back(LARGE_BYTES_MAX)
+    await grown(room, LARGE_BYTES - STEP_BYTES)
+    assert memory.large.used == LARGE_BYTES
+    memory.answers.give_back(memory.answers.bytes_max)
+    await grown(room, 2 * LARGE_BYTES)
+    assert (memory.large.used, memory.answers.used) == (LARGE_BYTES, HUGE_BYTES)
+    room.close()
+    assert (memory.large.used, memory.answers.used) == (0, 0)
+
+
+async def test_the_largest_wait_for_each_other_and_hold_up_no_smaller_one(autojump_clock):
+    memory = Memory()
+    most = made = 0
+
+    async def make(size):
+        nonlocal made, most
+        room = room_of(memory)
+        await grown(room, size)
+        most = max(most, memory.answers.used)
+        await trio.sleep(1)
+        room.close()
+        made += 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(make, 8 * MIB)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        await make(LARGE_BYTES // 2)
+        assert trio.current_time() - began < 1.5
+    assert made == 9
+    assert most <= memory.answers.bytes_max + HUGE_BYTES
+
+
+async def test_one_who_gives_up_holds_nothing():
+    memory = Memory()
+    memory.answers.take(memory.answers.bytes_max)
+    room = room_of(memory)
+    with trio.move_on_after(0):
+        await grown(room, 4 * MIB)
+    room.close()
+    assert (memory.large.used, memory.answers.used) == (0, memory.answers.bytes_max)
+
+
+def test_an_encoder_stops_whatever_it_was_given():
+    name = "n" * 30_000
+    listed = [ListedGroup(group_id=name, protocol_type="")] * 4_000
+    with pytest.raises(ResponseTooLarge):
+        encode_response(ListGroupsResponse(groups=listed), LISTED_VERSION, 1)
+    assert encode_response(ListGroupsResponse(groups=listed[:2_000]), LISTED_VERSION, 1)

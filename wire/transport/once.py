@@ -1,0 +1,66 @@
+"""What a request names twice is asked once: else a repeated item is looked up, and answered, again and again.
+
+For requests whose answers clients find by name, as they find Apache Kafka's. Where Kafka refuses what is named twice,
+or clients find answers by their place, handlers see every item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+Key = Callable[[Any], Hashable]
+
+
+def itself(item: Any) -> Hashable:
+    """The key of what is a name."""
+    found: Hashable = item
+    return found
+
+
+@dataclass(slots=True, frozen=True)
+class Once:
+    """Where the items are, `"groups"` or `"topics.partitions"`. Items with the same `key` are one: the first, or the
+    `last`. Of two levels the inner items of those come together; with the same `inner_key` they are one, too.
+    """
+
+    asked: str
+    key: Key = itself
+    inner_key: Key = itself
+    last: bool = False
+
+    def __call__(self, request: Any) -> Any:
+        """The request without repetitions."""
+        outer, _, inner = self.asked.partition(".")
+        items = getattr(request, outer)
+        if not items or (len(items) == 1 and not inner):
+            return request
+        if inner:
+            return request.replace(**{outer: self._merged(items, inner)})
+        distinct = self._distinct(items, self.key)
+        return request if len(distinct) == len(items) else request.replace(**{outer: distinct})
+
+    def _distinct(self, items: list[Any], key: Key) -> list[Any]:
+        """In order of where each is named first."""
+        if key is itself:
+            return list(dict.fromkeys(items))
+        found: dict[Hashable, Any] = {}
+        for item in items:
+            if self.last:
+                found[key(item)] = item
+            else:
+                found.setdefault(key(item), item)
+        return list(found.values())
+
+    def _merged(self, items: list[Any], inner: str) -> list[Any]:
+        first: dict[Hashable, Any] = {}
+        inner_items: dict[Hashable, list[Any]] = {}
+        for item in items:
+            key = self.key(item)
+            first.setdefault(key, item)
+            inner_items.setdefault(key, []).extend(getattr(item, inner))
+        return [
+            item.replace(**{inner: self._distinct(inner_items[key], self.inner_key)})
+            for key, item in first.items()
+        ]
