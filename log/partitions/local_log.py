@@ -257,8 +257,11 @@ class LocalLog:
 
     @property
     def must_close(self) -> bool:
-        """Whether a clean close has anything to write: not where nothing was written since the log was opened."""
-        return self._flushing.touched and self.log_end_offset > 0
+        """Whether a clean close has anything to write: not where nothing was written since the log was opened. A log
+        that was emptied has a file, too, which may be preallocated.
+        """
+        is_written = self.log_end_offset > 0 or self.active_segment.exists
+        return self._flushing.touched and is_written
 
     # Shortening
 

@@ -41,6 +41,16 @@ def test_a_segment_is_preallocated_once_and_again_when_it_was_emptied(tmp_path):
     assert sizes(tmp_path / "u-0") == {0: SMALL.segment_bytes}
 
 
+def test_a_log_that_was_emptied_is_sound_after_a_clean_stop(tmp_path):
+    """The zeros of its segment looked like damage to the next start, which refused the replica for good."""
+    log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
+    log.truncate_fully_and_start_at(0)
+    assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}
+    log.close()
+    assert sizes(tmp_path / "t-0") == {0: 0}
+    assert open_log(tmp_path / "t-0", PREALLOCATED, clean=True).log_end_offset == 0
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("batches", [1, 20])
 def test_recovery_takes_no_zeros_for_records(tmp_path, batches, flushed):
