@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import heapq
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from tests.simulation.checker import Violation
 from tests.simulation.mutants.elsewhere import missing_tests
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.disk import SimDisk
+from tests.simulation.partitions.disk_faults import CALLS, damage, repair, small_files
 from tests.simulation.partitions.kernel import SimKernel
-from tests.simulation.partitions.mutants import ELSEWHERE, EMPHASIS
+from tests.simulation.partitions.mutants import ELSEWHERE, EMPHASIS, STORAGE
 from tests.simulation.partitions.mutants import PARTITIONS as MUTANTS
 from tests.simulation.partitions.simulation import PARTITIONS
 from tests.simulation.partitions.world import World
@@ -25,14 +27,20 @@ SEEDS = range(1, 11)
 QUICK = (
     *("waits for nobody", "keeps what diverges", "reads above the watermark"),
     *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
-    "told when the kernel begins",
+    *("told when the kernel begins", "the source goes first", "offline directories are not told"),
 )
 QUICK_SEEDS = 12
+
+
+FAILING = {"directories": 2, "directory_fails_every": 0.4, "away": 0.4, "move_every": 0.2}
+# With these a broker has several directories, whose disks fail, are away, and are broken to the end.
+DIRECTORIES = range(1, 13)
 
 
 @pytest.mark.slow
 def test_seeds_hold_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
     results = PARTITIONS.run_many(SEEDS, quiet=True)
+    results += PARTITIONS.run_many(DIRECTORIES, quiet=True, emphasis=FAILING)
     with capsys.disabled():
         print("\n" + PARTITIONS.summary(results))
     counted = [result for result in results if result.made_progress]
@@ -59,10 +67,10 @@ def named(name: str) -> Mutant:
 
 def test_there_are_enough_mutants() -> None:
     names = {mutant.name for mutant in MUTANTS}
-    assert len(names) == len(MUTANTS) >= 40
+    assert len(names) == len(MUTANTS) >= 100
     assert ELSEWHERE.keys() <= names
     assert missing_tests(ELSEWHERE) == []
-    assert EMPHASIS.keys() <= names
+    assert EMPHASIS.keys() | STORAGE.keys() <= names
 
 
 def test_a_seed_is_a_run() -> None:
@@ -91,6 +99,13 @@ def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str])
     *lines, last = capsys.readouterr().out.splitlines()
     assert last.endswith(f"Violation: {found.reason}")
     assert any("Fetch t-0@0 (epoch 0, last -1)" in line for line in lines)
+
+
+def test_a_seed_is_a_run_with_several_directories_too() -> None:
+    """Names that are drawn, and what is purged when, are the world's."""
+    runs = [told(World(2, emphasis=FAILING)) for _ in range(2)]
+    assert any("asked to move" in line for line in runs[0])
+    assert runs[0] == runs[1]
 
 
 # --- the disk
@@ -150,6 +165,60 @@ def test_what_failed_to_be_flushed_stays_undurable() -> None:
     disk.fdatasync(file)
     assert disk.read_bytes(Path("/d/f")) == b"abc"
     assert file.node.durable == b""
+
+
+@pytest.mark.parametrize("call", sorted(CALLS))
+def test_every_call_of_the_file_layer_can_fail(call: str) -> None:
+    disk = disk_with(b"abc", flush=True, flush_name=True)
+    file = disk.open(Path("/d/f"))
+    disk.mkdir(Path("/d/e"))
+    calls: dict[str, Callable[[], object]] = {
+        "open": lambda: disk.open(Path("/d/f")),
+        "create": lambda: disk.open(Path("/d/g"), create=True),
+        "pwrite": lambda: disk.pwrite(file, b"xyz", 3),
+        "pread": lambda: disk.pread(file, 3, 0),
+        "fdatasync": lambda: disk.fdatasync(file),
+        "fsync_directory": lambda: disk.fsync_directory(Path("/d")),
+        "rename": lambda: disk.rename(Path("/d/f"), Path("/d/g")),
+        "unlink": lambda: disk.unlink(Path("/d/f")),
+        "mkdir": lambda: disk.mkdir(Path("/d/g")),
+        "rmdir": lambda: disk.rmdir(Path("/d/e")),
+        "list": lambda: disk.list_directory(Path("/d")),
+        "truncate": lambda: disk.truncate(file, 1),
+        "preallocate": lambda: disk.preallocate(file, 9),
+        "read_bytes": lambda: disk.read_bytes(Path("/d/f")),
+    }
+
+    def fail(name: str, *_paths: object) -> None:
+        if name == call:
+            raise OSError(errno.EIO, name)
+
+    disk.on_call = fail
+    for name, one in calls.items():
+        if name == call:
+            with pytest.raises(OSError, match=name):
+                one()
+    disk.on_call = None
+    assert sorted(disk.list_directory(Path("/d"))) == ["e", "f"]
+    assert disk.read_bytes(Path("/d/f")) == (b"abcx" if call == "pwrite" else b"abc")
+
+
+@pytest.mark.parametrize("name", ["partition.metadata", "x-checkpoint", "meta.properties"])
+def test_a_damaged_file_is_put_back_unless_somebody_wrote_it_since(name: str) -> None:
+    for seed in range(20):
+        disk, path = SimDisk(lambda: 0), Path("/d") / name
+        disk.mkdir(Path("/d"))
+        disk.pwrite(disk.open(path, create=True), b"topic_id: abc", 0)
+        assert small_files(disk, Path("/d")) == [path]
+        damaged = damage(disk, path, random.Random(seed))
+        assert disk.read_bytes(path) == damaged.after != damaged.before
+        if seed % 2:
+            assert repair(disk, damaged)
+            assert disk.read_bytes(path) == b"topic_id: abc"
+        else:
+            disk.truncate(disk.open(path), 0)
+            disk.pwrite(disk.open(path), b"topic_id: new", 0)
+            assert not repair(disk, damaged)
 
 
 def test_nobody_writes_to_a_disk_after_the_crash() -> None:

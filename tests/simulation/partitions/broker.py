@@ -84,8 +84,8 @@ def _config() -> ServerConfig:
     return config()
 
 
-def directory_id(broker_id: int) -> bytes:
-    return bytes([1]) + bytes(14) + bytes([broker_id])
+def directory_id(broker_id: int, number: int = 0) -> bytes:
+    return bytes([1, number]) + bytes(13) + bytes([broker_id])
 
 
 class _SmallSegments(TopicSettingsSource):
@@ -161,6 +161,8 @@ class SimBroker:
         self.is_serving = False
         self.is_stopping = False
         self.was_wiped = False
+        self.is_within_call = False  # of the file layer: then nobody looks at the logs
+        self.is_over = False  # what goes on of the process changes nothing any more
         self.epoch = -1
         self.path = Path(f"/{broker_id}")
         self._scope: trio.CancelScope | None = None
@@ -183,6 +185,7 @@ class SimBroker:
     def begin(self) -> None:
         """A new process."""
         self.life += 1
+        self.is_over = False
         self.alive, self.is_serving, self.is_stopping = True, False, False
         self.epoch = -1
         self.world.say(self.id, "starts")
@@ -191,10 +194,7 @@ class SimBroker:
 
     def _compose(self) -> None:
         world = self.world
-        directory = LogDirectory(self.path, now_ms=world.now_ms, files=self.disk)
-        self.directory = directory
-        self.directories = LogDirectories([directory])
-        self.commit = GroupCommit(directory.health)
+        durability = self._open_directories()
         self._committing, self._committed = trio.CancelScope(), trio.Event()
         self.metadata = BrokerMetadata(MetadataImage())
         settings = _SmallSegments(self.config(), self.metadata, self.id)
@@ -211,7 +211,7 @@ class SimBroker:
             node_id=self.id,
             directories=self.directories,
             settings=settings,
-            commit=Durability({directory.health: self.commit}, fsync=True),
+            commit=durability,
             isr_changes=self.alter_partitions,
             metadata=self.metadata,
             broker_epoch=lambda: self._epoch_of(life),
@@ -231,9 +231,9 @@ class SimBroker:
         )
         connector: Any = _Connector(self)
         self.fetchers = Fetchers(connector, fetching)
-        self.partitions = Partitions(services, self.fetchers, directory.high_watermark)
+        self.partitions = Partitions(services, self.fetchers, self.directories.high_watermark)
         self.publisher = BrokerPublisher(
-            self.metadata, self.partitions, settings, self.directories, lambda: None
+            self.metadata, self.partitions, settings, self.directories, self._report
         )
         self.publishers: tuple[Publisher, ...] = (self.publisher,)
         self.maintenance = Maintenance(
@@ -255,6 +255,15 @@ class SimBroker:
         }
         # The handlers that are called here ask for nothing else.
         self.context = Context(**(dict.fromkeys(one.name for one in fields(Context)) | given))  # type: ignore[arg-type]
+
+    def _open_directories(self) -> Durability:
+        directory = LogDirectory(self.path, now_ms=self.world.now_ms, files=self.disk)
+        self.directories = LogDirectories([directory])
+        self.commit = GroupCommit(directory.health)
+        return Durability({directory.health: self.commit}, fsync=True)
+
+    def _report(self) -> None:
+        """Heartbeats come often enough."""
 
     def _epoch_of(self, life: int) -> int:
         return self.epoch if life == self.life else -1
@@ -288,12 +297,27 @@ class SimBroker:
         """Killed, or without power."""
         self.alive = self.is_serving = False
         self.world.checker.process_ended(self)
-        self.directory._lock.release()
-        self.disk = self.disk.after_crash(self.world.prng, power_cut=power_cut)
+        self.is_over = True
+        self.release_locks()
+        self._leave_disks(power_cut=power_cut)
         self._nursery = None
         if self._scope is not None:
             self._scope.cancel()
         self.world.network.process_ended(self, power_cut=power_cut)
+
+    def release_locks(self) -> None:
+        for one in dict.fromkeys([*self.directories.all, self.directories.metadata]):
+            one._lock.release()
+
+    def _leave_disks(self, *, power_cut: bool) -> None:
+        self.disk = self.disk.after_crash(self.world.prng, power_cut=power_cut)
+
+    def fail_next_flush(self) -> None:
+        self.disk.fails = True
+
+    def calm_disks(self) -> None:
+        """What has not failed yet will not."""
+        self.disk.fails = False
 
     def wipe(self) -> None:
         """Somebody puts a new disk in the place of the old one."""
@@ -423,12 +447,19 @@ class SimBroker:
         return HANDLERS[type(request)](request, self.context, call)
 
     def read_records(self, response: Any) -> Any:
-        """Puts the bytes in the place of pieces of files, as they are when the answer is sent."""
+        """Puts the bytes in the place of pieces of files, as they are when the answer is sent. Raises Lost: the disk
+        does not give them, or the process has ended, which ends the connection.
+        """
         if isinstance(response, FetchResponse):
             for topic in response.responses:
                 for data in topic.partitions:
                     if isinstance(data.records, LogSlice):
-                        data.records = data.records.read()
+                        try:
+                            data.records = data.records.read()
+                        except OSError:
+                            raise Lost from None
+        if self.is_over:
+            raise Lost
         return response
 
     def connection_of(self, leader_id: int) -> Connection | None:

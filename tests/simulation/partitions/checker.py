@@ -100,6 +100,8 @@ class Checker:
                 self.look_at(broker)
 
     def look_at(self, broker: SimBroker) -> None:
+        if broker.is_over:
+            return
         for partition in broker.partitions:
             log = partition.open_log
             if log is None:
@@ -317,7 +319,8 @@ class Checker:
     # --- brokers and metadata
 
     def process_ended(self, broker: SimBroker) -> None:
-        self.look_at(broker)
+        if not broker.is_within_call:
+            self.look_at(broker)
         for (broker_id, _), replica in self.replicas.items():
             if broker_id == broker.id:
                 replica.seen, replica.log, replica.leader = (), None, None
@@ -544,11 +547,12 @@ class Checker:
     def _has_only_its_own(self, broker: SimBroker) -> None:
         """Of topics that are there. What a namesake left is put aside when the name is opened, or at a start."""
         topics = self.world.controller.image.topics.by_name
-        for name, index in broker.directory.partitions():
-            topic = topics.get(name)
-            if topic is not None and broker.directory.topic_id(name, index) == topic.id:
-                is_here = broker.id in topic.partitions[index].replicas
-                self.require(is_here, "P14", broker.id, f"has still {name}-{index}")
+        for directory in broker.directories.online:
+            for name, index in directory.partitions():
+                topic = topics.get(name)
+                if topic is not None and directory.topic_id(name, index) == topic.id:
+                    is_here = broker.id in topic.partitions[index].replicas
+                    self.require(is_here, "P14", broker.id, f"has still {name}-{index}")
 
     def _acked_are_there(self, key: Key, leader: ReplicaLog) -> None:
         for base, crc in self.acked[key].items():

@@ -32,6 +32,7 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from wire.messages.produce import PartitionProduceResponse
+from wire.schema import Message
 from wire.transport.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
@@ -306,8 +307,16 @@ class Consumer(Client):
 # --- what happens at the broker
 
 
+async def _answer(broker: SimBroker, request: Message, call: Call) -> Any:
+    """Raises Lost: the process has ended within it."""
+    response = await finished(broker.handle(request, call))
+    if broker.is_over:
+        raise Lost
+    return response
+
+
 async def _fetched(broker: SimBroker, request: FetchRequest, call: Call) -> PartitionData:
-    response = broker.read_records(await finished(broker.handle(request, call)))
+    response = broker.read_records(await _answer(broker, request, call))
     broker.world.checker.look_at(broker)
     broker.world.checker.answered(broker, request, response)
     data: PartitionData = response.responses[0].partitions[0]
@@ -315,7 +324,7 @@ async def _fetched(broker: SimBroker, request: FetchRequest, call: Call) -> Part
 
 
 async def _listed(broker: SimBroker, key: Key, request: ListOffsetsRequest, call: Call) -> int:
-    response = await finished(broker.handle(request, call))
+    response = await _answer(broker, request, call)
     found = response.topics[0].partitions[0]
     asked = request.topics[0].partitions[0]
     partition = broker.partitions.find(request.topics[0].name, key[1])
@@ -334,7 +343,7 @@ async def _epoch_told(
     broker: SimBroker, key: Key, request: OffsetForLeaderEpochRequest, call: Call
 ) -> None:
     """The epoch that lasts ends where the log does, also before anything was written in it (KAFKA-7415)."""
-    response = await finished(broker.handle(request, call))
+    response = await _answer(broker, request, call)
     found = response.topics[0].partitions[0]
     partition = broker.partitions.find(request.topics[0].topic, key[1])
     leader = None if partition is None else partition.leader_or_none

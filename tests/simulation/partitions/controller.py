@@ -16,9 +16,10 @@ from node.runtime.steps import at_once
 from quorum.controller.alter_partition import alter_partition
 from quorum.controller.brokers import fence_broker, heartbeat, register_broker
 from quorum.controller.directories import assign_replicas
-from quorum.controller.elections import balance_leaders
+from quorum.controller.elections import UNCLEAN, balance_leaders, elect_leaders
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Lease, Leases
+from quorum.controller.new_partitions import default_directory
 from quorum.controller.partitions import check_broker_epoch
 from quorum.controller.reassignments import alter_reassignments
 from quorum.controller.state import ControllerState
@@ -41,6 +42,7 @@ from wire.messages.assign_replicas_to_dirs import (
 )
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from wire.records.configs import ConfigRecord
 from wire.records.topics import RemoveTopicRecord, TopicRecord
 from wire.schema import Message
@@ -202,12 +204,11 @@ class SimController:
     # --- what an operator asks for
 
     def create_topic(self, name: str, topic_id: bytes, replicas: Sequence[Sequence[int]]) -> None:
-        directories = self.image.cluster.brokers
         records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
         for index, members in enumerate(replicas):
             partition = PartitionImage(
                 replicas=tuple(members),
-                directories=tuple(directories[one].directories[0] for one in members),
+                directories=tuple(default_directory(self.image, one) for one in members),
                 isr=tuple(members),
                 leader=members[0],
             )
@@ -228,6 +229,7 @@ class SimController:
             "segment.bytes": rules.segment_bytes,
             "retention.bytes": rules.retention_bytes,
             "index.interval.bytes": 200,
+            **({"preallocate": "true"} if rules.preallocates and rules.directories > 1 else {}),
         }
 
     def delete_topic(self, topic_id: bytes) -> None:
@@ -249,6 +251,14 @@ class SimController:
         result = at_once(alter_reassignments(request, self.state))
         self.write(list(result.records))
         return bool(result.records)
+
+    def elect_anyway(self, name: str, index: int) -> None:
+        """An unclean election."""
+        asked = [TopicPartitions(topic=name, partitions=[index])]
+        request = ElectLeadersRequest(
+            election_type=UNCLEAN, topic_partitions=asked, timeout_ms=1000
+        )
+        self.write(list(at_once(elect_leaders(request, self.state)).records))
 
     def balance(self) -> bool:
         """Returns whether a leader moved."""

@@ -12,7 +12,8 @@ import errno
 import itertools
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -75,6 +76,7 @@ def file_of(descriptor: int) -> SimFile:
     return _described[descriptor]
 
 
+OnCall = Callable[[str, Path, Path | None], object]
 Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
 
 
@@ -94,6 +96,9 @@ class SimDisk(Files):
         self.kernel_syncs = kernel_syncs
         self.is_gone = False
         self.fails = False  # the next fdatasync
+        self.has_failed = False  # an fdatasync
+        # Told of each call before it is carried out, with its paths; may raise OSError, or end the process.
+        self.on_call: OnCall | None = None
         self._now_ms = now_ms
         self._root = root or Directory()
         self._pending: list[Change] = []  # changes of names that no fsync has covered yet
@@ -131,8 +136,23 @@ class SimDisk(Files):
 
     # --- the file layer
 
+    def _call(self, name: str, path: Path, target: Path | None = None) -> None:
+        if self.on_call is not None and not self.is_gone:
+            self.on_call(name, path, target)
+
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """For who looks at the disk from outside of the run."""
+        on_call, self.on_call = self.on_call, None
+        try:
+            yield
+        finally:
+            self.on_call = on_call
+
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> SimFile:  # type: ignore[override]
         directory = self._directory(path.parent)
+        is_new = create and path.name not in directory.names
+        self._call("create" if is_new else "open", path)
         if path.name not in directory.names:
             if not create:
                 raise FileNotFoundError(str(path))
@@ -142,21 +162,33 @@ class SimDisk(Files):
 
     def pwrite(self, file, data, position: int) -> None:
         node = file.node
+        try:
+            self._call("pwrite", file.path)
+        except OSError:
+            data = data[: len(data) // 2]  # what there was room for
+            node.content[position : position + len(data)] = data
+            raise
         if len(node.content) < position:
             node.content.extend(bytes(position - len(node.content)))
         node.content[position : position + len(data)] = data
         node.modified_ms = self._now_ms()
 
     def pread(self, file, size: int, position: int) -> bytes:
+        self._call("pread", file.path)
         return bytes(file.node.content[position : position + size])
 
     def size(self, file) -> int:
         return len(file.node.content)
 
     def fdatasync(self, file) -> None:
-        if self.fails:
-            self.fails, file.node.failed = False, True
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file.path))
+        try:
+            self._call("fdatasync", file.path)
+            if self.fails:
+                self.fails = False
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(file.path))
+        except OSError:
+            self.has_failed = file.node.failed = True
+            raise
         if not file.node.failed:
             file.node.durable = bytes(file.node.content)
 
@@ -164,6 +196,7 @@ class SimDisk(Files):
         """Makes nothing durable."""
 
     def fsync_directory(self, path: Path) -> None:
+        self._call("fsync_directory", path)
         synced = self._directory(path)
         synced.durable = dict(synced.names)
         self._pending = [one for one in self._pending if one[0] is not synced]
@@ -181,12 +214,16 @@ class SimDisk(Files):
                 node.durable = bytes(node.content)
 
     def truncate(self, file, size: int) -> None:
-        node = file.node
+        self._call("truncate", file.path)
+        self._resize(file.node, size)
+
+    def _resize(self, node: Node, size: int) -> None:
         del node.content[size:]
         node.content.extend(bytes(size - len(node.content)))
 
     def preallocate(self, file, size: int) -> None:
-        self.truncate(file, max(size, len(file.node.content)))
+        self._call("preallocate", file.path)
+        self._resize(file.node, max(size, len(file.node.content)))
 
     def lock(self, file) -> None:
         pass
@@ -195,6 +232,7 @@ class SimDisk(Files):
         pass
 
     def rename(self, source: Path, target: Path) -> None:
+        self._call("rename", source, target)
         before, after = self._directory(source.parent), self._directory(target.parent)
         node = self._find(source)
 
@@ -206,6 +244,7 @@ class SimDisk(Files):
         self._change(before, move)
 
     def unlink(self, path: Path) -> None:
+        self._call("unlink", path)
         try:
             directory = self._directory(path.parent)
         except FileNotFoundError:
@@ -216,25 +255,29 @@ class SimDisk(Files):
             self._change(directory, lambda names: names.pop(path.name, None))
 
     def mkdir(self, path: Path) -> None:
+        self._call("mkdir", path)
         directory = self._directory(path.parent)
         if path.name not in directory.names:
             made = Directory()
             self._change(directory, lambda names: names.__setitem__(path.name, made))
 
     def rmdir(self, path: Path) -> None:
+        self._call("rmdir", path)
         directory = self._directory(path.parent)
         self._change(directory, lambda names: names.pop(path.name, None))
 
     def list_directory(self, path: Path) -> Sequence[str]:
+        self._call("list", path)
         return sorted(self._directory(path).names)
 
     def read_bytes(self, path: Path) -> bytes:
+        self._call("read_bytes", path)
         return bytes(self._file(path).content)
 
     def status(self, path: Path) -> FileStatus:
         found = self._find(path)
         if isinstance(found, Directory):
-            return FileStatus(0, 0, is_regular=False, is_directory=True)
+            return FileStatus(0, 0, is_regular=False)
         return FileStatus(len(found.content), found.modified_ms, is_regular=True)
 
     def set_modified(self, path: Path, modified_ms: int) -> None:

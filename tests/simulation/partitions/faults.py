@@ -35,6 +35,9 @@ class Rules:
     producers: int = 2
     transactions: bool = False
     kernel_takes: float = 0.0
+    directories: int = 1
+    move_bytes: int = 1 << 20
+    preallocates: bool = False
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -52,6 +55,9 @@ class Rules:
             producers=prng.choice((1, 2, 3)),
             transactions=prng.random() < 0.4,
             kernel_takes=aside.choice(KERNEL_TAKES),
+            directories=aside.choice((1, 1, 2, 3)),
+            move_bytes=aside.choice((200, 1000, 1 << 20)),
+            preallocates=aside.random() < 0.2,
         )
 
 
@@ -59,6 +65,8 @@ class Rules:
 class Faults:
     """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds.
 
+    Of brokers with several directories: `directory_fails_every` is of calls of the file layer, of which `dies` ends the
+    process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas.
     `stuck_ends` is of what ends transactions, `stuck` of other requests of coordinators.
     """
 
@@ -76,6 +84,11 @@ class Faults:
     reassign_every: float = 0.0
     recreate_every: float = 0.0
     delete_records_every: float = 0.0
+    directory_fails_every: float = 0.0
+    dies: float = 0.0
+    away: float = 0.0
+    damage: float = 0.0
+    move_every: float = 0.0
     stuck: float = 0.0
     stuck_ends: float = 0.0
 
@@ -101,6 +114,11 @@ class Faults:
             reassign_every=maybe(0.5, 2.0, 0.3),
             recreate_every=maybe(1.0, 4.0, 0.2),
             delete_records_every=maybe(0.4, 2.0, 0.3),
+            directory_fails_every=aside.choice((0.0, 0.3, 0.8, 2.0)),
+            dies=aside.choice((0.0, 0.3, 0.6)),
+            away=aside.choice((0.0, 0.3, 0.6)),
+            damage=aside.choice((0.0, 0.0, 0.5)),
+            move_every=aside.choice((0.15, 0.3, 1.0)),
         )
 
     def cut_nobody_off(self) -> None:

@@ -85,8 +85,8 @@ class Network:
         answered = trio.Event()
 
         async def serve() -> None:
-            found = await handle()
             try:
+                found = await handle()
                 await self.travel(broker.id, source, may_be_lost=True)
             except Lost:
                 return
@@ -212,7 +212,11 @@ class Connection:
 
     async def answer(self) -> None:
         async for request, found, answers, known in self._to_answer:
-            response = self.target.read_records(await finished(found))
+            try:
+                response = self.target.read_records(await finished(found))
+            except Lost:
+                self.broke()
+                return
             self.network.world.checker.answered(self.target, request, response)
             await self.network.travel(self.target.id, self.source.id)
             answers.append(response)

@@ -48,7 +48,8 @@ def entries_in(data: bytes | memoryview) -> list[Entry]:
 def read_bytes(log: Any, start: int) -> bytes:
     """From the batch that has `start` on; also of a disk that its broker may not read any more."""
     offline, log.health.offline = log.health.offline, None
-    data: bytes = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
+    with log.files.unwatched():
+        data: bytes = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
     log.health.offline = offline
     return data
 

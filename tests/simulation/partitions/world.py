@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -29,9 +30,12 @@ from tests.simulation.partitions.broker import SimBroker
 from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.clients import all_of, delete_records
 from tests.simulation.partitions.controller import SimController
+from tests.simulation.partitions.copies import CopiesChecker
 from tests.simulation.partitions.faults import Faults, Rules
 from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.network import CONTROLLER, Network
+from tests.simulation.partitions.storage_faults import StorageFaults
+from tests.simulation.partitions.storing import StoringBroker
 from tests.simulation.tasks import Tasks
 from tests.simulation.world import Result
 from wire.messages.fetch import FetchRequest
@@ -59,6 +63,7 @@ FAULTS = (
         "leader moved",
     ),
     *("reassignment", "topic made again", "clean stop", "records deleted"),
+    *("directory failed", "directory away", "replica moved", "small file damaged"),
 )
 
 
@@ -108,6 +113,7 @@ class World:
             else:
                 self.rules = replace(self.rules, **{name: value})
         self.checker = self._new_checker()
+        self.storage = StorageFaults(self)
         self.tasks = Tasks(self)
         self._kernel = SimKernel(self, self.rules.kernel_takes)
         self.network: Network
@@ -117,13 +123,14 @@ class World:
     # --- what runs are made of
 
     def _new_checker(self) -> Checker:
-        return Checker(self)
+        return CopiesChecker(self) if self.rules.directories > 1 else Checker(self)
 
     def _new_controller(self) -> SimController:
         return SimController(self)
 
     def _new_broker(self, number: int) -> SimBroker:
-        return SimBroker(self, number)
+        kind = StoringBroker if self.rules.directories > 1 else SimBroker
+        return kind(self, number)
 
     def _clients(self) -> Sequence[Any]:
         return all_of(self)
@@ -134,6 +141,7 @@ class World:
             patched_here(flushes, "run_in_own_thread", self._flush),
             patched_here(flushes, "of_this_run", lambda: self._kernel),
             patched_here(trio.to_thread, "run_sync", self._in_thread),
+            *(self.storage.patches() if self.rules.directories > 1 else ()),
         )
 
     # --- time
@@ -253,6 +261,8 @@ class World:
         self._every(faults.reassign_every, self._reassign)
         self._every(faults.recreate_every, self._recreate)
         self._every(faults.delete_records_every, self._delete_records)
+        if self.rules.directories > 1:
+            self.storage.schedule()
 
     def _some_broker(self) -> SimBroker:
         return self.prng.choice(list(self.brokers.values()))
@@ -277,7 +287,7 @@ class World:
         broker = self._some_broker()
         if broker.is_serving:
             self.say("the next flush of", broker.id, "will fail")
-            broker.disk.fails = True
+            broker.fail_next_flush()
 
     def _may_wipe(self, broker: SimBroker) -> bool:
         """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is
@@ -394,7 +404,8 @@ class World:
         if len(active) < self.rules.factor:
             self.after(0.1, self._create)
             return
-        topic_id = bytes([9]) + self.next_number().to_bytes(15, "big")
+        # As far from others as ids that are drawn: two that are near are taken for one that is damaged.
+        topic_id = sha256(b"%d" % self.next_number()).digest()[:16]
         members = [
             self.prng.sample(active, self.rules.factor) for _ in range(self.rules.partitions)
         ]
@@ -411,7 +422,7 @@ class World:
             logging.disable(logging.NOTSET)
             for broker in self.brokers.values():
                 if broker.alive:
-                    broker.directory._lock.release()
+                    broker.release_locks()
 
     async def _flush(self, flush: Callable[[], T], then: Callable[[T], U]) -> U:
         """A disk takes its time, before it has the bytes and after."""
@@ -448,7 +459,12 @@ class World:
         self._schedule_faults()
         await self.run_until(self.chaos_seconds)
         self._stop_faults()
+        if self.rules.directories > 1:
+            await self.storage.settle_without_broken_disks()
+            await self.storage.mend()
         await self._check_liveness()
+        if self.rules.directories > 1:
+            await self.storage.check_moves()
         epochs = max(
             state.leader_epoch
             for topic in self.controller.image.topics.by_id.values()
@@ -477,7 +493,7 @@ class World:
         self.network.slow.clear()
         self._mend()
         for broker in self.brokers.values():
-            broker.disk.fails = False
+            broker.calm_disks()
             self.restart_of(broker)()
 
     async def _check_liveness(self) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants.controllers import CONTROLLERS
+from tests.simulation.partitions.mutants.directories import DIRECTORIES
 from tests.simulation.partitions.mutants.flushes import FLUSHES
 from tests.simulation.partitions.mutants.followers import FOLLOWERS
 from tests.simulation.partitions.mutants.leaders import LEADERS
 from tests.simulation.partitions.mutants.logs import LOGS
+from tests.simulation.partitions.mutants.moves import MOVES
 from tests.simulation.partitions.mutants.reading import READING
 from tests.simulation.partitions.world import run_seed
 
@@ -73,13 +75,61 @@ EMPHASIS: dict[str, dict[str, Any]] = {
 }
 
 
+_MOVES = {
+    "move_every": 0.1,
+    "move_bytes": 200,
+    "elr": False,
+    "power_cut": 1.0,
+    "crash_every": 0.5,
+    "away": 0.0,
+    "damage": 0.0,
+}
+_FAILS = {"directory_fails_every": 0.3, "dies": 0.0, "elr": False, "move_every": 0.3}
+_REMADE = {"recreate_every": 0.6, "elr": False, "away": 0.6, "damage": 0.0}
+_AWAY = {**_MOVES, "away": 0.6, "dies": 1.0, "directory_fails_every": 0.3, "directories": 3}
+STORAGE: dict[str, dict[str, Any]] = {
+    "the source goes first": {**_MOVES, **_FAILS},
+    "what was cut meanwhile is copied": {**_MOVES, **_LATE, "crash_every": 0.0, "move_every": 0.04},
+    "the longer of two stays": {**_REMADE, "crash_every": 0.3},
+    "the shorter of two stays": {**_AWAY, "move_every": 0.05},
+    "copies alone are complete": _AWAY,
+    "any log is made": _AWAY,
+    "a failed directory hides the others": {**_FAILS, "recreate_every": 0.6},
+    "copies are not flushed": _MOVES,
+    "purged before the copy is durable": _MOVES,
+    "the name of a copy is not synced": {**_MOVES, "dies": 1.0, "directory_fails_every": 0.3},
+    "copies are taken for whole": {**_MOVES, "move_every": 0.2},
+    "ends before all is copied": _MOVES,
+    "copies are not aligned": {**_MOVES, **_LATE, "crash_every": 0.0},
+    "the start is not carried": {**_MOVES, "delete_records_every": 0.2},
+    "epochs are not carried": {**_MOVES, "balance_every": 0.4},
+    "a copy of another topic goes on": {**_MOVES, "recreate_every": 0.5},
+    "offline directories are not told": _FAILS,
+    "lost replicas are not told": {**_FAILS, "away": 0.0},
+    "errors are passing": {**_FAILS, "power_cut": 1.0},
+    "failed syncs are forgotten": {**_POWER, "disk_fails_every": 0.2, "elr": False},
+    "failures are not noticed": _FAILS,
+    "damaged is none": {"damage": 1.0, "crash_every": 0.4, "elr": False},
+    "nobody claims": {"damage": 1.0, "crash_every": 0.4, "elr": False, "dies": 0.0},
+    "offsets of a namesake stay": {**_REMADE, "crash_every": 0.4},
+    "strays stay": {"reassign_every": 0.4, "crash_every": 0.4, "away": 0.6},
+}
+
+
 def _mutant(name: str, patch: Any, expected: tuple[str, ...]) -> Mutant:
-    options = {"emphasis": EMPHASIS[name]} if name in EMPHASIS else {}
-    return Mutant(name, patch, expected, options, run_seed)
+    """Brokers have one directory, as they had when the bug was hunted first."""
+    emphasis = {"directories": 1, **EMPHASIS.get(name, {})}
+    return Mutant(name, patch, expected, {"emphasis": emphasis}, run_seed)
 
 
-PARTITIONS = tuple(
-    _mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *FLUSHES, *CONTROLLERS)
+def _of_storage(name: str, patch: Any, expected: tuple[str, ...]) -> Mutant:
+    emphasis = {"directories": 2, **STORAGE.get(name, {})}
+    return Mutant(name, patch, expected, {"emphasis": emphasis}, run_seed)
+
+
+PARTITIONS = (
+    *(_mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *FLUSHES, *CONTROLLERS)),
+    *(_of_storage(*one) for one in (*MOVES, *DIRECTORIES)),
 )
 
 # The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them

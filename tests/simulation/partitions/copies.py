@@ -1,0 +1,210 @@
+"""Looks at the copies of replicas in the directories of brokers (docs/invariants.md, P19 to P25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from broker.partitions.partition import Partition
+from log.partitions.partition_log import PartitionLog
+from tests.simulation.partitions.checker import Checker, History, Key
+from tests.simulation.partitions.disk import Directory, Node
+from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
+from tests.simulation.partitions.storing import StoringBroker
+from wire.primitives import uuid_to_text
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.broker import SimBroker
+    from tests.simulation.partitions.world import World
+
+
+class CopiesChecker(Checker):
+    """Besides what `Checker` does."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._last_acked: dict[Key, Entry] = {}
+        # Replicas that were to be deleted once: what is left of them nobody needs.
+        self._let_go: set[tuple[int, Key]] = set()
+
+    def _look_at(
+        self, broker: SimBroker, partition: Partition, replica: ReplicaLog, key: Key
+    ) -> None:
+        assert isinstance(broker, StoringBroker)
+        history, log = self.histories[key], partition.open_log
+        assert log is not None
+        before, end, was = replica.entries, replica.end, replica.log
+        _lower_what_was_to_be_cut(replica)
+        if was is not log and log.health.offline is None:
+            self._is_the_one(broker, partition, log.directory)
+            if was is None and self._is_spare(broker, partition, log.directory):
+                replica.entries, replica.end, replica.durable_end = [], 0, 0
+                before, end = [], 0
+            elif log.log_end_offset == log.log_start_offset:
+                self._has_no_copy(broker, replica, key, log)
+            if was is not None:
+                if was.directory.parent != log.directory.parent:
+                    self.world.say(broker.id, partition.name, "lies in", log.directory.parent)
+                    self.world.happened["replica moved"] += 1
+                self.require(
+                    log.log_end_offset >= end,
+                    *("P19", broker.id, partition.name, "ends at", log.log_end_offset, "not", end),
+                )
+                self.require(
+                    log.log_start_offset >= replica.start,
+                    *("P19", broker.id, "starts at", log.log_start_offset, "not", replica.start),
+                )
+        led = replica.leader if was is log else None
+        leads = led is not None and led is partition.leader_or_none
+        super()._look_at(broker, partition, replica, key)
+        if was is log and replica.entries is not before and not history.is_unclean:
+            self._was_to_be_cut(broker, partition, replica, before, leads)
+        if replica.entries is not before:
+            self._is_somewhere(key, history)
+
+    # --- P22, P20
+
+    def _is_the_one(self, broker: StoringBroker, partition: Partition, directory: Path) -> None:
+        """P22: of all directories one has a log of the replica, and it is of the topic."""
+        name = (partition.topic, partition.index)
+        serving = [one.path for one in broker.directories.online if name in one._logs]
+        self.require(
+            serving == [directory.parent],
+            *("P22", broker.id, "has logs of", partition.name, "in", serving),
+        )
+        told = self._topic_of(broker, directory)
+        self.require(
+            told == uuid_to_text(partition.topic_id),
+            *("P22", broker.id, directory, "is of topic", told),
+        )
+
+    def _topic_of(self, broker: StoringBroker, directory: Path) -> str:
+        file = directory / "partition.metadata"
+        try:
+            content = bytes(broker.disks[directory.parent]._file(file).content)
+        except OSError:
+            return "none"
+        for _, damaged in broker.damaged:
+            if damaged.path == file and damaged.after == content:
+                return _topic_in(damaged.before)
+        return _topic_in(content)
+
+    def _is_spare(self, broker: StoringBroker, partition: Partition, directory: Path) -> bool:
+        """What it had lies in a directory that is away. Another broker leads, and nobody counts on this one: it may
+        begin anew.
+        """
+        state, topic = partition.state, uuid_to_text(partition.topic_id)
+        if state.leader in (-1, broker.id) or broker.id in (*state.isr, *state.elr):
+            return False
+        return any(
+            path.name == directory.name
+            and path.parent in broker.absent
+            and self._topic_of(broker, path) == topic
+            for path, _ in self._directories_of(broker, directory.name)
+        )
+
+    def _has_no_copy(
+        self, broker: StoringBroker, replica: ReplicaLog, key: Key, log: PartitionLog
+    ) -> None:
+        """P20: an empty log stands in place of no other. Of what was never durable a copy may have more; one that was
+        put aside or is on its way here has its time.
+        """
+        if (broker.id, key) in self._let_go:
+            return
+        directory, topic = log.directory, uuid_to_text(key[0])
+        had_records = log.log_end_offset < replica.durable_end
+        for path, files in self._directories_of(broker, directory.name):
+            if path == directory or self._topic_of(broker, path) != topic:
+                continue
+            has_records = any(
+                name.endswith(".log") and isinstance(node, Node) and any(node.content)
+                for name, node in files.names.items()
+            )
+            counts = had_records or (path.name == directory.name and not log.log_end_offset)
+            self.require(
+                not (counts and has_records),
+                *("P20", broker.id, "has an empty log in", directory, "and records in", path),
+            )
+        self.count("P20")
+
+    def _directories_of(self, broker: StoringBroker, name: str) -> Iterator[tuple[Path, Directory]]:
+        for path, disk in broker.disks.items():
+            for found, node in disk._directory(path).names.items():
+                if isinstance(node, Directory) and (found == name or found.startswith(name + ".")):
+                    yield path / found, node
+
+    # --- P19
+
+    def _was_to_be_cut(
+        self,
+        broker: StoringBroker,
+        partition: Partition,
+        replica: ReplicaLog,
+        before: list[Entry],
+        leads: bool,
+    ) -> None:
+        key = (partition.topic_id, partition.index)
+        start = max(self.histories[key].start, replica.start)
+        gone = [one for one in before if one.last >= start and replica.at(one.base) != one]
+        if not gone:
+            return
+        self.require(not leads, "P19", broker.id, "leads and has cut", gone[0])
+        state = partition.state
+        leader = self.replicas.get((state.leader, key))
+        opened = self.world.leader_epoch(key, state)
+        if leader is not None and opened is not None:
+            self.require(
+                leader.at(gone[0].base) != gone[0],
+                *("P19", broker.id, "has cut", gone[0], "which its leader has"),
+            )
+
+    # --- P23
+
+    def acks(self, key: Key, base: int, crc: int) -> None:
+        super().acks(key, base, crc)
+        history = self.histories.get(key)
+        found = None if history is None else history.at(base)
+        last = self._last_acked.get(key)
+        if found is not None and (last is None or last.base < found.base):
+            self._last_acked[key] = found
+
+    def _is_somewhere(self, key: Key, history: History) -> None:
+        last = self._last_acked.get(key)
+        if last is None or history.is_unclean:
+            return
+        held = any(
+            history.is_held(last, replica)
+            for (_, of), replica in self.replicas.items()
+            if of == key
+        )
+        self.require(held, "P23", "nobody has", last, "which was acknowledged")
+
+    # --- what is not to be here any more
+
+    def process_ended(self, broker: SimBroker) -> None:
+        for (broker_id, _), replica in self.replicas.items():
+            if broker_id == broker.id:
+                _lower_what_was_to_be_cut(replica)
+        super().process_ended(broker)
+
+    def metadata_applied(self, broker: SimBroker) -> None:
+        before = {one for one in self.replicas if one[0] == broker.id}
+        super().metadata_applied(broker)
+        self._let_go |= before - self.replicas.keys()
+
+    def wiped(self, broker: SimBroker) -> None:
+        super().wiped(broker)
+        self._let_go |= {(broker.id, key) for key in self.histories}
+
+
+def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
+    """A truncation that failed, or in which the process died: what it was to cut may be there or not."""
+    log, seen = replica.log, replica.seen
+    if log is not None and log.flushed_offset < seen[4]:
+        replica.durable_end = min(replica.durable_end, log.flushed_offset)
+
+
+def _topic_in(content: bytes) -> str:
+    _, _, topic = content.decode(errors="replace").partition("topic_id: ")
+    return topic.partition("\n")[0].strip()

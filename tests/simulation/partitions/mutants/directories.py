@@ -1,0 +1,192 @@
+"""Bugs of log directories: of those that fail, that are away for a start, and of what is written down in them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+from unittest import mock
+
+from broker.background.directory_assignments import DirectoryAssignments
+from broker.partitions.replica import Replica
+from broker.storage.broker_storage import Storage
+from broker.storage.directories import LogDirectories
+from log.directories import directory as directory_module
+from log.directories.directory import LogDirectory
+from log.directories.offset_checkpoints import OffsetCheckpoints
+from log.directories.topic_ids import TopicIds
+from log.disk.health import DirectoryHealth
+from log.partitions.flush import Flush
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY
+from tests.simulation.here import patched_here
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.moves import LOST, any_log_is_made
+from wire.errors import ErrorCode, KafkaError
+
+Patch = AbstractContextManager[Any]
+UNTOLD = ("P25", "P24", "L1")
+
+
+def _offline_directories_are_not_told() -> Patch:
+    return mock.patch.object(LogDirectories, "offline_ids", return_value=[])
+
+
+def _lost_replicas_are_not_told() -> Patch:
+    """The controller does not know that they had moved to the directory that failed; or that one is damaged."""
+    real = DirectoryAssignments.assign
+
+    def assign(
+        self: DirectoryAssignments, topic_id: bytes, index: int, directory_id: bytes
+    ) -> None:
+        if directory_id != LOST_DIRECTORY:
+            real(self, topic_id, index, directory_id)
+
+    return mock.patch.object(DirectoryAssignments, "assign", assign)
+
+
+def _new_places_are_not_told() -> Patch:
+    real = DirectoryAssignments.assign
+
+    def assign(
+        self: DirectoryAssignments, topic_id: bytes, index: int, directory_id: bytes
+    ) -> None:
+        if directory_id == LOST_DIRECTORY:
+            real(self, topic_id, index, directory_id)
+
+    return mock.patch.object(DirectoryAssignments, "assign", assign)
+
+
+def _nobody_claims() -> Patch:
+    """A replica that another one leads is not told of."""
+    return mock.patch.object(Replica, "claim", return_value=None)
+
+
+def _errors_do_not_take_a_directory_offline() -> Patch:
+    """KAFKA-10778: after a failed append the next may succeed."""
+
+    def fail(_self: DirectoryHealth, reason: str) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    return mock.patch.object(DirectoryHealth, "fail", fail)
+
+
+def _failed_syncs_are_forgotten() -> Patch:
+    """The next one says that all is well."""
+    real = Flush.run
+
+    def run(self: Flush) -> None:
+        try:
+            real(self)
+        except OSError:
+            self.health.offline = None
+            self.done = True
+
+    return mock.patch.object(Flush, "run", run)
+
+
+def _failures_are_not_noticed() -> Patch:
+    """Replicas of a failed directory keep their epochs."""
+
+    async def commit(self: Storage, directory: Any) -> None:
+        with suppress(Exception):
+            await self.commits[directory].run()
+
+    return both(
+        mock.patch.object(Storage, "commit", commit),
+        mock.patch.object(LogDirectories, "storage_failed", return_value=None),
+        mock.patch.object(LogDirectories, "offline_ids", return_value=[]),
+    )
+
+
+def _damaged_is_none() -> Patch:
+    """A `partition.metadata` that cannot be read is taken for that of nobody: the log is put aside."""
+    real = TopicIds.get
+
+    def get(self: TopicIds, key: tuple[str, int]) -> bytes | None:
+        try:
+            return real(self, key)
+        except KafkaError:
+            return None
+
+    def is_of(self: TopicIds, key: tuple[str, int], topic_id: bytes) -> bool:
+        return self.get(key) == topic_id
+
+    return both(
+        mock.patch.object(TopicIds, "get", get), mock.patch.object(TopicIds, "is_of", is_of)
+    )
+
+
+def _offsets_of_a_namesake_stay() -> Patch:
+    """Of a replica that was here before."""
+    return both(
+        mock.patch.object(OffsetCheckpoints, "forget", return_value=None),
+        mock.patch.object(OffsetCheckpoints, "begin", return_value=None),
+    )
+
+
+def _strays_stay() -> Patch:
+    async def drop(_self: LogDirectories, _wanted: Any) -> None:
+        """Nothing."""
+
+    return mock.patch.object(LogDirectories, "drop_strays", drop)
+
+
+def _everything_is_stray() -> Patch:
+    """Asked before the metadata is known."""
+    real = LogDirectories.drop_strays
+
+    async def drop(self: LogDirectories, _wanted: Any) -> None:
+        await real(self, ())
+
+    return mock.patch.object(LogDirectories, "drop_strays", drop)
+
+
+def _what_is_put_aside_comes_back() -> Patch:
+    """KAFKA-8069: names that only begin like a partition's are taken for one."""
+    real = directory_module.partition_of
+
+    def of(name: str) -> tuple[str, int] | None:
+        for suffix in (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX):
+            if name.endswith(suffix):
+                return real(name.split(".", maxsplit=1)[0])
+        return real(name)
+
+    return patched_here(directory_module, "partition_of", of)
+
+
+def _a_failed_directory_hides_the_others() -> Patch:
+    """The replica of a topic that was made again is looked for where the old one was."""
+
+    def holding(self: LogDirectories, topic: str, index: int) -> LogDirectory | None:
+        return next((one for one in self.all if (topic, index) in one), None)
+
+    def find(self: LogDirectories, key: tuple[str, int], topic_id: bytes) -> LogDirectory | None:
+        found = self.holding(*key)
+        if found is not None and found.topic_id(*key) != topic_id:
+            found.put_aside(*key)
+            return None
+        return found
+
+    return both(
+        mock.patch.object(LogDirectories, "holding", holding),
+        mock.patch.object(LogDirectories, "_find", find),
+        mock.patch.object(LogDirectory, "forget", return_value=None),
+    )
+
+
+DIRECTORIES = (
+    ("any log is made", any_log_is_made, LOST),
+    ("a failed directory hides the others", _a_failed_directory_hides_the_others, UNTOLD),
+    ("offline directories are not told", _offline_directories_are_not_told, UNTOLD),
+    ("lost replicas are not told", _lost_replicas_are_not_told, UNTOLD),
+    ("new places are not told", _new_places_are_not_told, UNTOLD),
+    ("nobody claims", _nobody_claims, UNTOLD),
+    ("errors are passing", _errors_do_not_take_a_directory_offline, (*LOST, *UNTOLD, "P10")),
+    ("failed syncs are forgotten", _failed_syncs_are_forgotten, (*LOST, "L1")),
+    ("failures are not noticed", _failures_are_not_noticed, (*UNTOLD, *LOST)),
+    ("damaged is none", _damaged_is_none, LOST),
+    ("offsets of a namesake stay", _offsets_of_a_namesake_stay, (*LOST, *UNTOLD)),
+    ("strays stay", _strays_stay, ("P14", "P22", "L1")),
+    ("everything is stray", _everything_is_stray, LOST),
+    ("what is put aside comes back", _what_is_put_aside_comes_back, (*LOST, "P22", "L1")),
+)

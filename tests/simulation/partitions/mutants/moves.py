@@ -1,0 +1,270 @@
+"""Bugs of moves between the log directories of a broker."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from broker.background import directory_moves
+from broker.background.directory_moves import DirectoryMoves, Move
+from broker.storage import directories, unfinished_moves
+from log.directories import future_replicas
+from log.directories.directory import LogDirectory
+from log.directories.future_replicas import FutureReplicas
+from log.disk.checkpoints import TopicPartition
+from log.partitions import opening
+from log.partitions.names import FUTURE_SUFFIX
+from log.partitions.partition_log import PartitionLog
+from tests.simulation.here import patched_here
+from tests.simulation.mutants.mutant import both
+from tests.simulation.partitions.mutants.leaders import SAFETY
+
+Patch = AbstractContextManager[Any]
+LOST = ("P6", "P23", "P19", "P20", *SAFETY)
+
+
+async def _claims_to_flush(copy: PartitionLog) -> None:
+    copy._flushing.flushed_offset = copy.log_end_offset
+
+
+def _copies_are_not_flushed() -> Patch:
+    """It takes its name while its records are in the memory of the system."""
+
+    def close(self: PartitionLog, *, clean: bool = True) -> None:
+        is_copy = self.directory.name.endswith(FUTURE_SUFFIX)
+        real(self, clean=clean and not is_copy)
+
+    real = PartitionLog.close
+    return both(
+        mock.patch.object(directory_moves, "_flush", _claims_to_flush),
+        mock.patch.object(PartitionLog, "close", close),
+    )
+
+
+def _purged_before_the_copy_is_durable() -> Patch:
+    """The old files go at once."""
+    real = DirectoryMoves._finish
+
+    def finish(self: DirectoryMoves, move: Move, source: Any, copy: Any) -> None:
+        real(self, move, source, copy)
+        for directory in self._directories.online:
+            directory.purge()
+
+    return both(mock.patch.object(DirectoryMoves, "_finish", finish), _copies_are_not_flushed())
+
+
+def _the_name_of_a_copy_is_not_synced() -> Patch:
+    def promote(self: FutureReplicas, partition: TopicPartition, target: Path) -> None:
+        with self._health.guard("renaming"):
+            self._files.rename(self._directories[partition], target)
+        del self._directories[partition]
+
+    return mock.patch.object(FutureReplicas, "promote", promote)
+
+
+def _copies_are_taken_for_whole() -> Patch:
+    """What a crash left of one is not checked."""
+
+    def opened(directory: Path, config: Any, **options: Any) -> PartitionLog:
+        return PartitionLog.open(directory, config, **{**options, "clean_shutdown": True})
+
+    return patched_here(future_replicas, "PartitionLog", SimpleNamespace(open=opened))
+
+
+def _ends_before_all_is_copied() -> Patch:
+    """It has what is flushed."""
+    real = DirectoryMoves._step
+
+    async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
+        source = move.partition.log
+        is_near = 0 < copy.log_end_offset < source.log_end_offset
+        if is_near and copy.flushed_offset == copy.log_end_offset and source.latest_epoch >= 0:
+            self._finish(move, source, copy)
+            return True
+        if is_near:
+            await directory_moves._flush(copy)
+            return True
+        return await real(self, move, copy)
+
+    return mock.patch.object(DirectoryMoves, "_step", step)
+
+
+def _copies_are_not_aligned() -> Patch:
+    """What the source has cut stays in the copy."""
+    return mock.patch.object(directory_moves, "align", return_value=None)
+
+
+def _the_start_is_not_carried() -> Patch:
+    """Records that were deleted are there again."""
+    real = LogDirectory.promote_future
+
+    def promote(self: LogDirectory, topic: str, index: int, **options: Any) -> None:
+        real(self, topic, index, **{**options, "start_offset": 0})
+
+    return mock.patch.object(LogDirectory, "promote_future", promote)
+
+
+def _epochs_are_not_carried() -> Patch:
+    real = PartitionLog.append_as_follower
+
+    def append(self: PartitionLog, records: memoryview, **options: Any) -> Any:
+        info = real(self, records, **options)
+        if self.directory.name.endswith(FUTURE_SUFFIX):
+            self.epochs.clear()
+        return info
+
+    return both(
+        mock.patch.object(PartitionLog, "append_as_follower", append),
+        mock.patch.object(opening, "_knows_end", return_value=True),
+        mock.patch.object(opening, "_knows_start", return_value=True),
+    )
+
+
+def _a_copy_of_another_topic_goes_on() -> Patch:
+    """The topic was deleted and made again since."""
+
+    def opened(
+        self: FutureReplicas, topic: str, partition: int, topic_id: bytes, config: Any
+    ) -> PartitionLog:
+        found = self._directories.get((topic, partition))
+        return PartitionLog.open(
+            found or self._make(topic, partition, topic_id),
+            config,
+            recovery_point=0,
+            clean_shutdown=found is None,
+            now_ms=0,
+            files=self._files,
+            health=self._health,
+        )
+
+    return both(
+        mock.patch.object(FutureReplicas, "open", opened),
+        mock.patch.object(DirectoryMoves, "_goes_on", return_value=True),
+    )
+
+
+def _copies_have_no_topic_id() -> Patch:
+    real = future_replicas.make_partition_directory
+
+    def make(directory: Path, _topic_id: bytes, files: Any) -> None:
+        real(directory, None, files)
+
+    return patched_here(future_replicas, "make_partition_directory", make)
+
+
+def _moves_are_not_told() -> Patch:
+    """The controller believes the replica where it was."""
+    real = DirectoryMoves._finish
+
+    def finish(self: DirectoryMoves, move: Move, source: Any, copy: Any) -> None:
+        with mock.patch.object(self._directories, "on_placed", return_value=None):
+            real(self, move, source, copy)
+
+    return mock.patch.object(DirectoryMoves, "_finish", finish)
+
+
+def _the_source_goes_first() -> Patch:
+    """A rename that fails leaves nothing of the name, and an empty log takes it."""
+
+    def finish(self: DirectoryMoves, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
+        partition, target = move.partition, move.target
+        key = (partition.topic, partition.index)
+        current = self._directories.holding(*key)
+        assert current is not None
+        start = source.log_start_offset
+
+        def swap() -> None:
+            copy.close()
+            current.hand_over(*key)
+            target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
+
+        del self._moves[key]
+        self._partitions.reopen([partition], swap)
+        self._directories.on_placed(*key, partition.topic_id, target.directory_id)
+
+    return both(mock.patch.object(DirectoryMoves, "_finish", finish), any_log_is_made())
+
+
+def any_log_is_made() -> Patch:
+    """What was not found is not there."""
+    return mock.patch.object(directories, "why_not_made", return_value=None)
+
+
+def _what_was_cut_meanwhile_is_copied() -> Patch:
+    """A thread has read it before its source was cut."""
+
+    async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
+        source = move.partition.log
+        directory_moves.align(source, copy)
+        if copy.log_end_offset < source.log_end_offset:
+            piece = source.read(
+                copy.log_end_offset,
+                directory_moves.STEP_BYTES_MAX,
+                upto_offset=source.log_end_offset,
+                min_one=True,
+            )
+            if piece is not None:
+                data = await directory_moves.run_blocking(piece.read)
+                if self.of(move.partition) is move:
+                    directory_moves._append(copy, data)
+                return True
+        return await real(self, move, copy)
+
+    real = DirectoryMoves._step
+    return mock.patch.object(DirectoryMoves, "_step", step)
+
+
+def _the_longer_of_two_stays() -> Patch:
+    """Whatever its topic is."""
+
+    async def settle(self: Any, key: TopicPartition) -> None:
+        twins = [one for one in self.directories.online if key in one]
+        ends = {one: one.end_of(*key) for one in twins}
+        for one in sorted(twins, key=lambda one: ends[one])[:-1]:
+            one.put_aside(*key)
+
+    return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
+
+
+def _the_shorter_of_two_stays() -> Patch:
+    async def settle(self: Any, key: TopicPartition) -> None:
+        topic = self.topics.by_name.get(key[0])
+        twins = [one for one in self.directories.online if key in one]
+        twins = [one for one in twins if topic is not None and one.is_of(*key, topic.id)]
+        ends = {one: one.end_of(*key) for one in twins}
+        for one in sorted(twins, key=lambda one: ends[one])[1:]:
+            one.put_aside(*key)
+
+    return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
+
+
+def _copies_alone_are_complete() -> Patch:
+    """Though what they are copied from may be in a directory that is away."""
+
+    def promote(self: Any, directory: LogDirectory, key: TopicPartition) -> None:
+        directory.promote_future(*key)
+
+    return mock.patch.object(unfinished_moves._Moves, "_promote", promote)
+
+
+MOVES = (
+    ("the source goes first", _the_source_goes_first, LOST),
+    ("what was cut meanwhile is copied", _what_was_cut_meanwhile_is_copied, (*LOST, "P10", "L1")),
+    ("the longer of two stays", _the_longer_of_two_stays, (*LOST, "P22", "P25", "L1")),
+    ("the shorter of two stays", _the_shorter_of_two_stays, (*LOST, "L1")),
+    ("copies alone are complete", _copies_alone_are_complete, (*LOST, "P22", "L1")),
+    ("copies are not flushed", _copies_are_not_flushed, LOST),
+    ("purged before the copy is durable", _purged_before_the_copy_is_durable, LOST),
+    ("the name of a copy is not synced", _the_name_of_a_copy_is_not_synced, LOST),
+    ("copies are taken for whole", _copies_are_taken_for_whole, (*LOST, "P10", "L1")),
+    ("ends before all is copied", _ends_before_all_is_copied, LOST),
+    ("copies are not aligned", _copies_are_not_aligned, (*LOST, "P10", "L1")),
+    ("the start is not carried", _the_start_is_not_carried, ("P19", *LOST)),
+    ("epochs are not carried", _epochs_are_not_carried, ("P10", *LOST, "L1")),
+    ("a copy of another topic goes on", _a_copy_of_another_topic_goes_on, ("P14", "P22", *LOST)),
+    ("copies have no topic id", _copies_have_no_topic_id, ("P22", *LOST)),
+    ("moves are not told", _moves_are_not_told, ("P24", "P25", "L1", *LOST)),
+)

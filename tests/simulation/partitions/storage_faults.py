@@ -1,0 +1,191 @@
+"""What happens to the disks of a run whose brokers have several log directories, and what an operator does there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+from unittest import mock
+from uuid import UUID
+
+from broker.background import directory_moves
+from broker.storage import broker_storage
+from log.directories import meta_properties
+from log.partitions import names
+from tests.simulation.checker import Violation
+from tests.simulation.here import patched_here
+from tests.simulation.partitions.disk_faults import DiskFault
+from tests.simulation.partitions.storing import StoringBroker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from log.directories.directory import LogDirectory
+    from quorum.metadata.image import PartitionImage
+    from tests.simulation.partitions.world import World
+
+
+class StorageFaults:
+    """Of one world. Small files are damaged on one broker in a run: of what is written down once for each replica no
+    other has a copy.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._damaged = 0
+
+    def patches(self) -> tuple[AbstractContextManager[object], ...]:
+        return (
+            patched_here(broker_storage, "LogDirectory", self._open),
+            patched_here(names.uuid, "uuid4", self._uuid),
+            patched_here(meta_properties, "uuid4", self._uuid),
+            mock.patch.object(directory_moves, "STEP_BYTES_MAX", self._world.rules.move_bytes),
+        )
+
+    def _open(self, path: Path, *, now_ms: object) -> LogDirectory:
+        return self._brokers[int(path.parts[1])].open_directory(path)
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self._world.prng.getrandbits(128))
+
+    @property
+    def _brokers(self) -> dict[int, StoringBroker]:
+        return {
+            one.id: one for one in self._world.brokers.values() if isinstance(one, StoringBroker)
+        }
+
+    def may_damage(self, broker: StoringBroker) -> bool:
+        self._damaged = self._damaged or broker.id
+        return self._damaged == broker.id
+
+    def some_call_fails(self) -> None:
+        """One of the next, of some directory."""
+        prng = self._world.prng
+        broker = prng.choice(list(self._brokers.values()))
+        broker.arm(DiskFault.draw(prng, self._world.faults.dies))
+
+    def move_some_replica(self) -> None:
+        """To some directory, perhaps the one in which it is, or one that has failed."""
+        world = self._world
+        broker = world.prng.choice(list(self._brokers.values()))
+        if not broker.is_serving or not world.keys:
+            return
+        key = world.prng.choice(world.keys)
+        path = world.prng.choice(list(broker.disks))
+        name = world.name_of(key)
+        partition = broker.partitions.find(name, key[1])
+        before = None if partition is None else broker.moves.of(partition)
+        code = broker.moves.request(name, key[1], str(path))
+        world.say(broker.id, "is asked to move", f"{name}-{key[1]} to {path}:", code.name)
+        world.happened["move refused" if code else "move asked for"] += 1
+        if before is not None and before is not broker.moves.of(before.partition):
+            world.happened["move given up"] += 1
+
+    # --- the end
+
+    async def settle_without_broken_disks(self) -> None:
+        """P25: what lies on disks that stay broken leads nothing, and is missing nowhere else."""
+        world = self._world
+        if not any(one.broken for one in self._brokers.values()):
+            return
+        world.happened["disk broken to the end"] += 1
+        if not await world.run_until(world.now + world.recovery_seconds, self._is_in_order):
+            raise Violation(f"P25 no order beside disks that have failed: {self._told()}")
+        world.checker.count("P25")
+
+    def _told(self) -> str:
+        """Directories by their numbers; the controller's word first."""
+        world, found = self._world, []
+        brokers = world.controller.image.cluster.brokers
+        for key in world.keys:
+            state = world.state_of(key)
+            assert state is not None
+            told = [
+                f"{member}: {directory[1]}{'' if brokers[member].has_online(directory) else ' offline'}"
+                for member, directory in zip(state.replicas, state.directories, strict=True)
+            ]
+            found.append(
+                f"{world.name_of(key)}-{key[1]} leader {state.leader} isr {state.isr} elr {state.elr} {told}"
+            )
+        found += [
+            f"broker {one.id} has {one.directories.all}, broken {one.broken}"
+            for one in self._brokers.values()
+        ]
+        return "; ".join(found)
+
+    def _is_in_order(self) -> bool:
+        world = self._world
+        return bool(world.keys) and all(
+            state is not None and self._is_led(state) for state in map(world.state_of, world.keys)
+        )
+
+    def _is_led(self, state: PartitionImage) -> bool:
+        brokers = self._world.controller.image.cluster.brokers
+        whole = {
+            member
+            for member, directory in zip(state.replicas, state.directories, strict=True)
+            if brokers[member].has_online(directory)
+        }
+        if not whole.intersection((*state.isr, *state.elr)):
+            return state.leader < 0
+        return state.leader in whole and set(state.isr) == whole
+
+    async def mend(self) -> None:
+        """Whoever lacks something starts anew with all that there was, one after another: the others have come back
+        into sync before that.
+        """
+        world = self._world
+        for broker in self._brokers.values():
+            if broker.mend():
+                if broker.alive:
+                    broker.end(power_cut=False)
+                world.after(0.01, world.restart_of(broker))
+                await world.run_until(
+                    world.now + world.recovery_seconds,
+                    lambda broker=broker: broker.is_serving and self._is_in_order(),
+                )
+        await world.run_until(world.now + world.recovery_seconds, self._may_all_be_led)
+        for key in world.keys:
+            state, history = world.state_of(key), world.checker.histories[key]
+            if state is not None and not self._may_be_led(state):
+                # The replica was said to be lost as the directory could not be read in which it may have been; or, with
+                # eligible leader replicas, the last of them was not stopped in good order.
+                may_be_empty = not history.committed or history.is_unclean or world.rules.elr
+                world.checker.require(may_be_empty, "P25", "nobody leads", *history.committed[-1:])
+                world.happened["elected anyway"] += 1
+                world.say("an operator has somebody lead", world.name_of(key), key[1])
+                world.controller.elect_anyway(world.name_of(key), key[1])
+
+    def _may_all_be_led(self) -> bool:
+        states = map(self._world.state_of, self._world.keys)
+        return all(state is not None and self._may_be_led(state) for state in states)
+
+    def _may_be_led(self, state: PartitionImage) -> bool:
+        brokers = self._world.controller.image.cluster.brokers
+        return state.leader >= 0 or any(
+            brokers[member].has_online(state.directory_of(member))
+            for member in (*state.isr, *state.elr, *state.last_known_elr)
+        )
+
+    def is_moved(self) -> bool:
+        """P24: nothing is on its way, and the controller knows where everything is."""
+        return all(map(self._is_settled, self._brokers.values()))
+
+    def _is_settled(self, broker: StoringBroker) -> bool:
+        for partition in broker.partitions:
+            if broker.moves.of(partition) is not None:
+                return False
+            found = broker.directories.holding(partition.topic, partition.index)
+            if found and found.directory_id != partition.state.directory_of(broker.id):
+                return False
+        return True
+
+    async def check_moves(self) -> None:
+        world = self._world
+        if not await world.run_until(world.now + world.recovery_seconds, self.is_moved):
+            raise Violation(f"P24 replicas are not where the controller thinks: {self._told()}")
+        world.checker.count("P24")
+
+    def schedule(self) -> None:
+        world = self._world
+        world._every(world.faults.directory_fails_every, self.some_call_fails)
+        world._every(world.faults.move_every, self.move_some_replica)

@@ -1,0 +1,362 @@
+"""A broker with several log directories, each on a disk of its own; disks fail, are away for a start, and come back.
+
+Real are, beside what `SimBroker` has, the opening of directories, their moves, what is told to the controller of them,
+the lifecycle with its registration and heartbeats, and the recovery after a crash. The directory of the metadata log is
+not one of them, and does not fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from broker.background.directory_moves import DirectoryMoves
+from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
+from broker.process.server import _recover_logs, _watch_directories
+from broker.storage.broker_storage import open_storage
+from broker.storage.durability import Durability
+from broker.storage.unfinished_moves import finish_moves
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from node.config.server import ServerConfig
+from node.runtime.errors import StorageFailure
+from quorum.metadata.image import LOST_DIRECTORY
+from tests.cluster.data_side import config
+from tests.simulation.partitions.broker import CLUSTER, HEARTBEAT_SECONDS, SimBroker, directory_id
+from tests.simulation.partitions.disk import SimDisk
+from tests.simulation.partitions.disk_faults import (
+    Damage,
+    DiskFault,
+    damage,
+    fails_with,
+    os_error,
+    repair,
+    small_files,
+)
+from wire.endpoint import Endpoint
+from wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from tests.simulation.partitions.world import World
+
+NAMES = ("a", "b", "c")
+PURGE_SECONDS, DELETE_DELAY_SECONDS = 0.4, 0.3
+LEAVE_SECONDS = 3.0
+
+
+@cache
+def _config(node_id: int, count: int) -> ServerConfig:
+    paths = ",".join(f"/{node_id}/{name}" for name in NAMES[:count])
+    return config(
+        **{
+            "node.id": str(node_id),
+            "log.dirs": paths,
+            "metadata.log.dir": f"/{node_id}/metadata",
+            "controller.quorum.voters": "100@127.0.0.1:1",
+        }
+    )
+
+
+class StoringBroker(SimBroker):
+    """`broken` are the directories whose disks fail until somebody mends them, with the error; `away` those that are
+    not there in this life.
+    """
+
+    def __init__(self, world: World, broker_id: int) -> None:
+        self.disks: dict[Path, SimDisk] = {}
+        self.armed: dict[Path, DiskFault] = {}
+        self.broken: dict[Path, int] = {}
+        self.away: dict[Path, int] = {}
+        self.damaged: list[tuple[Path, Damage]] = []
+        super().__init__(world, broker_id)
+
+    @property
+    def absent(self) -> set[Path]:
+        """Directories that this life cannot use, or not any more."""
+        online = {one.path for one in self.directories.online}
+        return self.disks.keys() - online
+
+    def config(self) -> ServerConfig:
+        return _config(self.id, self.world.rules.directories)
+
+    # --- disks
+
+    def _formatted(self) -> SimDisk:
+        """That of the metadata log."""
+        self.armed, self.broken, self.away, self.damaged = {}, {}, {}, []
+        paths = self.config().log_directories
+        self.disks = {path: self._disk(path, 1 + paths.index(path)) for path in paths}
+        return self._disk(self.config().metadata_directory, 0)
+
+    def _disk(self, path: Path, number: int) -> SimDisk:
+        disk = SimDisk(self.world.now_ms, kernel_syncs=self.world.rules.kernel_takes > 0)
+        disk.mkdir(path.parent)
+        disk.mkdir(path)
+        MetaProperties(CLUSTER, self.id, directory_id(self.id, number)).save(path, disk)
+        disk.sync_volume(path)
+        self._watch(path, disk)
+        return disk
+
+    def _watch(self, path: Path, disk: SimDisk) -> None:
+        if path in self.config().log_directories:
+            disk.on_call = partial(self._called, path)
+
+    def _called(self, directory: Path, call: str, path: Path, target: Path | None) -> None:
+        """A call of the file layer: raises OSError where it fails, or ends the process."""
+        world = self.world
+        error = self.broken.get(directory, self.away.get(directory, 0))
+        if error:
+            if fails_with(error, call):
+                raise os_error(error, path)
+            return
+        fault = self.armed.get(directory)
+        paths = [path] if target is None else [path, target]
+        if fault is None or not fault.meets(call, paths):
+            return
+        if fault.dies and self._nursery is None:
+            return  # it is just starting
+        del self.armed[directory]
+        if fault.dies:
+            world.say(self.id, "ends within", call, *paths)
+            world.happened["died within a call"] += 1
+            self._end_within_call()
+            return
+        world.say(self.id, "fails:", call, *paths, errno.errorcode[fault.error])
+        world.happened[f"{call} failed"] += 1
+        world.happened["directory failed"] += 1
+        if fault.lasts:
+            self.broken[directory] = fault.error
+        raise os_error(fault.error, path)
+
+    def _end_within_call(self) -> None:
+        self.is_within_call = True
+        try:
+            self.end(power_cut=self.world.prng.random() < 0.5)
+        finally:
+            self.is_within_call = False
+        self.world.after(self.world.prng.uniform(0.01, 1.0), self.world.restart_of(self))
+
+    def _leave_disks(self, *, power_cut: bool) -> None:
+        super()._leave_disks(power_cut=power_cut)
+        prng = self.world.prng
+        for path, disk in self.disks.items():
+            # One that has failed to sync is mounted anew, and has what it had.
+            self.disks[path] = left = disk.after_crash(prng, power_cut=power_cut or disk.has_failed)
+            self._watch(path, left)
+
+    def fail_next_flush(self) -> None:
+        self.world.prng.choice(list(self.disks.values())).fails = True
+
+    def arm(self, fault: DiskFault) -> None:
+        path = self.world.prng.choice(list(self.disks))
+        self.world.say(self.id, path, "will fail:", fault)
+        self.armed[path] = fault
+
+    def calm_disks(self) -> None:
+        for disk in self.disks.values():
+            disk.fails = False
+        self.armed.clear()
+
+    def mend(self) -> bool:
+        """Everything is whole again for the next start; returns whether this life lacks something."""
+        is_lacking = bool(self.broken or self.away or self.damaged or not self.alive) or bool(
+            self.directories.offline_ids()
+            or self.directories.failed_at_start
+            or any(one.state.directory_of(self.id) == LOST_DIRECTORY for one in self.partitions)
+        )
+        self._restore()
+        self.broken, self.away = {}, {}
+        return is_lacking
+
+    def _restore(self, name: str = "") -> None:
+        """Somebody does what the error says; files that were written since are what they are."""
+        for path, damaged in list(self.damaged):
+            if name in ("", damaged.path.name):
+                self.damaged.remove((path, damaged))
+                if repair(self.disks[path], damaged):
+                    self.world.say(self.id, "gets back", damaged.path)
+
+    # --- a start
+
+    def begin(self) -> None:
+        self.away = {}
+        if not self.world.is_calm:
+            self._draw_disks(self.world.prng)
+        elif len(self.broken) == len(self.disks):
+            self.broken.clear()
+        try:
+            super().begin()
+        except MetaPropertiesError as error:
+            self.alive = False
+            self.world.say(self.id, "does not start:", error)
+            self.world.happened["did not start"] += 1
+            self.away = {}
+            self._restore("meta.properties")
+            self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
+
+    def _draw_disks(self, prng: random.Random) -> None:
+        """Which of them are there, and how."""
+        faults = self.world.faults
+        for path in list(self.broken):
+            if prng.random() < 0.6:
+                del self.broken[path]
+        whole = [path for path in self.disks if path not in self.broken]
+        if not whole:
+            whole = [self.broken.popitem()[0]]
+        prng.shuffle(whole)
+        for path in whole[1:]:
+            if prng.random() < faults.away:
+                self.away[path] = prng.choice((errno.EIO, errno.EACCES))
+                self.world.say(self.id, path, "is away")
+                self.world.happened["directory away"] += 1
+        self.away |= {path: 0 for path in whole[:1] if prng.random() < faults.away * 0.2}
+        if faults.damage and self.world.storage.may_damage(self) and prng.random() < faults.damage:
+            self._damage(prng)
+
+    def _damage(self, prng: random.Random) -> None:
+        files = [(path, one) for path in self.disks for one in small_files(self.disks[path], path)]
+        kinds = sorted({one.name for _, one in files})
+        if not kinds:
+            return
+        kind = prng.choice(kinds)
+        path, file = prng.choice([one for one in files if one[1].name == kind])
+        if any(file == one.path for _, one in self.damaged):
+            return
+        self.damaged.append((path, damage(self.disks[path], file, prng)))
+        self.world.say(self.id, file, "is damaged")
+        self.world.happened["small file damaged"] += 1
+
+    def open_directory(self, path: Path) -> LogDirectory:
+        """On the disk of that path: of one that is not mounted the mount point is there."""
+        disk = self.disks.get(path, self.disk)
+        if self.away.get(path) == 0:
+            self.world.happened["not mounted"] += 1
+            disk = SimDisk(self.world.now_ms)
+            disk.mkdir(path.parent)
+            disk.mkdir(path)
+        return LogDirectory(path, now_ms=self.world.now_ms, files=disk)
+
+    def _open_directories(self) -> Durability:
+        self.storage = open_storage(self.config(), None)
+        self.directories = self.storage.directories
+        if not self.directories.all:
+            self.release_locks()
+            raise MetaPropertiesError("no directory can be read")
+        return self.storage.durability
+
+    def _compose(self) -> None:
+        super()._compose()
+        world = self.world
+        identity = BrokerIdentity(
+            node_id=self.id,
+            cluster_id=CLUSTER,
+            listeners=[Endpoint("PLAINTEXT", "sim", 1000 + self.id, 0)],
+            features=[],
+            rack=None,
+            directory_ids=self.directories.online_ids(),
+            previous_broker_epoch=self.directories.previous_broker_epoch,
+        )
+        self.lifecycle = Lifecycle(
+            self.channel,
+            identity,
+            LifecycleTimes(HEARTBEAT_SECONDS, session=1.0, registration=1000.0),
+            applied_offset=lambda: self.metadata.applied_offset,
+            offline_directories=self.directories.offline_ids,
+        )
+        self.lifecycle.incarnation_id = self.life.to_bytes(15, "big") + bytes([self.id])
+        self.maintenance = Maintenance(
+            self.partitions,
+            self.directories,
+            MaintenanceTimes(delete_delay=DELETE_DELAY_SECONDS),
+            world.now_ms,
+        )
+        self.moves = DirectoryMoves(self.directories, self.partitions, self.context.throttles.moves)
+        self.context = replace(self.context, moves=self.moves)
+        self._parts: Any = SimpleNamespace(
+            storage=self.storage,
+            context=self.context,
+            assignments=self.assignments,
+            lifecycle=self.lifecycle,
+        )
+
+    # --- a life
+
+    def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
+        return (*super().tasks(), self.lifecycle.run, self._purge)
+
+    def _epoch_of(self, life: int) -> int:
+        return self.lifecycle.epoch if life == self.life else -1
+
+    def _report(self) -> None:
+        self.lifecycle.report()
+
+    async def _live(self) -> None:
+        await self.lifecycle.state.wait_not(BrokerState.STARTING)
+        self.epoch = self.lifecycle.epoch
+        await self.metadata.wait_for(lambda image: self.epoch <= image.provenance.offset)
+        await finish_moves(self.directories, self.metadata.image.topics, self.id)
+        await _recover_logs(self._parts)
+        await self.publisher.activate()
+        self.start(self.moves.run)
+        self.is_serving = True
+        self.world.checker.metadata_applied(self)
+        self.lifecycle.unfence()
+
+    async def _commit(self) -> None:
+        try:
+            with self._committing:
+                async with trio.open_nursery() as nursery:
+                    for directory in self.storage.commits:
+                        nursery.start_soon(self.storage.commit, directory)
+        finally:
+            self._committed.set()
+
+    async def _watch_disk(self) -> None:
+        """Without any directory a broker ends. Somebody starts the machine anew."""
+        try:
+            await _watch_directories(self._parts)
+        except StorageFailure:
+            self.world.say(self.id, "ends, as its disks have failed")
+            self.world.happened["disk failed"] += 1
+            self.end(power_cut=True)
+            self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
+
+    async def _purge(self) -> None:
+        while True:
+            await trio.sleep(PURGE_SECONDS)
+            await self.maintenance.purge_once()
+
+    def stop(self) -> None:
+        if not self.is_stopping:
+            super().stop()
+            self.start(self._take_leave)
+
+    async def _take_leave(self) -> None:
+        await self.lifecycle.shut_down(LEAVE_SECONDS)
+        await self._stopped()
+
+    async def _stopped(self) -> None:
+        self._committing.cancel()
+        await self._committed.wait()
+        self.world.say(self.id, "stops cleanly")
+        watermarks = self.partitions.watermarks()
+        self.moves.close()
+        for partition in self.partitions:
+            partition._end_epoch()
+        with suppress(KafkaError):
+            self.directories.close(broker_epoch=self.epoch, high_watermarks=watermarks)
+        if not self.alive:
+            return  # it has died meanwhile
+        self.world.happened["clean stop"] += 1
+        self.end(power_cut=False)
+        self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
