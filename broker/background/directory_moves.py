@@ -82,14 +82,14 @@ class DirectoryMoves:
         if partition is None:
             directories.preferred[topic, index] = target
             return ErrorCode.REPLICA_NOT_AVAILABLE
-        if current is None:
-            return ErrorCode.NONE if partition.prefer(target) else ErrorCode.KAFKA_STORAGE_ERROR
-        if current.offline is not None:
+        if current is not None and current.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._moves.get((topic, index))
         if known is not None and known.target is target and known.partition is partition:
             return ErrorCode.NONE
         try:
+            if current is None:
+                return ErrorCode.NONE if partition.prefer(target) else ErrorCode.KAFKA_STORAGE_ERROR
             if known is not None:
                 self._give_up(known)
             if current is not target:

@@ -10,6 +10,7 @@ from immutables import Map
 
 from broker.background import directory_moves
 from broker.background.directory_moves import DirectoryMoves
+from broker.partitions.partition import Partition
 from broker.storage.directories import LogDirectories
 from broker.storage.unfinished_moves import finish_moves
 from log.config import LogConfig
@@ -380,6 +381,24 @@ async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_pat
     code = setup.moves.request("t", 1, str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
     assert setup.harness.directories.preferred == {}
+
+
+async def test_a_move_is_refused_where_the_disk_does_not_tell_whether_there_is_a_replica(
+    tmp_path, monkeypatch
+):
+    """The answer is the disk's error, not an unknown one."""
+    setup = Moves(tmp_path)
+
+    def fail(*_args, **_options):
+        raise setup.b.health.fail("reading what was put aside: Input/output error")
+
+    monkeypatch.setattr(Partition, "prefer", fail)
+    partition = setup.harness.partitions.find("t", 0)
+    partition.release_log()
+    setup.a.delete_log("t", 0)
+    code = setup.moves.request("t", 0, str(setup.b.path))
+    assert code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert setup.b.offline
 
 
 async def test_a_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump_clock):
